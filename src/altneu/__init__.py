@@ -1,0 +1,1 @@
+"""altneu: differential dataflow for PySpark."""

@@ -1,0 +1,158 @@
+"""Every error altneu raises, as one tree.
+
+AltneuError
+├── PlanError                      refused while the plan is built; nothing has run
+│   ├── UnknownColumnError         a name that is not a column; lists the columns that exist
+│   ├── TypeMismatchError          an expression, key or row whose type does not fit
+│   ├── SchemaError                a schema, DDL string or batch of rows that does not fit a source
+│   ├── ExpressionSyntaxError      a SQL expression that does not parse
+│   ├── UnsupportedFunctionError   a function altneu does not evaluate, by name
+│   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
+│   └── UnboundedCostError         session.maintain(strict=True) met an operator that re-reads everything
+├── InputError                     refused input; nothing of it is kept
+│   ├── BeforeFrontierError        an update at a time that is closed already
+│   ├── UnknownSourceError         insert into, or retract from, a name that is no source
+│   └── SourceFailedError          a source DataFrame failed while it was read
+├── ReadError                      a read that cannot be answered
+│   ├── HistoryGoneError           at= before since
+│   ├── NotYetKnownError           at= at or beyond the frontier
+│   ├── ViewHasErrorsError         the view's error collection is not empty
+│   └── HydrationError             a late view needs a collection that nothing keeps
+├── StoreError
+│   ├── StoreVersionError          written by a newer altneu
+│   ├── StorePlanError             the store holds another plan
+│   ├── StoreCorruptError          a checksum or a structure that does not hold
+│   ├── StoreFullError             the disk is full; nothing of the step is committed
+│   └── StoreLockedError           another writer has the store open
+└── ComputeError
+    ├── DiffOverflowError          a diff left int64; the step is not committed
+    └── StepFailedError            a step failed in an executor; the step is not committed
+
+Errors that belong to single rows (a division by zero, a failing Python function, a negative count) are not exceptions:
+they are updates in a view's error collection, with the columns of ``ERROR_SCHEMA``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+ERROR_SCHEMA = pa.schema([("operator", pa.string()), ("code", pa.string()), ("message", pa.string()), ("row", pa.string())])
+
+
+class AltneuError(Exception):
+    """Base of every exception that altneu raises on purpose."""
+
+
+class PlanError(AltneuError):
+    """Refused while a plan is built."""
+
+
+class UnknownColumnError(PlanError):
+    """A name that is not a column.
+
+    >>> str(UnknownColumnError("dealy", ["delay", "carrier"]))
+    "no column 'dealy'; the columns are: delay, carrier"
+    """
+
+    def __init__(self, name: str, columns: Iterable[str], where: str = "") -> None:
+        self.name, self.columns = name, list(columns)
+        place = f" (in {where})" if where else ""
+        super().__init__(f"no column {name!r}{place}; the columns are: {', '.join(self.columns) or '(none)'}")
+
+
+class TypeMismatchError(PlanError):
+    """An expression, key or row whose type does not fit where it is used."""
+
+
+class SchemaError(PlanError):
+    """A schema, DDL string or batch of rows that does not fit."""
+
+
+class ExpressionSyntaxError(PlanError):
+    """A SQL expression that does not parse."""
+
+
+class UnsupportedFunctionError(PlanError):
+    """A function that altneu does not evaluate."""
+
+
+class NonDeterministicError(PlanError):
+    """A function whose result would differ when a row is retracted."""
+
+
+class UnboundedCostError(PlanError):
+    """An operator whose cost per step is bounded by everything, refused by ``strict=True``."""
+
+
+class InputError(AltneuError):
+    """Refused input; nothing of it is kept."""
+
+
+class BeforeFrontierError(InputError):
+    """An update at a time that is closed already."""
+
+
+class UnknownSourceError(InputError):
+    """A name that is not a source of this session."""
+
+
+class SourceFailedError(InputError):
+    """A source failed while it was read; the step is not committed."""
+
+
+class ReadError(AltneuError):
+    """A read that cannot be answered."""
+
+
+class HistoryGoneError(ReadError):
+    """A time before ``since``: its history has been compacted."""
+
+
+class NotYetKnownError(ReadError):
+    """A time at or beyond the frontier."""
+
+
+class ViewHasErrorsError(ReadError):
+    """The view's error collection is not empty."""
+
+
+class HydrationError(ReadError):
+    """A late view needs a collection that nothing keeps."""
+
+
+class StoreError(AltneuError):
+    """A store that cannot be opened, read or written."""
+
+
+class StoreVersionError(StoreError):
+    """The store was written by a newer altneu."""
+
+
+class StorePlanError(StoreError):
+    """The store holds the state of another plan."""
+
+
+class StoreCorruptError(StoreError):
+    """A checksum or a structure that does not hold; names the file."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; nothing of the step is committed."""
+
+
+class StoreLockedError(StoreError):
+    """Another writer has the store open."""
+
+
+class ComputeError(AltneuError):
+    """A step that could not be computed; nothing of it is committed."""
+
+
+class DiffOverflowError(ComputeError):
+    """A diff left the signed 64-bit range; the step is not committed."""
+
+
+class StepFailedError(ComputeError):
+    """A step failed in an executor; the step is not committed."""

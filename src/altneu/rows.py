@@ -1,0 +1,142 @@
+"""Rows: n rows of named, typed Arrow columns, the payload that operators move by ``take``.
+
+A ``pyarrow.RecordBatch`` forgets its row count when it has no columns, and an empty key or an empty value is an
+everyday thing here (``count`` of everything, ``distinct``), so the count is carried beside the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
+
+
+def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return one contiguous array: a chunked column is combined, an array is passed through."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return column
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``count`` rows under ``schema``; ``columns[i]`` is the contiguous array of field i.
+
+    >>> rows = Rows.from_pydict({"a": [1, 2, 3]}, pa.schema([("a", pa.int64())]))
+    >>> rows.take(np.array([2, 0])).to_pylist()
+    [(3,), (1,)]
+    """
+
+    schema: pa.Schema
+    columns: tuple[pa.Array, ...]
+    count: int
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch | pa.Table) -> Rows:
+        """Wrap a record batch or a table; chunked columns are combined."""
+        return cls(batch.schema, tuple(as_array(c) for c in batch.columns), batch.num_rows)
+
+    @classmethod
+    def from_pydict(cls, columns: dict[str, Sequence[object]], schema: pa.Schema) -> Rows:
+        """Build from Python lists, one a column, checked against ``schema``."""
+        arrays = tuple(pa.array(columns[f.name], f.type) for f in schema)
+        return cls(schema, arrays, len(arrays[0]) if arrays else 0)
+
+    @classmethod
+    def from_pylist(cls, rows: Sequence[Sequence[object]], schema: pa.Schema) -> Rows:
+        """Build from tuples in schema order.
+
+        Raises:
+            pyarrow.ArrowInvalid: a value does not fit its column's type.
+        """
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+        return cls(schema, tuple(pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)), len(rows))
+
+    @classmethod
+    def empty(cls, schema: pa.Schema) -> Rows:
+        """No rows of ``schema``."""
+        return cls(schema, tuple(pa.array([], f.type) for f in schema), 0)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows], schema: pa.Schema) -> Rows:
+        """Stack rows of one schema."""
+        parts = [p for p in parts if p.count]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.empty(schema)
+        columns = tuple(pa.concat_arrays([p.columns[i] for p in parts]) for i in range(len(schema)))
+        return cls(schema, columns, sum(p.count for p in parts))
+
+    def take(self, index: npt.NDArray[np.integer]) -> Rows:
+        """Rows at ``index`` (repeats allowed), in that order."""
+        positions = pa.array(index)
+        return Rows(self.schema, tuple(c.take(positions) for c in self.columns), len(index))
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> Rows:
+        """Rows whose mask is true."""
+        return self.take(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows ``start`` to ``stop`` without copying."""
+        return Rows(self.schema, tuple(c.slice(start, stop - start) for c in self.columns), stop - start)
+
+    def select(self, names: Sequence[str]) -> Rows:
+        """The named columns, in that order."""
+        index = [self.schema.get_field_index(n) for n in names]
+        return Rows(pa.schema([self.schema.field(i) for i in index]), tuple(self.columns[i] for i in index), self.count)
+
+    def column(self, name: str) -> pa.Array:
+        """The array of one column."""
+        return self.columns[self.schema.get_field_index(name)]
+
+    def to_pylist(self) -> list[tuple[object, ...]]:
+        """Rows as Python tuples."""
+        if not self.columns:
+            return [()] * self.count
+        return list(zip(*(c.to_pylist() for c in self.columns), strict=True))
+
+    def to_batch(self) -> pa.RecordBatch:
+        """As a record batch (which forgets ``count`` when there is no column)."""
+        return pa.RecordBatch.from_arrays(list(self.columns), schema=self.schema)
+
+
+class Record(tuple[object, ...]):
+    """One row as Python functions see it: a tuple whose values also answer to their column names.
+
+    >>> Flight = record_type(["carrier", "delay"])
+    >>> row = Flight(("UA", 12))
+    >>> row.delay, row["carrier"], row[1], row.asdict()
+    (12, 'UA', 12, {'carrier': 'UA', 'delay': 12})
+    """
+
+    __slots__ = ()
+    _names: dict[str, int] = {}  # noqa: RUF012 -- replaced, never changed, by each class that record_type makes
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return tuple.__getitem__(self, self._names[name])
+        except KeyError:
+            raise AttributeError(f"no column {name!r}; the columns are: {', '.join(self._names)}") from None
+
+    def __getitem__(self, key: object) -> object:  # type: ignore[override]
+        if isinstance(key, str):
+            try:
+                return tuple.__getitem__(self, self._names[key])
+            except KeyError:
+                raise KeyError(f"no column {key!r}; the columns are: {', '.join(self._names)}") from None
+        return tuple.__getitem__(self, key)  # type: ignore[call-overload]
+
+    def asdict(self) -> dict[str, object]:
+        """The row as a dictionary."""
+        return dict(zip(self._names, self, strict=True))
+
+
+def record_type(names: Sequence[str]) -> type[Record]:
+    """Return the Record class for these column names."""
+    return type("Record", (Record,), {"__slots__": (), "_names": {n: i for i, n in enumerate(names)}})
