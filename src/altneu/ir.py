@@ -1,0 +1,317 @@
+"""Logical plans: what a query means, as immutable nodes that know their schema and their fingerprint.
+
+Nodes know nothing of rows. Few are primitive (source, linear, concat, join, reduce, consolidate, inspect); the front ends
+derive the rest from them (semijoin, antijoin, outer joins, distinct, count …).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Project
+from altneu.types import to_ddl
+
+
+class Node:
+    """A collection, described."""
+
+    schema: pa.Schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Collections this one is computed from."""
+        return ()
+
+    def describe(self) -> str:
+        """One line that tells this node from any other over the same inputs."""
+        raise NotImplementedError(type(self).__name__)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stable across processes: equal plans have equal fingerprints, so that they share state."""
+        text = "\n".join([type(self).__name__, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)])
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Node):
+    """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views."""
+
+    name: str
+    schema: pa.Schema
+    keep: bool = False
+
+    def describe(self) -> str:
+        """The name."""
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Node):
+    """Linear logic, update by update."""
+
+    input: Node
+    logic: Logic
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """What the logic makes of the input's schema."""
+        return self.logic.output(self.input.schema)
+
+    def describe(self) -> str:
+        """Every step with the parts that its text leaves out."""
+        return "; ".join(_describe_step(s) for s in self.logic.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Node):
+    """The sum of collections of one schema."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The parts."""
+        return self.parts
+
+    @property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """The common schema."""
+        return self.parts[0].schema
+
+    def describe(self) -> str:
+        """Nothing beside the parts."""
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Node):
+    """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
+
+    ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right.
+    """
+
+    left: Node
+    right: Node
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    outputs: tuple[tuple[str, int, str], ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+    @cached_property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """The output columns with the types they have in their inputs."""
+        sides = (self.left.schema, self.right.schema)
+        return pa.schema([sides[side].field(column).with_name(name) for name, side, column in self.outputs])
+
+    def describe(self) -> str:
+        """Keys and outputs."""
+        return f"{self.left_key} {self.right_key} {self.outputs}"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of a group: a function over named columns of the input."""
+
+    function: str
+    arguments: tuple[str, ...]
+    type: pa.DataType
+    distinct: bool = False
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether a few numbers per group are all the state it needs."""
+        return not self.distinct and self.function in ("count", "sum", "avg")
+
+    def __str__(self) -> str:
+        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(self.arguments) or '*'})"
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """SQL aggregates, one output column ``#i`` each; with ``default_row`` the empty collection has a row too."""
+
+    calls: tuple[Aggregate, ...]
+    default_row: bool = False
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.calls))
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """One copy of every row whose count is positive."""
+
+    def __str__(self) -> str:
+        return "distinct"
+
+
+@dataclass(frozen=True)
+class CountOf:
+    """Every row once, with its count in a column."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"count as {self.column}"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Every row as often as a Python function says for its count."""
+
+    function: Function
+
+    def __str__(self) -> str:
+        return f"threshold {self.function.name}"
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The first k rows of each group in an order of columns, ties decided by value."""
+
+    k: int
+    order: tuple[tuple[str, bool, bool], ...]  # column, descending, nulls first
+
+    def __str__(self) -> str:
+        return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+
+
+@dataclass(frozen=True)
+class PythonReduce:
+    """Rows that a Python function makes of each group."""
+
+    function: Function
+    result: pa.Schema
+    with_diffs: bool = False
+
+    def __str__(self) -> str:
+        return f"reduce {self.function.name}"
+
+
+Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Node):
+    """A function of each group of rows with equal key; an empty group yields nothing."""
+
+    input: Node
+    key: tuple[str, ...]
+    reducer: Reducer
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether the state is a few numbers per group and not the group."""
+        if isinstance(self.reducer, Aggregates):
+            return all(c.accumulable for c in self.reducer.calls)
+        return isinstance(self.reducer, Distinct | CountOf | Threshold)
+
+    @cached_property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """Key columns, then what the reducer adds."""
+        keys = [self.input.schema.field(k) for k in self.key]
+        match self.reducer:
+            case Aggregates(calls):
+                return pa.schema([*keys, *(pa.field(f"#{i}", c.type) for i, c in enumerate(calls))])
+            case Distinct() | Threshold() | TopK():
+                return self.input.schema
+            case CountOf(column):
+                return pa.schema([*self.input.schema, pa.field(column, pa.int64(), nullable=False)])
+            case PythonReduce(_, result):
+                return pa.schema([*keys, *result])
+
+    def describe(self) -> str:
+        """Key and reducer."""
+        digest = getattr(getattr(self.reducer, "function", None), "digest", "")
+        return f"{self.key} {self.reducer} {getattr(self.reducer, 'default_row', '')} {getattr(self.reducer, 'order', '')} {digest}"
+
+
+@dataclass(frozen=True, eq=False)
+class Consolidate(Node):
+    """The same collection, each (data, time) in one update."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """Nothing beside the input."""
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Inspect(Node):
+    """The same collection; after each commit a Python function is shown its consolidated updates."""
+
+    input: Node
+    function: Function
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """The function's digest."""
+        return self.function.digest
+
+
+def _describe_step(step: object) -> str:
+    match step:
+        case Filter(predicate):
+            return f"filter {predicate.sql}"
+        case Project(outputs):
+            return f"select {[(n, e.sql, str(e.type)) for n, e in outputs]}"
+        case MapFunction(function) | FlatMapFunction(function) | FilterFunction(function):
+            return f"{step} {function.digest}"
+        case _:
+            return str(step)
+
+
+def walk(*roots: Node) -> Iterator[Node]:
+    """Every node below the roots, inputs first, each fingerprint once."""
+    seen: set[str] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if node.fingerprint not in seen:
+            seen.add(node.fingerprint)
+            for child in node.inputs:
+                yield from visit(child)
+            yield node
+
+    for root in roots:
+        yield from visit(root)
+
