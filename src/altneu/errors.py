@@ -11,6 +11,7 @@ AltneuError
 │   └── UnboundedCostError         session.maintain(strict=True) met an operator that re-reads everything
 ├── InputError                     refused input; nothing of it is kept
 │   ├── BeforeFrontierError        an update at a time that is closed already
+│   ├── TimeRangeError             a value that is no time of the lattice, or too large for it
 │   ├── UnknownSourceError         insert into, or retract from, a name that is no source
 │   └── SourceFailedError          a source DataFrame failed while it was read
 ├── ReadError                      a read that cannot be answered
@@ -92,6 +93,10 @@ class InputError(AltneuError):
 
 class BeforeFrontierError(InputError):
     """An update at a time that is closed already."""
+
+
+class TimeRangeError(InputError):
+    """A value that is no time of the lattice, or too large for it."""
 
 
 class UnknownSourceError(InputError):

@@ -1,0 +1,16 @@
+"""Times: lattices as values, and antichains of times as frontiers.
+
+>>> from altneu.order import AltNeu, Antichain, Epoch, Product
+>>> lattice = Product(Epoch(), Epoch())
+>>> times = lattice.from_pylist([(0, 1), (1, 0), (2, 2)])
+>>> frontier = Antichain(lattice, times)
+>>> frontier
+Antichain({(0, 1), (1, 0)})
+>>> lattice.to_pylist(frontier.advance(lattice.minimum()))
+[(0, 0)]
+"""
+
+from altneu.order.antichain import Antichain
+from altneu.order.lattice import AltNeu, Epoch, Lattice, Moment, Product, alt, neu
+
+__all__ = ["AltNeu", "Antichain", "Epoch", "Lattice", "Moment", "Product", "alt", "neu"]
