@@ -1,0 +1,45 @@
+# Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint check bench clean
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+help:
+	@echo "make setup   the environment, in .venv"
+	@echo "make run     the flights of 2013 as maintained views, on Spark"
+	@echo "make test    every test"
+	@echo "make lint    style, types and import contracts"
+	@echo "make check   lint and test: what CI runs"
+	@echo "make bench   the benchmarks"
+	@echo "make clean   remove .venv and everything built"
+
+setup: $(STAMP)
+
+# The stamp makes the second time quick, and another pyproject.toml makes it out of date.
+$(STAMP): pyproject.toml scripts/make-venv
+	@sh scripts/make-venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report,examples,dev]'
+	@touch $@
+
+run: setup
+	@$(BIN)/python -m examples.flights
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+bench: setup
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv build dist out spark-warehouse .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
