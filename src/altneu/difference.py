@@ -1,8 +1,8 @@
 """Diffs: signed 64-bit counts, with every overflow seen.
 
-NumPy wraps int64 silently (2^62 * 4 is 0), and a wrapped count is a wrong answer that looks right. Every sum, product and
-negation of diffs therefore goes through this module, and one that leaves int64 raises ``DiffOverflowError``; the step that
-asked for it is not committed.
+NumPy wraps int64 silently (2^62 * 4 is 0), and a wrapped count is a wrong answer that looks right. Every sum, product
+and negation of diffs therefore goes through this module, and one that leaves int64 raises ``DiffOverflowError``; the
+step that asked for it is not committed.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def multiply(a: Diffs, b: Diffs) -> Diffs:
 def sum_runs(diffs: Diffs, starts: npt.NDArray[np.integer]) -> Diffs:
     """Sum consecutive runs: run i reaches from ``starts[i]`` to ``starts[i + 1]``, the last one to the end.
 
-    Only the final sum of a run must fit int64; what a part of a run adds up to does not matter, so the order of the diffs
-    within a run never decides between an answer and an error.
+    Only the final sum of a run must fit int64; what a part of a run adds up to does not matter, so the order of the
+    diffs within a run never decides between an answer and an error.
 
-    Shape:  diffs (n,), starts (m,) strictly increasing, below n; (m,) out. No run is empty.
-    Cost:   O(n); twice that when the diffs are so large that a sum might overflow.
+    Shape:  diffs (n,), starts (m,) strictly increasing from 0, below n; (m,) out, ``diffs`` itself when m = n.
+    Cost:   O(n); a few times that when the diffs are so large that a sum might overflow.
     Law:    equals Python's integers, or raises (tests/laws/test_difference.py).
 
     Raises:
@@ -127,8 +127,8 @@ def _stretch(a: list[int], b: list[int]) -> tuple[list[int], list[int]]:
 def _products_fit(a: Diffs, b: Diffs, product: Diffs) -> bool:
     """Whether wrapped products are the true ones, decided exactly.
 
-    Doubles rule out the pairs well below 2^63. For the rest: if the true product differs from the wrapped one, it does so by
-    at least 2^64, so wrapped / a differs from b by at least 2 and its floor cannot be b. Only -1 needs a word of its own,
+    Doubles rule out the pairs well below 2^63. For the rest: a true product that differs from the wrapped one does so
+    by at least 2^64, so wrapped / a differs from b by at least 2 and its floor cannot be b. Only a = -1 is apart,
     because dividing -2^63 by it overflows in turn.
     """
     near = np.flatnonzero(np.abs(a.astype(np.float64) * b) >= 2.0**62)

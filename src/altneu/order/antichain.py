@@ -1,7 +1,7 @@
 """Antichains: sets of incomparable times, used as frontiers.
 
-A frontier F stands for the times *at or beyond* it, ``{t : some f in F has f <= t}``. The frontier at the least time holds
-everything; the empty frontier holds nothing and is called closed.
+A frontier F stands for the times *at or beyond* it, ``{t : some f in F has f <= t}``. The frontier at the least time
+holds everything; the empty frontier holds nothing and is called closed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _Compare = Callable[[Times, Times], Mask]
 class Antichain:
     """A minimal set of times of one lattice, used as a frontier. Immutable; equal when the sets are.
 
-    ``least`` is the one element of a frontier over a total order as a plain int (the value of its column), and None over
-    a partial order or when the frontier is closed. The steps of a total order are served by it without an array.
+    ``least`` is the one element of a frontier over a total order as a plain int (the value of its column); it is None
+    over a partial order and when the frontier is closed. Steps over a total order are served by it without an array.
 
     Shape:  ``elements`` is int64 ``(width, k)``, sorted by the linear extension, read-only.
     Cost:   built in O(n k); a total order costs O(n) to build and about a microsecond to ask.
@@ -58,6 +58,8 @@ class Antichain:
         Raises:
             TimeRangeError: a value is no time of the lattice.
         """
+        if lattice.is_total:
+            return cls._chain(lattice, min((lattice.encode(value)[0] for value in values), default=None))
         return cls(lattice, lattice.from_pylist(values))
 
     @classmethod
@@ -90,13 +92,15 @@ class Antichain:
     def less_equal(self, times: Times) -> Mask:
         """Whether each time is at or beyond the frontier (some element is <= it), as bool ``(n,)``."""
         if self.least is not None:
-            return times[0] >= self.least
+            mask: Mask = times[0] >= self.least
+            return mask
         return self._any(self.lattice.less_equal, times)
 
     def less_than(self, times: Times) -> Mask:
         """Whether each time is strictly beyond some element, as bool ``(n,)``."""
         if self.least is not None:
-            return times[0] > self.least
+            mask: Mask = times[0] > self.least
+            return mask
         return self._any(self.lattice.less_than, times)
 
     def less_equal_frontier(self, other: Antichain) -> bool:
@@ -168,7 +172,7 @@ class Antichain:
 def _minimal(lattice: Lattice, times: Times) -> Times:
     """The minimal elements, without repeats, sorted by the linear extension.
 
-    In that order nothing is above what comes after it, so the first time left is minimal: keep it, drop all at or beyond it.
+    In that order nothing is above what comes after it, so the first time left is minimal: keep it, drop all beyond it.
     """
     left = times[:, np.lexsort(lattice.sort_keys(times)[::-1])]
     kept = []

@@ -84,7 +84,8 @@ class Lattice(ABC):
     def less_equal(self, a: Times, b: Times) -> Mask:
         """``a <= b`` in the partial order, position by position, as bool ``(n,)``."""
         if self.is_total:
-            return a[0] <= b[0]
+            mask: Mask = a[0] <= b[0]
+            return mask
         if self.is_columnwise:
             return np.asarray((a <= b).all(axis=0))
         return self._less_equal(a, b)
@@ -92,8 +93,10 @@ class Lattice(ABC):
     def less_than(self, a: Times, b: Times) -> Mask:
         """``a <= b`` and ``a != b``, position by position."""
         if self.is_total:
-            return a[0] < b[0]
-        return self.less_equal(a, b) & (a != b).any(axis=0)
+            mask: Mask = a[0] < b[0]
+            return mask
+        differ: Mask = (a != b).any(axis=0)
+        return self.less_equal(a, b) & differ
 
     def equal(self, a: Times, b: Times) -> Mask:
         """The same time on both sides, position by position."""
@@ -108,7 +111,7 @@ class Lattice(ABC):
         return np.minimum(a, b) if self.is_columnwise else self._meet(a, b)
 
     def advance_by(self, times: Times, frontier: Antichain) -> Times:
-        """Move every time to the representative of all times that readers at or beyond ``frontier`` cannot tell from it.
+        """Move every time to one that stands for all times which readers at or beyond ``frontier`` cannot tell apart.
 
         That is the meet over the frontier's elements f of ``join(time, f)``. It is canonical and idempotent in every
         lattice, distributive or not: if t and s compare alike with all u at or beyond the frontier, then s <= t v f
@@ -142,8 +145,8 @@ class Lattice(ABC):
         return np.zeros((self.width, 1), np.int64)
 
     def maximum(self) -> Times:
-        """The greatest time the columns can hold, as ``(width, 1)``; no update ever has it."""
-        return np.array([[top] for top in self._tops()], np.int64)
+        """The greatest time the columns can hold, as ``(width, 1)``."""
+        return np.full((self.width, 1), LARGEST, np.int64)
 
     def from_pylist(self, values: Iterable[object]) -> Times:
         """Python values as times ``(width, n)``.
@@ -151,24 +154,24 @@ class Lattice(ABC):
         Raises:
             TimeRangeError: a value is no time of this lattice.
         """
-        columns = [self._encode(value) for value in values]
+        columns = [self.encode(value) for value in values]
         return np.array(columns, np.int64).reshape(len(columns), self.width).T
 
     def from_python(self, value: object) -> Times:
-        """One Python value as a time ``(width, 1)``: an int, a tuple, ``alt(...)`` or ``neu(...)``, nested as the lattice is.
+        """One Python value as a time ``(width, 1)``: an int, a tuple, ``alt(t)`` or ``neu(t)``, as the lattice nests.
 
         Raises:
             TimeRangeError: the value is no time of this lattice.
         """
-        return np.array(self._encode(value), np.int64).reshape(self.width, 1)
+        return np.array(self.encode(value), np.int64).reshape(self.width, 1)
 
     def to_pylist(self, times: Times) -> list[object]:
         """Times ``(width, n)`` as Python values."""
-        return [self._decode(column) for column in zip(*times.tolist(), strict=True)]
+        return [self.decode(column) for column in zip(*times.tolist(), strict=True)]
 
     def to_python(self, time: Times) -> object:
         """One time, ``(width,)`` or ``(width, 1)``, as a Python value."""
-        return self._decode(tuple(time.reshape(self.width).tolist()))
+        return self.decode(tuple(time.reshape(self.width).tolist()))
 
     def format(self, time: Times) -> str:
         """One time as text for messages."""
@@ -184,15 +187,11 @@ class Lattice(ABC):
         raise NotImplementedError(f"{self!r} is columnwise")
 
     @abstractmethod
-    def _tops(self) -> tuple[int, ...]:
-        """Columns of the greatest time."""
-
-    @abstractmethod
-    def _encode(self, value: object) -> tuple[int, ...]:
+    def encode(self, value: object) -> tuple[int, ...]:
         """One Python value as columns."""
 
     @abstractmethod
-    def _decode(self, columns: tuple[int, ...]) -> object:
+    def decode(self, columns: tuple[int, ...]) -> object:
         """Columns as one Python value."""
 
 
@@ -208,15 +207,14 @@ class Epoch(Lattice):
     is_total: bool = field(default=True, init=False, repr=False, compare=False)
     is_columnwise: bool = field(default=True, init=False, repr=False, compare=False)
 
-    def _tops(self) -> tuple[int, ...]:
-        return (LARGEST,)
-
-    def _encode(self, value: object) -> tuple[int, ...]:
+    def encode(self, value: object) -> tuple[int, ...]:
+        """A whole number that is not negative, as itself."""
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value <= LARGEST:
             raise TimeRangeError(f"{value!r} is no epoch; an epoch is a whole number from 0 to 2^63 - 1")
         return (int(value),)
 
-    def _decode(self, columns: tuple[int, ...]) -> object:
+    def decode(self, columns: tuple[int, ...]) -> object:
+        """The epoch as an int."""
         return columns[0]
 
 
@@ -254,7 +252,7 @@ class Product(Lattice):
         return times[start : start + self.factors[index].width]
 
     def _less_equal(self, a: Times, b: Times) -> Mask:
-        return np.logical_and.reduce(
+        return np.logical_and.reduce(  # type: ignore[no-any-return]
             [f.less_equal(self.coordinate(a, i), self.coordinate(b, i)) for i, f in enumerate(self.factors)]
         )
 
@@ -268,18 +266,21 @@ class Product(Lattice):
             [f.meet(self.coordinate(a, i), self.coordinate(b, i)) for i, f in enumerate(self.factors)]
         )
 
-    def _tops(self) -> tuple[int, ...]:
-        return tuple(top for factor in self.factors for top in factor._tops())
+    def maximum(self) -> Times:
+        """The greatest times of all factors."""
+        return np.concatenate([factor.maximum() for factor in self.factors])
 
-    def _encode(self, value: object) -> tuple[int, ...]:
+    def encode(self, value: object) -> tuple[int, ...]:
+        """A tuple with one value a factor, as the columns of all."""
         if not isinstance(value, (tuple, list)) or len(value) != len(self.factors):
             raise TimeRangeError(f"{value!r} is no time of {self!r}; it takes a tuple of {len(self.factors)}")
-        return tuple(c for factor, part in zip(self.factors, value, strict=True) for c in factor._encode(part))
+        return tuple(c for factor, part in zip(self.factors, value, strict=True) for c in factor.encode(part))
 
-    def _decode(self, columns: tuple[int, ...]) -> object:
+    def decode(self, columns: tuple[int, ...]) -> object:
+        """A tuple with one value a factor."""
         parts, start = [], 0
         for factor in self.factors:
-            parts.append(factor._decode(columns[start : start + factor.width]))
+            parts.append(factor.decode(columns[start : start + factor.width]))
             start += factor.width
         return tuple(parts)
 
@@ -289,7 +290,7 @@ class AltNeu(Lattice):
     """Two moments for every time of ``inner``, ``alt(t) < neu(t)``, which no other time can tell apart.
 
     Over a total order a moment is one column, ``2 * t + flag``, and the order is total again; the packed time must fit
-    int64, so inner columns reach from -2^62 to 2^62 - 1. Over a partial order the flag is a column of its own, and the
+    int64, so inner columns end at 2^62 - 1. Over a partial order the flag is a column of its own, and the
     lattice is not distributive: alt(0, 1) v (neu(0, 1) ^ alt(1, 0)) is alt(0, 1), but
     (alt(0, 1) v neu(0, 1)) ^ (alt(0, 1) v alt(1, 0)) is neu(0, 1).
 
@@ -339,7 +340,8 @@ class AltNeu(Lattice):
 
     def is_neu(self, moments: Times) -> Mask:
         """Whether each moment is the later one of its time, as bool ``(n,)``."""
-        return (moments[0] & 1) != 0 if self.is_total else moments[-1] != 0
+        mask: Mask = ((moments[0] & 1) if self.is_total else moments[-1]) != 0
+        return mask
 
     def _moments(self, times: Times, flag: int) -> Times:
         if not self.is_total:
@@ -368,17 +370,21 @@ class AltNeu(Lattice):
         flag = ((u != s).any(axis=0) | (a[-1] != 0)) & ((u != t).any(axis=0) | (b[-1] != 0))
         return np.concatenate([u, flag[None].astype(np.int64)])
 
-    def _tops(self) -> tuple[int, ...]:
-        return (LARGEST,) if self.is_total else (*self.inner._tops(), 1)
+    def maximum(self) -> Times:
+        """The later moment of the greatest time."""
+        if self.is_total:
+            return super().maximum()
+        return self._moments(self.inner.maximum(), 1)
 
-    def _encode(self, value: object) -> tuple[int, ...]:
+    def encode(self, value: object) -> tuple[int, ...]:
+        """``alt(t)``, ``neu(t)`` or ``(t, flag)``, packed over a total order, else with the flag last."""
         if isinstance(value, Moment):
             time, flag = value.time, value.is_neu
         elif isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[1], (bool, np.bool_)):
             time, flag = value
         else:
             raise TimeRangeError(f"{value!r} is no time of {self!r}; write alt(t), neu(t) or (t, flag)")
-        columns = self.inner._encode(time)
+        columns = self.inner.encode(time)
         if not self.is_total:
             return (*columns, int(flag))
         packed = 2 * columns[0] + int(flag)
@@ -386,7 +392,8 @@ class AltNeu(Lattice):
             raise TimeRangeError(f"{value!r} does not fit {self!r}, which packs a flag beside the time in 64 bits")
         return (packed,)
 
-    def _decode(self, columns: tuple[int, ...]) -> object:
+    def decode(self, columns: tuple[int, ...]) -> object:
+        """A ``Moment``."""
         inner = (columns[0] >> 1,) if self.is_total else columns[:-1]
         flag = columns[0] & 1 if self.is_total else columns[-1]
-        return Moment(self.inner._decode(inner), bool(flag))
+        return Moment(self.inner.decode(inner), bool(flag))
