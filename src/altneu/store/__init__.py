@@ -1,0 +1,26 @@
+"""Durable state: immutable segments, a commit log, and the same without files.
+
+``DirectoryStore`` keeps a session in a folder, ``MemoryStore`` in memory; both are a ``Store``. ``write_segment`` and
+``open_segment`` are for the processes that compute.
+"""
+
+from altneu.store.base import CommitInfo, Store, Vacuumed
+from altneu.store.directory import DirectoryStore
+from altneu.store.memory import MemoryStore
+from altneu.store.references import Json, SegmentRef
+from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+
+__all__ = [
+    "CommitInfo",
+    "DirectoryStore",
+    "Json",
+    "MemoryStore",
+    "SegmentRef",
+    "SegmentWriter",
+    "Store",
+    "Vacuumed",
+    "Verify",
+    "forget_segments",
+    "open_segment",
+    "write_segment",
+]

@@ -1,0 +1,174 @@
+"""What every store offers, with or without files."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from altneu.errors import StoreError
+from altneu.store.ledger import Bytes, Change, Ledger
+from altneu.store.references import Json, SegmentRef, admit
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """A commit as history tells it.
+
+    Units:  ``at`` is seconds since 1970 by the writer's clock.
+    """
+
+    number: int
+    transaction: str
+    at: float
+    checkpoint: bool
+    frontier: Json
+    info: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What a vacuum removed."""
+
+    segments: int = 0
+    scratch: int = 0
+    commits: int = 0
+    bytes: int = 0
+
+
+class Store(ABC):
+    """A flat mapping ``str -> Json`` that changes by numbered commits, with the data that its values name.
+
+    The contract. Between commits the state is that of commit ``number`` (0: empty). A commit happens wholly or not at
+    all: when ``commit`` returns, every key it set has its value, and every blob and segment that a value names can be
+    read; when it raises, ``state``, ``frontier`` and ``number`` are what they were, and the next commit may be tried.
+    What no value names any more may be removed: a blob at once, a segment by ``vacuum``.
+
+    A value names a segment by ``ref.to_json()`` and a blob by ``{"blob": name}``, anywhere inside it. Segments are
+    written before the commit that names them, aiming at ``next_number``. The name of a blob is the caller's choice; no
+    live blob may have it.
+    """
+
+    def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
+        self._ledger = ledger
+        self._number = number
+        self._frontier = frontier
+        self._mutex = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def number(self) -> int:
+        """Number of the last commit; 0 before the first."""
+        return self._number
+
+    @property
+    def next_number(self) -> int:
+        """Number that segments of the step in flight aim at."""
+        return self._number + 1
+
+    @property
+    def frontier(self) -> Json:
+        """Frontier of the last commit; None before the first."""
+        return self._frontier
+
+    @property
+    def state(self) -> Mapping[str, Json]:
+        """The state after the last commit: a view that follows it; its values must not be changed."""
+        return MappingProxyType(self._ledger.state)
+
+    @property
+    def segment_directory(self) -> str | None:
+        """Folder for ``write_segment`` and ``open_segment`` in other processes; None if there are no files."""
+        return None
+
+    @property
+    def scratch_directory(self) -> str | None:
+        """Folder for segments that no commit will name; None if there are no files."""
+        return None
+
+    def blob(self, name: str) -> memoryview:
+        """The bytes of a live blob.
+
+        Raises:
+            StoreError: no value names such a blob.
+        """
+        try:
+            return self._ledger.blobs[name]
+        except KeyError:
+            raise StoreError(f"no value of commit {self._number} names a blob {name!r}") from None
+
+    def commit(
+        self,
+        frontier: Json,
+        set: Mapping[str, Any] = MappingProxyType({}),  # noqa: A002  # the word of the log
+        delete: Iterable[str] = (),
+        blobs: Mapping[str, Bytes] = MappingProxyType({}),
+        info: Mapping[str, Any] = MappingProxyType({}),
+    ) -> int:
+        """Change the state, all or nothing; the number of the commit.
+
+        Shape:  ``set`` and ``delete`` have no key in common; every key deleted is there; every blob given is named by
+                a value given; every value given names only blobs given or live, and segments live or aiming at this
+                commit.
+        Cost:   follows the change; every fifty commits the whole state is written.
+        Law:    a store reopened after any commit says what this one does (tests/store/test_directory.py).
+
+        Raises:
+            StoreError: the change does not have this shape; nothing is committed.
+            StoreFullError: the disk is full; nothing is committed, and a later commit may succeed.
+            StoreLockedError: another writer was faster; nothing is committed.
+        """
+        with self._mutex:
+            change = self._ledger.prepare(set, delete, blobs)
+            for ref in change.new_segments:
+                if ref.number != self.next_number:
+                    raise StoreError(
+                        f"segment {ref.name} aims at commit {ref.number}, this is {self.next_number}: "
+                        "vacuum may have taken it, so it must be written anew"
+                    )
+                self._require(ref)
+            bound = admit(frontier)
+            self._append(change, bound, {key: admit(value) for key, value in info.items()})
+            self._ledger.apply(change)
+            self._number, self._frontier = self._number + 1, bound
+            return self._number
+
+    @abstractmethod
+    def _require(self, ref: SegmentRef) -> None:
+        """Raise if the segment is not there."""
+
+    @abstractmethod
+    def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
+        """Keep the commit, or raise and keep nothing."""
+
+    @abstractmethod
+    def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
+        """Write a segment that the next commit may name."""
+
+    @abstractmethod
+    def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
+        """The record batches of a segment."""
+
+    @abstractmethod
+    def history(self, limit: int = 20) -> list[CommitInfo]:
+        """Recent commits, newest first, as far as the log goes back."""
+
+    @abstractmethod
+    def vacuum(self, keep: int = 3) -> Vacuumed:
+        """Remove segments that none of the last ``keep`` commits names and whose step is over."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store; twice is once."""

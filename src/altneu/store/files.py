@@ -1,0 +1,141 @@
+"""Files that appear whole or not at all, and what the operating system says, as altneu's errors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from altneu.errors import StoreCorruptError, StoreError, StoreFullError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+TEMPORARY = ".tmp"
+
+
+def failure(error: OSError, path: str | Path, doing: str) -> StoreError:
+    """The store's error for one of the operating system.
+
+    >>> failure(OSError(errno.ENOSPC, "No space left on device"), "s/log", "write")
+    StoreFullError('cannot write s/log: No space left on device; nothing of it is kept: make room and try again')
+    """
+    said = f"cannot {doing} {path}: {error.strerror or error}"
+    if error.errno in _FULL:
+        return StoreFullError(f"{said}; nothing of it is kept: make room and try again")
+    return StoreError(said)
+
+
+@contextlib.contextmanager
+def naming(path: str | Path, doing: str) -> Iterator[None]:
+    """Turn an ``OSError`` of the block into a ``StoreError`` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error, path, doing) from error
+
+
+def temporary(path: Path) -> Path:
+    """A fresh name beside ``path``; vacuum and the next opening know it by its form."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
+
+
+def create(path: Path) -> int:
+    """Open a file that must not exist yet for writing."""
+    return os.open(path, _NEW, 0o644)
+
+
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    """Write every byte; a short write (a disk that fills up) is gone on with until it fails."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def discard(path: Path) -> None:
+    """Remove a temporary file if it is there; one that stays behind is removed at the next opening."""
+    with contextlib.suppress(OSError):  # it runs while another error is on its way, which must not be replaced
+        path.unlink(missing_ok=True)
+
+
+def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool) -> bool:
+    """Make ``path`` appear with all of ``data``, synced, or leave everything as it was.
+
+    ``exclusive`` leaves an existing file alone and answers False (``link`` refuses a name that is taken); without it
+    an existing file is replaced. The folder is not synced: see ``sync_folder``.
+
+    Cost:   one create, write, fsync, link or rename.
+    """
+    beside = temporary(path)
+    try:
+        descriptor = create(beside)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if exclusive:
+            path.hardlink_to(beside)
+        else:
+            beside.replace(path)
+    except FileExistsError:
+        return False
+    finally:
+        discard(beside)
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> int:
+    """Remove a file; the bytes it had, 0 if it is gone already."""
+    with contextlib.suppress(FileNotFoundError), naming(path, "remove"):
+        size = path.lstat().st_size
+        path.unlink()
+        return size
+    return 0
+
+
+def regular_size(path: Path) -> int:
+    """Size of a regular file.
+
+    Raises:
+        StoreCorruptError: there is no such file, or it is a link, a folder or a device.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        raise StoreCorruptError(f"{path} is missing; put it back from a copy of the store") from None
+    except OSError as error:
+        raise failure(error, path, "read") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreCorruptError(f"{path} is not a regular file; a store holds no links, and none is followed")
+    return found.st_size
+
+
+def parse_json(text: bytes | bytearray | memoryview, name: str | Path) -> Any:
+    """Parse JSON strictly: UTF-8, no NaN or infinity, no endless nesting.
+
+    Raises:
+        StoreCorruptError: it does not parse; names the file.
+    """
+    try:
+        return json.loads(bytes(text).decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise StoreCorruptError(f"{name} holds JSON that does not parse: {error}") from error
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,81 @@
+"""The one writer of a folder: an advisory lock that the kernel releases when its process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import weakref
+from pathlib import Path
+
+from altneu.errors import StoreError, StoreLockedError
+from altneu.store.files import failure, naming
+
+_HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+class WriterLock:
+    """Held from construction until ``release``, the end of the object, or the end of the process.
+
+    Law:    at any time at most one holder, over all processes of the machine; a process that dies, in whatever way,
+            holds nothing (tests/store/test_lock.py).
+
+    Raises:
+        StoreLockedError: somebody else holds it; says who.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with naming(path, "open"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 200, 0).decode("utf-8", "replace").strip()
+            os.close(self._descriptor)
+            if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                raise failure(error, path, "lock") from error
+            raise StoreLockedError(
+                f"{path.parent} is open in another session ({holder or 'holder unknown'}); close that one first"
+            ) from None
+        with contextlib.suppress(OSError):  # who holds it is only for the message, and a full disk must still open
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        self._end = weakref.finalize(self, _release, self._descriptor, os.getpid())
+        _HELD.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this object still holds the lock (in a forked child it does not)."""
+        return self._end.alive
+
+    def check(self, path: Path) -> None:
+        """Refuse to go on without the lock."""
+        if not self.held:
+            raise StoreError(
+                f"this store object on {path} is closed (or was inherited by a forked process); open it anew"
+            )
+
+    def release(self) -> None:
+        """Let the next writer in; twice is once."""
+        self._end()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: drop the descriptor and leave the lock with the parent."""
+        if self._end.detach() is not None:
+            os.close(self._descriptor)
+
+
+def _release(descriptor: int, owner: int) -> None:
+    if os.getpid() == owner:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # at once, even if a child of some other fork still has the descriptor
+    os.close(descriptor)
+
+
+def _after_fork() -> None:
+    for lock in list(_HELD):
+        lock.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,164 @@
+"""The commit log: a folder of numbered files, each of which appears whole or not at all."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from pathlib import Path
+
+from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
+from altneu.store.commit import Commit, decode, encode
+from altneu.store.files import TEMPORARY, discard, failure, naming, put, regular_size, sync_folder
+from altneu.store.ledger import Ledger
+
+_NAME = re.compile(r"(\d{20})\.commit", re.ASCII)
+
+
+def commit_name(number: int) -> str:
+    """File name of a commit.
+
+    >>> commit_name(42)
+    '00000000000000000042.commit'
+    """
+    return f"{number:020d}.commit"
+
+
+class CommitLog:
+    """Numbered commits in a folder, the first is 1.
+
+    The contract: for every number at most one commit is ever there; a commit that can be seen is whole; commit n says
+    the digest of commit n - 1, so a file that was exchanged for another good one is seen too. Not seen is the loss of
+    the newest files: a log cut off at its end is a shorter log.
+
+    Law:    ``replay`` after any number of commits, crashes and checkpoints gives the state of the last one
+            (tests/store/test_kill.py, tests/store/test_directory.py).
+    """
+
+    def __init__(self, folder: Path, root: str) -> None:
+        self._folder = folder
+        self.root = root
+        self._doubt: str | None = None
+
+    def numbers(self) -> list[int]:
+        """Numbers of the commits that are there, ascending."""
+        with naming(self._folder, "list"):
+            return sorted(int(match[1]) for name in os.listdir(self._folder) if (match := _NAME.fullmatch(name)))  # noqa: PTH208  # names are enough
+
+    def path(self, number: int) -> Path:
+        """File of a commit."""
+        return self._folder / commit_name(number)
+
+    def read(self, number: int) -> Commit:
+        """Read one commit, mapped.
+
+        Raises:
+            StoreCorruptError: it is missing or does not hold; names the file.
+        """
+        path = self.path(number)
+        if not regular_size(path):
+            raise StoreCorruptError(f"{path} is empty: it was cut off")
+        with naming(path, "read"):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                data = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+            finally:
+                os.close(descriptor)
+        commit = decode(data, str(path))
+        if commit.number != number:
+            raise StoreCorruptError(f"{path} holds commit {commit.number}: files were renamed")
+        return commit
+
+    def put(self, commit: Commit) -> str:
+        """Append a commit, durable when this returns; its digest.
+
+        A number that is taken by the same transaction is a success whose reply was lost.
+
+        Cost:   one create, write, fsync, link, unlink, fsync of the folder.
+
+        Raises:
+            StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
+            StoreFullError: the disk is full; the log is as before.
+            StoreError: the file could not be written; or its name could not be synced, so that nobody knows whether it
+                survives a loss of power: the log must be opened anew.
+        """
+        if self._doubt:
+            raise StoreError(self._doubt)
+        path = self.path(commit.number)
+        data, digest = encode(commit)
+        with naming(path, "write"):
+            is_new = put(path, data, exclusive=True)
+        if not is_new and (found := self.read(commit.number)).transaction != commit.transaction:
+            raise StoreLockedError(
+                f"commit {commit.number} of {self._folder} was written by another writer (transaction "
+                f"{found.transaction}); this one keeps nothing of its step: close it and open the store anew"
+            )
+        try:
+            sync_folder(self._folder)
+        except OSError as error:
+            self._doubt = f"{failure(error, path, 'sync')}; whether it is committed is in doubt: open the store anew"
+            raise StoreError(self._doubt) from error
+        return digest
+
+    def replay(self, until: int | None = None) -> tuple[Ledger, Commit | None, int]:
+        """The state after commit ``until`` (or the last), that commit, and the number of the checkpoint used, or 0.
+
+        Cost:   reads the last checkpoint and the commits after it.
+
+        Raises:
+            StoreCorruptError: a file that is missing in between, or does not hold.
+        """
+        numbers = self.numbers()
+        last = until if until is not None else (numbers[-1] if numbers else 0)
+        if not last:
+            return Ledger(), None, 0
+        commits = [self.read(last)]
+        while not commits[-1].checkpoint and commits[-1].number > 1:
+            commits.append(self.read(commits[-1].number - 1))
+        ledger, before = Ledger(), None
+        for commit in reversed(commits):
+            self._check_parent(commit, before)
+            ledger = self.follow(ledger, commit)
+            before = commit
+        first = commits[-1]
+        return ledger, commits[0], first.number if first.checkpoint else 0
+
+    def first_replayable(self, numbers: list[int]) -> int:
+        """The least number that ``replay`` can go to; 0 if there is no commit.
+
+        After a vacuum that was cut short the log may begin with commits whose checkpoint is gone.
+        """
+        for number in numbers:
+            if number == 1 or self.read(number).checkpoint:
+                return number
+        if numbers:
+            raise StoreCorruptError(f"{self._folder} holds no checkpoint; put the missing files back from a copy")
+        return 0
+
+    def _check_parent(self, commit: Commit, before: Commit | None) -> None:
+        if before is None and commit.number > 1:
+            return  # a checkpoint stands on its own: what it followed may be vacuumed
+        parent = self.root if before is None else before.digest
+        if commit.parent != parent:
+            raise StoreCorruptError(
+                f"{self.path(commit.number)} does not follow the commit before it: files were exchanged"
+            )
+
+    def follow(self, ledger: Ledger, commit: Commit) -> Ledger:
+        """The ledger after one more commit; the given one is used up."""
+        if commit.checkpoint:
+            ledger = Ledger()
+        try:
+            ledger.apply(ledger.prepare(commit.set, commit.delete, commit.blobs))
+        except StoreError as error:
+            raise StoreCorruptError(
+                f"{self.path(commit.number)} does not fit the commits before it: {error}"
+            ) from error
+        return ledger
+
+    def clear_temporaries(self) -> None:
+        """Remove what a writer that died left behind; only for the holder of the lock."""
+        with naming(self._folder, "list"):
+            for path in self._folder.iterdir():
+                if path.name.startswith(".") and path.name.endswith(TEMPORARY):
+                    discard(path)

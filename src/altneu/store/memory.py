@@ -1,0 +1,74 @@
+"""A store without files, for sessions in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from altneu.errors import StoreCorruptError, StoreError
+from altneu.store.base import CommitInfo, Store, Vacuumed
+from altneu.store.ledger import Change, Ledger
+from altneu.store.references import Json, SegmentRef, segment_name
+
+_REMEMBERED = 1000
+
+
+class MemoryStore(Store):
+    """The same contract as ``DirectoryStore``, gone with its process.
+
+    >>> store = MemoryStore()
+    >>> store.commit(1, set={"view/reach": {"rows": {"blob": "b1"}}}, blobs={"b1": b"data"})
+    1
+    >>> bytes(store.blob("b1")), store.frontier
+    (b'data', 1)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Ledger(), 0, None)
+        self._segments: dict[str, tuple[pa.RecordBatch, ...]] = {}
+        self._written = 0
+        self._history: deque[CommitInfo] = deque(maxlen=_REMEMBERED)
+
+    def _require(self, ref: SegmentRef) -> None:
+        if ref.name not in self._segments:
+            raise StoreCorruptError(f"segment {ref.name} is missing from this store")
+
+    def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
+        self._history.append(CommitInfo(self.next_number, "", time.time(), False, frontier, info))
+
+    def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
+        """Keep the batches under a name of its own."""
+        kept = tuple(batches)
+        if any(batch.schema != schema for batch in kept):
+            raise StoreError("a batch has another schema than its segment")
+        self._written += 1
+        serial = f"{self._written:032x}"
+        ref = SegmentRef(
+            segment_name(self.next_number, serial), sum(b.num_rows for b in kept), sum(b.nbytes for b in kept), serial
+        )
+        self._segments[ref.name] = kept
+        return ref
+
+    def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
+        """The batches kept under this name."""
+        self._require(ref)
+        return list(self._segments[ref.name])
+
+    def history(self, limit: int = 20) -> list[CommitInfo]:
+        """Recent commits, newest first; the last thousand are remembered."""
+        return list(self._history)[::-1][:limit]
+
+    def vacuum(self, keep: int = 3) -> Vacuumed:
+        """Drop the segments that no value names and whose step is over; ``keep`` is for stores that can go back."""
+        with self._mutex:
+            gone = [
+                n for n in self._segments if n not in self._ledger.segments and int(n.split("-")[1]) <= self._number
+            ]
+            freed = sum(batch.nbytes for name in gone for batch in self._segments.pop(name))
+            return Vacuumed(segments=len(gone), bytes=freed)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

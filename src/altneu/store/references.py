@@ -1,0 +1,155 @@
+"""The values of a store's state: JSON in which ``{"segment": …}`` and ``{"blob": …}`` name data.
+
+A value is what JSON can say and nothing else. Anywhere inside it an object with the one member ``segment`` names a
+segment, and an object with the one member ``blob`` names a blob of the log. The store finds them there by itself, so
+that checkpoints and vacuum need to know nothing of what the values mean.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from altneu.errors import StoreError
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_DEEPEST = 100
+_SEGMENT_NAME = re.compile(r"seg-(\d{8,19})-([0-9a-f]{32})\.arrow", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+def segment_name(number: int, checksum: str) -> str:
+    """Name of the segment with this content that aims at commit ``number``.
+
+    >>> segment_name(42, "00112233445566778899aabbccddeeff")
+    'seg-00000042-00112233445566778899aabbccddeeff.arrow'
+    """
+    return f"seg-{number:08d}-{checksum}.arrow"
+
+
+def segment_number(name: str) -> int | None:
+    """Number of the commit a segment aims at; None if this is no segment's name.
+
+    >>> segment_number("seg-00000042-00112233445566778899aabbccddeeff.arrow")
+    42
+    >>> segment_number("../../etc/passwd") is None
+    True
+    """
+    match = _SEGMENT_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRef:
+    """A segment by name, with what is checked when it is opened.
+
+    Shape:  ``name`` is ``seg-<number>-<checksum>.arrow``, a plain file name; ``checksum`` 32 hexadecimal digits.
+    Units:  ``rows`` over all its record batches; ``bytes`` of the file.
+
+    Raises:
+        StoreError: a part that has not its form; a name that is a path is refused here.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    checksum: str
+
+    def __post_init__(self) -> None:
+        if segment_number(self.name) is None:
+            raise StoreError(f"{self.name!r:.200} is no name of a segment (seg-<number>-<checksum>.arrow)")
+        if any(type(count) is not int or not 0 <= count < 2**63 for count in (self.rows, self.bytes)):
+            raise StoreError(f"segment {self.name} has no plausible size: rows={self.rows!r}, bytes={self.bytes!r}")
+        if not _DIGEST.fullmatch(self.checksum):
+            raise StoreError(f"segment {self.name} has no plausible checksum: {self.checksum!r:.200}")
+
+    @property
+    def number(self) -> int:
+        """Number of the commit it aims at."""
+        return int(self.name.split("-")[1])
+
+    def to_json(self) -> dict[str, Json]:
+        """The form in which a value of the state names it.
+
+        >>> ref = SegmentRef(segment_name(1, "0" * 32), rows=2, bytes=640, checksum="0" * 32)
+        >>> SegmentRef.from_json(ref.to_json()) == ref
+        True
+        """
+        return {
+            "segment": {"name": self.name, "rows": self.rows, "bytes": self.bytes, "checksum": self.checksum},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> SegmentRef:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            StoreError: it names no segment, or one outside the folder.
+        """
+        inner = value.get("segment") if isinstance(value, dict) else None
+        if not isinstance(inner, dict) or set(inner) != {"name", "rows", "bytes", "checksum"}:
+            raise StoreError(f"no reference to a segment: {value!r:.200}")
+        if type(inner["name"]) is not str or type(inner["checksum"]) is not str:
+            raise StoreError(f"a segment's name and checksum are strings: {value!r:.200}")
+        return cls(inner["name"], inner["rows"], inner["bytes"], inner["checksum"])
+
+
+@dataclass(slots=True)
+class References:
+    """Names found in values."""
+
+    segments: dict[str, SegmentRef] = field(default_factory=dict)
+    blobs: set[str] = field(default_factory=set)
+
+
+def admit(value: object, found: References | None = None, depth: int = 0) -> Json:
+    """Copy a value, refusing what JSON cannot say, and collect the names in it.
+
+    Cost:   one visit of every part.
+
+    Raises:
+        StoreError: a type, number or nesting that JSON would change or refuse; a malformed reference.
+
+    >>> found = References()
+    >>> admit({"batches": [{"blob": "b17"}]}, found)
+    {'batches': [{'blob': 'b17'}]}
+    >>> found.blobs
+    {'b17'}
+    """
+    kind = type(value)
+    if value is None or kind is str or kind is int or kind is bool:
+        return value  # type: ignore[return-value]  # the exact types are checked above
+    if depth > _DEEPEST:
+        raise StoreError(f"a value nested deeper than {_DEEPEST} levels cannot be stored")
+    if isinstance(value, float) and kind is float:
+        if not math.isfinite(value):
+            raise StoreError(f"{value} cannot be stored: JSON has no such number")
+        return value
+    if isinstance(value, list) and kind is list:
+        return [admit(part, found, depth + 1) for part in value]
+    if isinstance(value, dict) and kind is dict:
+        return _admit_object(value, found, depth)
+    raise StoreError(f"a {kind.__name__} cannot be stored; use None, bool, int, float, str, list and dict")
+
+
+def _admit_object(value: dict[Any, Any], found: References | None, depth: int) -> Json:
+    if found is not None and len(value) == 1:
+        if "segment" in value:
+            _collect_segment(SegmentRef.from_json(value), found)
+        elif "blob" in value:
+            if not isinstance(value["blob"], str):
+                raise StoreError(f"a blob is named by a string, not by {value['blob']!r:.200}")
+            found.blobs.add(value["blob"])
+    for key in value:
+        if type(key) is not str:
+            raise StoreError(f"an object's members are named by strings, not by {key!r:.200}")
+    return {key: admit(part, found, depth + 1) for key, part in value.items()}
+
+
+def _collect_segment(ref: SegmentRef, found: References) -> None:
+    if found.segments.setdefault(ref.name, ref) != ref:
+        raise StoreError(f"segment {ref.name} is named twice with different sizes or checksums")

@@ -1,0 +1,240 @@
+"""Segments: immutable files of Arrow record batches, named by their content.
+
+Both functions are plain ones of picklable arguments, so that Spark's Python workers call them where they run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+
+from altneu.errors import StoreCorruptError, StoreError
+from altneu.store.files import create, discard, failure, naming, regular_size, temporary, write_all
+from altneu.store.references import SegmentRef, segment_name
+
+Verify = Literal["always", "first", "never"]
+
+CHECKED_BYTES = 64 << 20
+OPEN_SEGMENTS = 4096
+_CHUNK = 1 << 20
+
+
+class _HashingSink:
+    """A binary file, as Arrow wants it, that hashes what passes through."""
+
+    closed = False
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._pending = bytearray()
+        self._hash = hashlib.blake2b(digest_size=16)
+        self.size = 0
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self.size += view.nbytes
+        if view.nbytes < _CHUNK:
+            self._pending += view
+            if len(self._pending) >= _CHUNK:
+                self.flush()
+        else:
+            self.flush()
+            self._emit(view)
+        return view.nbytes
+
+    def flush(self) -> None:
+        if self._pending:
+            data, self._pending = self._pending, bytearray()
+            self._emit(data)
+
+    def _emit(self, data: bytearray | memoryview) -> None:
+        self._hash.update(data)
+        try:
+            write_all(self._descriptor, data)
+        except OSError as error:
+            self.error = error  # Arrow passes it on, but not every version keeps its number
+            raise
+
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+
+class SegmentWriter:
+    """Writes one segment batch by batch; ``finish`` gives it its name.
+
+    Until then there is a temporary file, which leaving the ``with`` block removes, so a writer that fails leaves
+    nothing behind and one that is killed leaves a file whose name says when vacuum may take it.
+
+    Cost:   one pass over the bytes, 16 bytes of blake2b over them (1.3 GB/s), one fsync unless ``durable=False``.
+    """
+
+    def __init__(self, directory: str, schema: pa.Schema, number: int, *, durable: bool = True) -> None:
+        self._directory = Path(directory)
+        self._number = number
+        self._schema = schema
+        self._durable = durable
+        self._rows = 0
+        self._temporary = temporary(self._directory / segment_name(number, "0" * 32))
+        with naming(self._temporary, "write"):
+            self._descriptor = create(self._temporary)
+        self._sink = _HashingSink(self._descriptor)
+        self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abandon()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append one record batch; it stays one block when the segment is opened.
+
+        Raises:
+            StoreError: the batch has another schema.
+            StoreFullError: the disk is full; the segment is gone.
+        """
+        if batch.schema != self._schema:
+            raise StoreError(f"a batch has another schema than its segment: {batch.schema}, not {self._schema}")
+        try:
+            self._writer.write_batch(batch)
+        except (OSError, pa.ArrowException) as error:
+            raise self._failed(error) from error
+        self._rows += batch.num_rows
+
+    def finish(self) -> SegmentRef:
+        """Complete the file and give it its name.
+
+        Raises:
+            StoreFullError: the disk is full; the segment is gone.
+        """
+        try:
+            self._writer.close()
+            self._sink.flush()
+            if self._durable:
+                os.fsync(self._descriptor)
+            checksum = self._sink.checksum()
+            name = segment_name(self._number, checksum)
+            self._temporary.replace(self._directory / name)
+        except (OSError, pa.ArrowException) as error:
+            raise self._failed(error) from error
+        self._close()
+        return SegmentRef(name, self._rows, self._sink.size, checksum)
+
+    def abandon(self) -> None:
+        """Remove the unfinished file; after ``finish`` it does nothing."""
+        if self._descriptor >= 0:
+            self._close()
+            discard(self._temporary)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+    def _failed(self, error: OSError | pa.ArrowException) -> Exception:
+        self.abandon()
+        said = self._sink.error or error
+        return failure(said, self._temporary, "write") if isinstance(said, OSError) else error
+
+
+def write_segment(
+    directory: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, *, durable: bool = True
+) -> SegmentRef:
+    """Write record batches as one segment that aims at commit ``number``.
+
+    It is durable when a commit names it: the file is synced here, its name by the commit. ``durable=False`` is for
+    scratch. The same batches give the same name, so a task that runs twice writes one segment.
+
+    Shape:  any number of batches of ``schema``, each of which is one block when the segment is opened.
+    Cost:   one pass over the bytes; one fsync.
+
+    Raises:
+        StoreFullError: the disk is full; nothing is left behind.
+
+    >>> import tempfile
+    >>> batch = pa.record_batch({"a": [1, 2, 3]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ref = write_segment(folder, [batch], batch.schema, number=1)
+    ...     open_segment(folder, ref)[0].to_pydict()
+    {'a': [1, 2, 3]}
+    """
+    with SegmentWriter(directory, schema, number, durable=durable) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+
+
+def open_segment(directory: str, ref: SegmentRef, verify: Verify = "first") -> list[pa.RecordBatch]:
+    """The record batches of a segment, memory-mapped: only what is touched is read.
+
+    The size, the Arrow footer and the number of rows are checked whenever a file is mapped. ``verify="first"`` checks
+    the checksum too when a process first opens a file below 64 MB (a larger one would be read whole for it);
+    ``"always"`` checks every file at every opening, ``"never"`` none.
+
+    Cost:   30 µs to map; 0.75 ms a megabyte to check; 1 µs when the process has it open.
+
+    Raises:
+        StoreCorruptError: it is missing, or not what the reference says; names the file.
+    """
+    if verify == "always":
+        _check(directory, ref)
+    elif verify == "first" and ref.bytes < CHECKED_BYTES:
+        _check_once(directory, ref)
+    return list(_mapped(directory, ref))
+
+
+def _check(directory: str, ref: SegmentRef) -> None:
+    path = Path(directory) / ref.name
+    _check_size(path, ref)
+    with naming(path, "read"), path.open("rb") as file:
+        checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    if checksum != ref.checksum:
+        raise StoreCorruptError(f"{path} fails its checksum: bytes in it have changed")
+
+
+# A segment is immutable and named by its content, so what was checked or mapped once stays right; a bound keeps a
+# process that lives for months from remembering every segment it ever saw.
+_check_once = lru_cache(maxsize=16 * OPEN_SEGMENTS)(_check)
+
+
+@lru_cache(maxsize=OPEN_SEGMENTS)
+def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
+    path = Path(directory) / ref.name
+    _check_size(path, ref)
+    try:
+        with pa.memory_map(
+            str(path)
+        ) as file:  # closing gives the descriptor back; the mapping lives as long as its batches
+            reader = pa.ipc.open_file(file)
+            batches = tuple(reader.get_batch(i) for i in range(reader.num_record_batches))
+        for batch in batches:
+            batch.validate()
+    except (pa.ArrowException, ValueError) as error:
+        raise StoreCorruptError(f"{path} is no Arrow file, or a damaged one: {error}") from error
+    except OSError as error:
+        if error.errno is None:  # Arrow's own complaint about the bytes, not the operating system's
+            raise StoreCorruptError(f"{path} is a damaged Arrow file: {error}") from error
+        raise failure(error, path, "read") from error
+    if (rows := sum(batch.num_rows for batch in batches)) != ref.rows:
+        raise StoreCorruptError(f"{path} holds {rows} rows where the log says {ref.rows}")
+    return batches
+
+
+def _check_size(path: Path, ref: SegmentRef) -> None:
+    if (size := regular_size(path)) != ref.bytes:
+        raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
+
+
+def forget_segments() -> None:
+    """Drop this process's cache of opened segments; mappings go when their batches do."""
+    _mapped.cache_clear()
+    _check_once.cache_clear()
