@@ -1,0 +1,1 @@
+"""Runnable examples; ``python -m examples.flights`` is the main one."""

@@ -1,0 +1,110 @@
+"""The same views in Spark SQL, recomputed from scratch, and the comparison with what altneu kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from examples.flights import data
+from examples.flights.pipeline import ENOUGH_FLIGHTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RELATIVE = 1e-9
+"""How far apart two doubles may be, relative to the larger: both engines sum in an order of their own."""
+
+QUERIES = {
+    "board": "SELECT day, origin, state, count(*) AS flights FROM flights GROUP BY day, origin, state",
+    "delays": """
+        SELECT carrier, hour, count(*) AS flights, avg(dep_delay) AS mean, sum(dep_delay / 60) AS hours,
+            max(dep_delay) AS worst
+        FROM flights WHERE dep_delay IS NOT NULL GROUP BY carrier, hour""",
+    "routes": f"""
+        SELECT origin, dest, count(*) AS flights, avg(arr_delay) AS delay
+        FROM flights WHERE state = 'landed' GROUP BY origin, dest HAVING count(*) >= {ENOUGH_FLIGHTS}
+        ORDER BY delay DESC, origin, dest LIMIT 10""",
+    "fleet": """
+        SELECT id, day, airline, flight, origin, dest, state, dep_delay, manufacturer, model, seats
+        FROM flights JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)""",
+}
+
+
+def _now(upper: int) -> str:
+    """Spark SQL for the flights as they stand before ``upper``: what a collection means, said of a table of updates."""
+    columns = ", ".join(data.COLUMNS)
+    return f"SELECT {columns} FROM updates WHERE time < {upper} GROUP BY {columns} HAVING sum(diff) > 0"
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """One view computed anew by Spark: its rows, and the least seconds of a few warm runs (rows left in Spark)."""
+
+    rows: pa.Table
+    seconds: float
+
+
+@contextmanager
+def spark_tables(spark: SparkSession, updates: Path, upper: int, folder: Path) -> Iterator[None]:
+    """Make the input's final state the tables ``flights``, ``planes`` and ``airlines`` of Spark, as Parquet files."""
+    data.planes().write_parquet(folder / "planes.parquet")
+    data.airlines().write_parquet(folder / "airlines.parquet")
+    spark.read.parquet(str(updates)).createOrReplaceTempView("updates")
+    spark.sql(_now(upper)).write.mode("overwrite").parquet(str(folder / "flights.parquet"))
+    tables = ("flights", "planes", "airlines")
+    for name in tables:
+        spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        for name in (*tables, "updates"):
+            spark.catalog.dropTempView(name)
+
+
+def recompute(spark: SparkSession, view: str, runs: int = 3) -> Recomputation:
+    """Compute one view from Spark's tables; the first run, which also fetches the rows, is not timed.
+
+    The timed runs write to Spark's ``noop`` sink: every row is computed and none is sent to Python, in Spark's favour.
+    """
+    query = QUERIES[view]
+    rows = spark.sql(query).toArrow()
+    seconds = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        spark.sql(query).write.format("noop").mode("overwrite").save()
+        seconds.append(time.perf_counter() - begin)
+    return Recomputation(rows, min(seconds))
+
+
+def difference(kept: pa.Table, recomputed: pa.Table) -> str | None:
+    """Say how two tables differ as multisets of rows, or None: doubles may differ by 1e-9 of the larger.
+
+    Rows are paired in the order of their exact columns, then of their doubles.
+    """
+    if sorted(kept.column_names) != sorted(recomputed.column_names):
+        return f"columns {kept.column_names} against {recomputed.column_names}"
+    if kept.num_rows != recomputed.num_rows:
+        return f"{kept.num_rows:,} rows against {recomputed.num_rows:,}"
+    floating = [field.name for field in recomputed.schema if pa.types.is_floating(field.type)]
+    exact = [name for name in recomputed.column_names if name not in floating]
+    left, right = (pl.DataFrame(pl.from_arrow(table)).sort([*exact, *floating]) for table in (kept, recomputed))
+    for name in exact:
+        unequal = left[name].ne_missing(right[name])
+        if unequal.any():
+            row = int(unequal.arg_max() or 0)
+            return f"column {name}: {left.row(row)} against {right.row(row)}"
+    for name in floating:
+        ours, theirs = left[name].to_numpy(), right[name].to_numpy()
+        far = ~np.isclose(ours, theirs, rtol=RELATIVE, atol=0.0, equal_nan=True)
+        if far.any():
+            row = int(far.argmax())
+            return f"column {name}: {left.row(row)} against {right.row(row)}"
+    return None
