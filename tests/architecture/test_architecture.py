@@ -1,0 +1,157 @@
+"""The house stands as drawn: who may import what, what an import costs, and what is public."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import altneu
+from altneu import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+PYSPARK_ROOMS = re.compile(r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session)(\.|$)|pyspark_altneu(\.|$)")
+HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    target: str
+    eager: bool  # runs when the module is imported: not inside a function, not only for the type checker
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.target}{'' if self.eager else ' (lazily)'}"
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def targets(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    assert node.module is not None, "relative imports are banned by ruff"
+    named = [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name if name in MODULES else node.module for name in named]
+
+
+def walk(module: str, body: list[ast.stmt], *, eager: bool) -> Iterator[Import]:
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (Import(module, target, eager, node.lineno) for target in targets(node))
+        elif isinstance(node, ast.If) and is_type_checking(node.test):
+            yield from walk(module, node.body, eager=False)
+            yield from walk(module, node.orelse, eager=eager)
+        else:
+            inside = eager and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for field in ("body", "orelse", "finalbody"):
+                yield from walk(module, getattr(node, field, []), eager=inside)
+            for branch in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from walk(module, branch.body, eager=inside)
+
+
+def imports_of(module: str) -> list[Import]:
+    return list(walk(module, ast.parse(MODULES[module].read_text()).body, eager=True))
+
+
+IMPORTS = [found for module in MODULES for found in imports_of(module)]
+
+
+def spark_imports() -> list[Import]:
+    return [found for found in IMPORTS if found.target.split(".")[0] in {"pyspark", "py4j"}]
+
+
+def test_only_the_rooms_that_meet_spark_import_it() -> None:
+    assert [str(found) for found in spark_imports() if not PYSPARK_ROOMS.match(found.module)] == []
+
+
+def test_spark_is_imported_where_it_is_used() -> None:
+    """A local session never loads pyspark; only the data source, which Spark itself loads, is built on its classes."""
+    assert [str(found) for found in spark_imports() if found.eager and not found.module.startswith("pyspark_")] == []
+
+
+def test_what_this_parser_sees_is_what_is_there() -> None:
+    """No import statement hides in a corner of the syntax where the walk above does not look."""
+    for module, path in MODULES.items():
+        tree = ast.walk(ast.parse(path.read_text()))
+        lines = {node.lineno for node in tree if isinstance(node, ast.Import | ast.ImportFrom)}
+        assert {found.line for found in IMPORTS if found.module == module} == lines, module
+
+
+def test_no_import_cycle() -> None:
+    graph = {module: set() for module in MODULES}
+    for found in IMPORTS:
+        if found.eager and found.target in MODULES and found.target != found.module:
+            graph[found.module].add(found.target)
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError, naming the cycle
+    assert sorted(order) == sorted(MODULES)
+
+
+def test_every_room_has_a_floor() -> None:
+    """A room that no layer names would be outside every import contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    named = {room for layer in layers for room in re.findall(r"\w+", layer)}
+    rooms = {module.split(".")[1] for module in MODULES if module.startswith("altneu.")}
+    assert rooms - named == set()
+
+
+def run_fresh(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("heavy", HEAVY)
+def test_import_altneu_is_light(heavy: str) -> None:
+    assert run_fresh(f"import sys, altneu; print({heavy!r} in sys.modules)") == "False"
+
+
+def drawn_errors() -> dict[str, str]:
+    """Each error of the tree at the top of ``altneu.errors`` with its parent, read from the drawing."""
+    parents, path = {}, []
+    for line in (errors.__doc__ or "").splitlines():
+        entry = re.match(r"^((?:[│ ] {3}|[├└]── )*)(\w+Error)\b", line)
+        if entry:
+            depth = len(entry[1]) // 4
+            path = [*path[:depth], entry[2]]
+            parents[entry[2]] = path[-2] if depth else "Exception"
+    return parents
+
+
+def test_the_tree_of_errors_is_the_one_drawn() -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    assert drawn_errors() == {c.__name__: c.__bases__[0].__name__ for c in classes}
+
+
+def test_every_error_raised_on_purpose_is_in_the_tree() -> None:
+    """An exception class of another module is a signal between two rooms and says so by not ending in Error."""
+    strays = []
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_error = isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+            if is_error and module != "altneu.errors":
+                strays.append(f"{module}.{node.name}")
+    assert strays == []
+
+
+def test_what_is_public_is_there() -> None:
+    assert [name for name in getattr(altneu, "__all__", []) if not hasattr(altneu, name)] == []
