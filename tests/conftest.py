@@ -1,0 +1,49 @@
+"""What every test may ask for: the one Spark session of the run, the data sets, Hypothesis settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from altneu.executor.spark_session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Cores are shared and a first example may compile a kernel, so time judges no example.
+_shared = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+# CI: the same examples in every run, so that a red run is the change's fault.
+settings.register_profile("ci", _shared, derandomize=True, max_examples=60, database=None)
+# For a search through the night: HYPOTHESIS_PROFILE=thorough make test
+settings.register_profile("thorough", _shared, max_examples=2_000)
+settings.register_profile("no-shrink", _shared, max_examples=60, phases=[Phase.explicit, Phase.generate])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Spark, so that ``-m "not spark"`` is the quick run."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of the run, with the settings that users get."""
+    session = spark_session("altneu-tests", "local[2]", config={"spark.sql.shuffle.partitions": 2})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of shared data sets: ALTNEU_DATA, else ``shared/data`` beside the repository."""
+    folder = Path(os.environ.get("ALTNEU_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data sets in {folder}: set ALTNEU_DATA")
+    return folder

