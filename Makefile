@@ -16,10 +16,12 @@ help:
 	@echo "make clean   remove .venv and everything built"
 
 setup: $(STAMP)
+	@:
 
 # The stamp makes the second time quick, and another pyproject.toml makes it out of date.
 $(STAMP): pyproject.toml scripts/make-venv
 	@sh scripts/make-venv
+	@echo "installing altneu and what it needs into .venv (a minute or two)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report,examples,dev]'
 	@touch $@
 
