@@ -1,0 +1,242 @@
+"""Aggregates as values: what each takes, what type it gives, and how its final number is read from exact sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError, UnsupportedFunctionError
+from altneu.operators.compiled import compiled
+from altneu.operators.exact_sum import (
+    ANYTHING,
+    DECIMAL,
+    DOUBLE,
+    INTEGER,
+    MINUS_INFINITIES,
+    NANS,
+    NULLS,
+    PLUS_INFINITIES,
+    STRIDE,
+    beyond,
+    bits_of,
+    double_sum,
+    int128_of,
+    magnitude_of,
+    scale_divide,
+)
+from altneu.rows import Ints
+
+FUNCTIONS = ("count", "sum", "avg", "min", "max", "collect_list", "collect_set")
+
+# How a final number is made. The order matters to no one; the kernels below branch on it.
+COUNT_ROWS, COUNT_VALUES, SUM_INTEGER, SUM_DECIMAL, SUM_DOUBLE, AVERAGE_DOUBLE, AVERAGE_DECIMAL = range(7)
+
+# What a group is at a moment.
+EMPTY, DATA, NEGATIVE, OVERFLOW = 0, 1, 2, 3
+
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate of a group: the output column's name, the function, and the columns it reads.
+
+    ``count`` without arguments counts rows. ``distinct`` is for count, sum and avg.
+
+    >>> str(Aggregate("n", "count", ())), str(Aggregate("d", "count", ("x",), distinct=True))
+    ('count(*)', 'count(distinct x)')
+    """
+
+    name: str
+    function: str
+    arguments: tuple[str, ...]
+    distinct: bool = False
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether a few numbers per group are all the state it needs."""
+        return not self.distinct and self.function in ("count", "sum", "avg") and len(self.arguments) <= 1
+
+    def __str__(self) -> str:
+        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(self.arguments) or '*'})"
+
+
+def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
+    """The type of an aggregate over columns of ``schema``, as Spark types it.
+
+    >>> schema = pa.schema([("x", pa.int32()), ("d", pa.decimal128(10, 2))])
+    >>> [
+    ...     str(result_type(Aggregate("", f, (c,)), schema))
+    ...     for f in ("sum", "avg", "min")
+    ...     for c in ("x", "d")
+    ... ]
+    ['int64', 'decimal128(20, 2)', 'double', 'decimal128(14, 6)', 'int32', 'decimal128(10, 2)']
+
+    Raises:
+        UnsupportedFunctionError: the function is not one of ``FUNCTIONS``.
+        TypeMismatchError: the function takes no column of that type, or another number of columns.
+    """
+    if aggregate.function not in FUNCTIONS:
+        raise UnsupportedFunctionError(f"no aggregate {aggregate.function!r}; altneu has: {', '.join(FUNCTIONS)}")
+    types = [_type_of(name, schema) for name in aggregate.arguments]
+    if aggregate.function == "count":
+        if aggregate.distinct and not types:
+            raise TypeMismatchError("count(distinct *) names no columns; name those whose values are to be told apart")
+        if aggregate.distinct and any(pa.types.is_map(t) for t in types):
+            raise TypeMismatchError(f"{aggregate}: maps cannot be told apart; take map_entries first")
+        return pa.int64()
+    if len(types) != 1:
+        raise TypeMismatchError(f"{aggregate} takes one column")
+    if aggregate.function in ("sum", "avg"):
+        return _sum_type(aggregate, types[0])
+    if pa.types.is_map(types[0]):
+        raise TypeMismatchError(f"{aggregate}: maps have no order; aggregate map_keys or map_values instead")
+    return pa.list_(types[0]) if aggregate.function.startswith("collect") else types[0]
+
+
+def _type_of(name: str, schema: pa.Schema) -> pa.DataType:
+    index = schema.get_field_index(name)
+    if index < 0:
+        raise UnknownColumnError(name, schema.names)
+    return schema.field(index).type
+
+
+def _sum_type(aggregate: Aggregate, type_: pa.DataType) -> pa.DataType:
+    kind = number_kind(type_)
+    if kind == ANYTHING:
+        raise TypeMismatchError(f"{aggregate} takes a number, not {type_}; cast it first")
+    if kind == DECIMAL:
+        more = 10 if aggregate.function == "sum" else 4
+        scale = type_.scale + (4 if aggregate.function == "avg" else 0)
+        return pa.decimal128(min(type_.precision + more, _MOST_DIGITS), min(scale, _MOST_DIGITS))
+    return pa.int64() if aggregate.function == "sum" and kind == INTEGER else pa.float64()
+
+
+def number_kind(type_: pa.DataType) -> int:
+    """How values of a type are summed: INTEGER, DECIMAL or DOUBLE; ANYTHING is only counted."""
+    if pa.types.is_signed_integer(type_):
+        return INTEGER
+    if pa.types.is_decimal128(type_):
+        return DECIMAL
+    return DOUBLE if pa.types.is_float32(type_) or pa.types.is_float64(type_) else ANYTHING
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse output columns of one name.
+
+    Raises:
+        PlanError: two columns have the same name.
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f"two output columns are named {name!r}; give one of them another name")
+
+
+# Columns of a finishing table; limits are four digits each: what no sum may reach, and what no result may reach.
+HOW, KIND, BASE, FACTOR, SUM_LIMIT, RESULT_LIMIT, TABLE_WIDTH = 0, 1, 2, 3, 4, 8, 12
+
+
+def finishing_table(aggregates: Sequence[Aggregate], bases: Sequence[int], schema: pa.Schema) -> Ints:
+    """How to read finals from sums, a line an aggregate, as ``finish_one`` takes it.
+
+    ``bases``: the first slot of each one's argument. Aggregates other than count, sum and avg get COUNT_ROWS.
+    """
+    table = np.zeros((len(aggregates), TABLE_WIDTH), np.int64)
+    table[:, KIND] = ANYTHING
+    table[:, FACTOR] = 1
+    table[:, BASE] = bases
+    for line, aggregate in zip(table, aggregates, strict=True):
+        if aggregate.function in ("count", "sum", "avg") and aggregate.arguments:
+            _plan(line, aggregate, schema)
+    return table
+
+
+def _plan(line: Ints, aggregate: Aggregate, schema: pa.Schema) -> None:
+    result = result_type(aggregate, schema)
+    if aggregate.function == "count":
+        line[HOW] = COUNT_VALUES
+        return
+    type_ = _type_of(aggregate.arguments[0], schema)
+    kind = line[KIND] = number_kind(type_)
+    if kind == DECIMAL:
+        line[SUM_LIMIT:RESULT_LIMIT] = _digits(10 ** min(type_.precision + 10, _MOST_DIGITS))
+        line[RESULT_LIMIT:] = _digits(10**result.precision)
+        line[FACTOR] = 10 ** (result.scale - type_.scale)
+        line[HOW] = SUM_DECIMAL if aggregate.function == "sum" else AVERAGE_DECIMAL
+    elif aggregate.function == "avg":
+        line[HOW] = AVERAGE_DOUBLE
+    else:
+        line[HOW] = SUM_DOUBLE if kind == DOUBLE else SUM_INTEGER
+
+
+def _digits(number: int) -> list[int]:
+    return [(number >> (32 * i)) & 0xFFFFFFFF for i in range(4)]
+
+
+@compiled
+def finish_one(line: Ints, sums: Ints, count: int, magnitude: Ints) -> tuple[int, bool, int, int]:
+    """Read one final: (DATA or OVERFLOW, whether it is not null, low word, high word)."""
+    how, kind, base = line[HOW], line[KIND], line[BASE]
+    if how == COUNT_ROWS:
+        return DATA, True, count, 0
+    n = count - sums[base + NULLS]
+    if how == COUNT_VALUES:
+        return DATA, True, n, 0
+    if n == 0:
+        return DATA, False, 0, 0
+    if how == SUM_DOUBLE:
+        return DATA, True, bits_of(double_sum(sums, base, kind, magnitude)), 0
+    if how == AVERAGE_DOUBLE:
+        return DATA, True, bits_of(double_sum(sums, base, kind, magnitude) / float(n)), 0
+    length, negative = magnitude_of(sums, base, kind, magnitude)
+    if how == SUM_INTEGER:
+        low, high = int128_of(magnitude, length, negative)
+        fits = length <= 2 and (low == 0 or (low < 0) == negative)
+        return (DATA if fits else OVERFLOW), True, low, 0
+    if beyond(magnitude, length, line[SUM_LIMIT:RESULT_LIMIT]):
+        return OVERFLOW, True, 0, 0
+    if how == AVERAGE_DECIMAL:
+        length = scale_divide(magnitude, length, line[FACTOR], n)
+        if beyond(magnitude, length, line[RESULT_LIMIT:]):
+            return OVERFLOW, True, 0, 0
+    low, high = int128_of(magnitude, length, negative)
+    return DATA, True, low, high
+
+
+@compiled
+def group_state(sums: Ints, count: int, kinds: Ints, magnitude: Ints) -> int:
+    """EMPTY, DATA, or NEGATIVE when the accumulations show that some row's count is below zero.
+
+    ``sums`` holds the arguments' slots one STRIDE after the other from slot 1 on, ``kinds`` what each argument is.
+    """
+    if count < 0:
+        return NEGATIVE
+    for i in range(len(kinds)):
+        base = 1 + STRIDE * i
+        finite = count
+        for special in (NULLS, NANS, PLUS_INFINITIES, MINUS_INFINITIES):
+            if sums[base + special] < 0 or sums[base + special] > finite:
+                return NEGATIVE
+            finite -= sums[base + special]
+        if finite == 0 and magnitude_of(sums, base, kinds[i], magnitude)[0] > 0:
+            return NEGATIVE
+    return DATA if count > 0 else EMPTY
+
+
+def column_of(type_: pa.DataType, low: Ints, high: Ints, valid: npt.NDArray[np.bool_]) -> pa.Array:
+    """An Arrow column from the words of its values.
+
+    >>> column_of(
+    ...     pa.decimal128(5, 2), np.array([125, 0]), np.array([0, 0]), np.array([True, False])
+    ... ).to_pylist()
+    [Decimal('1.25'), None]
+    """
+    count = len(low)
+    missing = count - int(np.count_nonzero(valid))
+    bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if missing else None
+    words = np.ascontiguousarray(np.stack([low, high], axis=1) if pa.types.is_decimal128(type_) else low)
+    return pa.Array.from_buffers(type_, count, [bitmap, pa.py_buffer(words)], missing)

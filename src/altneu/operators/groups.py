@@ -1,0 +1,174 @@
+"""The groups a step touches: their keys, what arrived for them, and where their history lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.batch import Arranged, Block, find_in
+from altneu.errors import ERROR_SCHEMA, PlanError
+from altneu.operators.compiled import compiled
+from altneu.order import Lattice
+from altneu.rows import Ints, Rows
+from altneu.update import Updates
+
+NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION = (
+    "NEGATIVE_MULTIPLICITY",
+    "ARITHMETIC_OVERFLOW",
+    "PYTHON_EXCEPTION",
+)
+
+
+@dataclass(frozen=True)
+class ReduceOutput:
+    """What a reduce made of a step: rows, errors (``ERROR_SCHEMA``), and times at which it must look again.
+
+    ``pended`` holds updates of (key columns) at those times; over a total order there is none.
+    """
+
+    oks: Updates
+    errs: Updates
+    pended: Updates
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The K distinct keys of a step's updates, the updates, and what the groups held before.
+
+    Shape:  ``keys`` K rows; ``new_group`` (n,), ascending, the group of each new update, with ``new_values`` n rows,
+            ``new_times`` and ``new_diffs`` (n,); ``old_start`` (K + 1,): the old updates of group g are those from
+            ``old_start[g]`` up to ``old_start[g + 1]`` of ``old_values`` and ``old_diffs``.
+
+    The times of old updates are not kept: over a total order all of them are before every new one, and sum up.
+    """
+
+    keys: Rows
+    new_group: Ints
+    new_values: Rows
+    new_times: Ints
+    new_diffs: Ints
+    old_start: Ints
+    old_values: Rows
+    old_diffs: Ints
+
+    def __len__(self) -> int:
+        return self.keys.count
+
+
+def touched(arranged: Arranged) -> Groups:
+    """Number the groups that have new updates, and fetch their history.
+
+    Cost:   O(d log n + what the groups hold) for d new updates.
+    """
+    blocks, layout = arranged.new.blocks, arranged.layout
+    hashes, keys = arranged.new.distinct_keys()
+    new_group = _number(blocks)
+    new_values = Rows.concat([b.values for b in blocks], layout.value_schema)
+    new_times = _join([b.times[0] for b in blocks])
+    new_diffs = _join([b.diffs for b in blocks])
+    old = find_in(arranged.old, hashes, keys) if any(len(batch) for batch in arranged.old) else None
+    if old is None:
+        nothing = np.empty(0, np.int64)
+        starts = np.zeros(keys.count + 1, np.int64)
+        return Groups(
+            keys, new_group, new_values, new_times, new_diffs, starts, Rows.empty(layout.value_schema), nothing
+        )
+    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
+    return Groups(keys, new_group, new_values, new_times, new_diffs, starts, old.values, old.diffs)
+
+
+def _number(blocks: Sequence[Block]) -> Ints:
+    """Group of each row; equal keys are contiguous, and a key's run may go on in the next block."""
+    parts = []
+    count = 0
+    for i, block in enumerate(blocks):
+        starts = block.run_starts()
+        fresh = np.zeros(len(block), np.int64)
+        fresh[starts] = 1
+        if i > 0 and all(
+            _last(a).equals(b.slice(0, 1)) for a, b in zip(blocks[i - 1].keys.columns, block.keys.columns, strict=True)
+        ):
+            fresh[0] = 0
+        ids = np.cumsum(fresh) + (count - 1)
+        count = int(ids[-1]) + 1
+        parts.append(ids)
+    return _join(parts)
+
+
+def _last(column: pa.Array) -> pa.Array:
+    return column.slice(len(column) - 1, 1)
+
+
+def _join(parts: Sequence[Ints]) -> Ints:
+    return np.asarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+
+
+def require_total(lattice: Lattice, operator: str) -> Lattice:
+    """Refuse times that are only partially ordered.
+
+    Raises:
+        PlanError: the lattice is not a total order.
+    """
+    if not lattice.is_total:
+        raise PlanError(
+            f"{operator} takes totally ordered times, not {lattice!r}; reduce before the times become partial"
+        )
+    return lattice
+
+
+def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates], arranged: Arranged) -> ReduceOutput:
+    """Put a reduce's output together; nothing is pended."""
+    width = arranged.layout.lattice.width
+    pended = Updates.empty(arranged.layout.key_schema, width)
+    return ReduceOutput(Updates.concat(oks, schema, width), Updates.concat(errs, ERROR_SCHEMA, width), pended)
+
+
+def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: Sequence[tuple[str, str]]) -> Updates:
+    """Error updates for the groups and times of the new updates ``at``, each with its (code, message)."""
+    names = groups.keys.schema.names
+    shown = [show_key(names, row) for row in groups.keys.take(groups.new_group[at]).to_pylist()]
+    columns: dict[str, Sequence[object]] = {
+        "operator": [operator] * len(at),
+        "code": [code for code, _ in texts],
+        "message": [message for _, message in texts],
+        "row": shown,
+    }
+    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), groups.new_times[at].reshape(1, -1), diffs)
+
+
+def show_key(names: Sequence[str], row: Sequence[object]) -> str:
+    """A key as readable text.
+
+    >>> show_key(["carrier", "hour"], ("UA", 5))
+    'carrier=UA, hour=5'
+    """
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in zip(names, row, strict=True))
+
+
+def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Positions ordered by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
+    order = np.arange(len(groups)) if _in_order(groups, times) else np.lexsort((times, groups))
+    return order, _moments(groups, times, order)
+
+
+@compiled
+def _in_order(groups: Ints, times: Ints) -> bool:
+    for i in range(1, len(groups)):
+        if groups[i] == groups[i - 1] and times[i] < times[i - 1]:
+            return False
+    return True
+
+
+@compiled
+def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
+    starts = np.empty(len(order) + 1, np.int64)
+    made = 0
+    for p in range(len(order)):
+        if p == 0 or groups[order[p]] != groups[order[p - 1]] or times[order[p]] != times[order[p - 1]]:
+            starts[made] = p
+            made += 1
+    starts[made] = len(order)
+    return starts[: made + 1]
