@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altneu
-from altneu.executor.folders import scratch, user_cache
+from altneu.executor.folders import scratch
 from altneu.executor.java import find_java
 
 if TYPE_CHECKING:
@@ -103,11 +103,8 @@ def recommended(master: str = "local[*]") -> dict[str, str]:
 def is_local(master: str) -> bool:
     """Whether the executors of ``master`` are this machine's and this user's.
 
-    >>> [
-    ...     is_local(m)
-    ...     for m in ("local", "local[2,4]", "local-cluster[2,1,1024]", "spark://host:7077", "yarn")
-    ... ]
-    [True, True, True, False, False]
+    >>> [is_local(m) for m in ("local", "local[2,4]", "spark://host:7077", "yarn")]
+    [True, True, False, False]
     """
     return master.startswith("local")
 
@@ -121,7 +118,6 @@ def _local_settings() -> dict[str, str]:
         "spark.local.dir": str(_subfolder("local")),
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         "spark.python.unix.domain.socket.dir": str(_subfolder("sockets")),
-        "spark.executorEnv.NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR") or str(user_cache("numba")),
         "spark.executorEnv.PYTHONPATH": _worker_path(),
     }
 
@@ -163,13 +159,15 @@ def _launch_environment(master: str) -> dict[str, str]:
     import pyspark
     from pyspark import SparkContext
 
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    if not is_local(master):  # the executors of a cluster may have their Python elsewhere
-        python = {name: os.environ.get(name) or value for name, value in python.items()}
+    settings = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if is_local(master):  # its own address and its user interface are nobody else's, and need no name service
+        settings["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP") or "127.0.0.1"
+    else:  # the executors of a cluster may have their Python elsewhere
+        settings = {name: os.environ.get(name) or value for name, value in settings.items()}
     if SparkContext._gateway is not None:  # a JVM that runs already keeps its Java
-        return python
+        return settings
     home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    return python | {"JAVA_HOME": str(find_java().home), "SPARK_HOME": home}
+    return settings | {"JAVA_HOME": str(find_java().home), "SPARK_HOME": home}
 
 
 @contextmanager
