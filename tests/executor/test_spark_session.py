@@ -75,9 +75,25 @@ def test_a_running_session_is_handed_back(spark):
     assert again.sparkContext.master == "local[2]"
 
 
-def test_the_environment_is_left_as_it_was(spark):
-    for name in module._launch_environment("local[2]"):
-        assert os.environ.get(name) != sys.executable
+def test_workers_are_reached_over_unix_sockets(spark):
+    ask_workers(spark)
+    folder = Path(spark.sparkContext.getConf().get("spark.python.unix.domain.socket.dir"))
+    assert list(folder.glob(".*.sock"))
+
+
+def test_the_environment_is_changed_for_the_launch_only(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "theirs")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    with module._environment({"JAVA_HOME": "ours", "PYSPARK_PYTHON": "ours"}):
+        assert (os.environ["JAVA_HOME"], os.environ["PYSPARK_PYTHON"]) == ("ours", "ours")
+    assert os.environ["JAVA_HOME"] == "theirs"
+    assert "PYSPARK_PYTHON" not in os.environ
+
+
+def test_a_cluster_may_have_its_python_elsewhere(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    assert module._launch_environment("spark://host:7077")["PYSPARK_PYTHON"] == "/opt/python"
+    assert module._launch_environment("local[2]")["PYSPARK_PYTHON"] == sys.executable
 
 
 def test_their_java_options_are_added_to_ours():

@@ -1,4 +1,4 @@
-"""Folders outside the store: one that outlives the process (a cache), one that dies with it (scratch)."""
+"""Folders outside the store: one that outlives the process (a cache), and those that die with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 _SOCKET_PATH_LIMIT = 100  # bytes of a Unix socket's whole path: 104 on macOS, 108 on Linux, with the end marker
-_SOCKET_NAME_LENGTH = len("/sockets/.") + 36 + len(".sock")  # how Spark names its sockets: a uuid
+_SOCKET_NAME_LENGTH = len("/.") + 36 + len(".sock")  # how Spark names its sockets: a uuid
 
 
 def user_cache(name: str) -> Path:
@@ -22,21 +22,39 @@ def user_cache(name: str) -> Path:
     folder = Path(base).expanduser() / "altneu" / name
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        usable = os.access(folder, os.W_OK | os.X_OK)
     except OSError:
-        folder = scratch() / "cache" / name
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder if os.access(folder, os.W_OK | os.X_OK) else Path(tempfile.mkdtemp(dir=scratch()))
+        usable = False
+    return folder if usable else subfolder(f"cache-{name}")
 
 
 @cache
 def scratch() -> Path:
-    """This process's own temporary folder, removed when the process ends.
+    """This process's own temporary folder, removed when the process ends."""
+    return _temporary(tempfile.gettempdir())
 
-    It is short enough for a Unix socket's path, which the system's own temporary folder need not be.
+
+def subfolder(name: str) -> Path:
+    """The folder ``name`` in ``scratch()``, made when missing."""
+    folder = scratch() / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@cache
+def socket_folder() -> Path:
+    """A temporary folder like ``scratch()`` whose path leaves room for a Unix socket's name.
+
+    >>> len(str(socket_folder() / f".{'-' * 36}.sock")) <= 100
+    True
     """
-    base = tempfile.gettempdir()
-    if len(os.fsencode(base)) + len("/altneu-xxxxxxxx") + _SOCKET_NAME_LENGTH > _SOCKET_PATH_LIMIT:
-        base = "/tmp"  # noqa: S108 - mkdtemp makes a fresh folder for this user alone in it
+    folder = subfolder("sockets")
+    if len(os.fsencode(folder)) + _SOCKET_NAME_LENGTH <= _SOCKET_PATH_LIMIT:
+        return folder
+    return _temporary("/tmp")  # noqa: S108 - a fresh folder in it, made for this user alone
+
+
+def _temporary(base: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="altneu-", dir=base))
     atexit.register(_remove, folder, os.getpid())
     return folder

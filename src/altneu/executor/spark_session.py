@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altneu
-from altneu.executor.folders import scratch
+from altneu.executor.folders import scratch, socket_folder, subfolder
 from altneu.executor.java import find_java
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def recommended(master: str = "local[*]") -> dict[str, str]:
         # Tasks run side by side already: Polars' own threads would only fight over the cores.
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.ui.showConsoleProgress": "false",
-        _JAVA_OPTIONS: f'-Dlog4j2.configurationFile={_log4j_file().as_uri()} "-Djava.io.tmpdir={_subfolder("java")}"',
+        _JAVA_OPTIONS: f'-Dlog4j2.configurationFile={_log4j_file().as_uri()} "-Djava.io.tmpdir={subfolder("java")}"',
     }
     if os.name == "posix":
         settings["spark.python.unix.domain.socket.enabled"] = "true"  # 30 ms a stage less than loopback TCP
@@ -110,22 +110,15 @@ def is_local(master: str) -> bool:
 
 
 def _local_settings() -> dict[str, str]:
-    folder = scratch()
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4g",  # a limit, not a reservation: with a local master the executors live in it too
-        "spark.local.dir": str(_subfolder("local")),
-        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-        "spark.python.unix.domain.socket.dir": str(_subfolder("sockets")),
+        "spark.local.dir": str(subfolder("local")),
+        "spark.sql.warehouse.dir": (scratch() / "warehouse").as_uri(),
+        "spark.python.unix.domain.socket.dir": str(socket_folder()),
         "spark.executorEnv.PYTHONPATH": _worker_path(),
     }
-
-
-def _subfolder(name: str) -> Path:
-    folder = scratch() / name
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 @cache
@@ -186,8 +179,9 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @cache
 def _stop_at_exit() -> None:
-    """Stop Spark before its folder goes: exit handlers run last in, first out, and the folder's is in already."""
+    """Stop Spark before its folders go: exit handlers run last in, first out, and the folders' must be in already."""
     scratch()
+    socket_folder()
     atexit.register(_stop, os.getpid())
 
 
