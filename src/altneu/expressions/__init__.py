@@ -1,0 +1,37 @@
+"""Spark SQL scalar expressions with Spark's ANSI meaning, compiled once and evaluated over columns.
+
+``parse(text, schema)`` gives an ``Expr``; ``Expr.evaluate(rows)`` a ``Result``: values, and the rows that failed with their reasons. No row is
+ever evaluated by itself.
+"""
+
+from altneu.expressions.aggregate import AggregateCall, AggregateExpr, parse_aggregate
+from altneu.expressions.build import call, cast, literal
+from altneu.expressions.column import Col, col, fn, lit
+from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
+from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
+
+__all__ = [
+    "AggregateCall",
+    "AggregateExpr",
+    "Call",
+    "Col",
+    "Column",
+    "Expr",
+    "Literal",
+    "OrderKey",
+    "Result",
+    "Scope",
+    "call",
+    "cast",
+    "col",
+    "conjunction",
+    "fn",
+    "lit",
+    "literal",
+    "parse",
+    "parse_aggregate",
+    "parse_order",
+    "parse_predicate",
+    "parse_projection",
+    "walk",
+]

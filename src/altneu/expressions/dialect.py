@@ -1,0 +1,147 @@
+"""The grammar: sqlglot's Spark dialect with Spark's operator precedence and function calls left as they are written.
+
+sqlglot is made to translate between dialects, so its Spark parser folds ``nvl`` into ``COALESCE``, rewrites date formats and
+forgets that ``CAST`` is strict. Here every call stays ``Anonymous(name, arguments)``: the registry decides what a name means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import TokenType
+
+from altneu.errors import ExpressionSyntaxError
+
+_SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
+"""Calls whose arguments are not just separated by commas."""
+
+
+class SparkExpressions(Spark):
+    """Spark SQL, faithful to what was written."""
+
+    class Parser(Spark.Parser):  # type: ignore[name-defined,misc]
+        """The Spark parser without its translation of functions, with Spark's precedence of ``|| << & ^ |``."""
+
+        STRICT_CAST = True
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX
+        }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+        }
+
+        def _parse_bitwise(self) -> exp.Expr | None:
+            return self._parse_levels(0)
+
+        def _parse_levels(self, level: int) -> exp.Expr | None:
+            """Parse ``|`` over ``^`` over ``&`` over shifts over terms, each from left to right."""
+            if level == len(_LEVELS):
+                return self._parse_shift()
+            this = self._parse_levels(level + 1)
+            token, node = _LEVELS[level]
+            while this is not None and self._match(token):
+                this = self.expression(node(this=this, expression=self._parse_levels(level + 1)))
+            return this
+
+        def _parse_shift(self) -> exp.Expr | None:
+            this = self._parse_term()
+            while this is not None:
+                if self._match_pair(TokenType.LT, TokenType.LT):
+                    node: type[exp.Expr] = exp.BitwiseLeftShift
+                elif self._match_pair(TokenType.GT, TokenType.GT):
+                    node = exp.BitwiseRightShift
+                    if self._match(TokenType.GT):
+                        node = UnsignedRightShift
+                else:
+                    break
+                this = self.expression(node(this=this, expression=self._parse_term()))
+            return this
+
+        def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+            this = self._parse_factor(parse_mod=parse_mod)
+            while this is not None:
+                if self._match(TokenType.PLUS):
+                    node: type[exp.Expr] = exp.Add
+                elif self._match(TokenType.DASH):
+                    node = exp.Sub
+                elif self._match(TokenType.DPIPE):
+                    node = exp.DPipe
+                else:
+                    break
+                this = self.expression(node(this=this, expression=self._parse_factor(parse_mod=parse_mod)))
+            return this
+
+        def _parse_ordered(self, parse_method: Callable[[], exp.Expr | None] | None = None) -> exp.Ordered | None:
+            """Parse one sort key; nulls are first ascending and last descending unless the text says otherwise."""
+            this = parse_method() if parse_method else self._parse_disjunction()
+            if this is None:
+                return None
+            descending = bool(self._match(TokenType.DESC))
+            if not descending:
+                self._match(TokenType.ASC)
+            nulls_first = not descending
+            if self._match_text_seq("NULLS", "FIRST"):
+                nulls_first = True
+            elif self._match_text_seq("NULLS", "LAST"):
+                nulls_first = False
+            return self.expression(exp.Ordered(this=this, desc=descending, nulls_first=nulls_first))
+
+
+class UnsignedRightShift(exp.Binary):
+    """``a >>> b``."""
+
+
+_LEVELS: tuple[tuple[TokenType, type[exp.Expr]], ...] = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
+
+
+def parse_tree(text: str) -> exp.Expr:
+    """Parse one expression.
+
+    >>> parse_tree("a + nvl(b, 0)").sql()
+    'a + NVL(b, 0)'
+
+    Raises:
+        ExpressionSyntaxError: the text is no expression; the message shows where.
+    """
+    return parse_trees(text, exactly=1)[0]
+
+
+def parse_trees(text: str, exactly: int | None = None, *, ordered: bool = False) -> list[exp.Expr]:
+    """Parse a comma-separated list of expressions (of sort keys when ``ordered``)."""
+    prefix = "SELECT 1 ORDER BY " if ordered else "SELECT "
+    if not text.strip():
+        raise ExpressionSyntaxError("an expression is empty")
+    try:
+        query = sqlglot.parse_one(prefix + text, dialect=SparkExpressions)
+    except sqlglot.errors.SqlglotError as error:
+        raise ExpressionSyntaxError(f"cannot parse {text!r}: {_reason(error)}") from None
+    allowed = {"expressions", "kind", "hint", "distinct", "operation_modifiers", "limit", "with_"}
+    if not isinstance(query, exp.Select):
+        raise ExpressionSyntaxError(f"cannot parse {text!r}: it is not one expression")
+    extra = [k for k, v in query.args.items() if v and k not in allowed | ({"order"} if ordered else set())]
+    if extra or query.args.get("distinct") or query.args.get("limit"):
+        raise ExpressionSyntaxError(
+            f"cannot parse {text!r}: it is not one expression (it has a {(extra or ['modifier'])[0]} clause)"
+        )
+    trees: list[exp.Expr] = list(query.args["order"].expressions if ordered else query.expressions)
+    if exactly is not None and len(trees) != exactly:
+        raise ExpressionSyntaxError(f"cannot parse {text!r}: one expression is wanted, there are {len(trees)}")
+    return trees
+
+
+def _reason(error: sqlglot.errors.SqlglotError) -> str:
+    details = getattr(error, "errors", None)
+    if details:
+        first = details[0]
+        near = first.get("highlight") or ""
+        return f"{first.get('description', 'syntax error')}" + (f" near {near!r}" if near else "")
+    return str(error).split("\n")[0]

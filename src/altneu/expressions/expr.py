@@ -1,0 +1,311 @@
+"""Compiled expressions: immutable, typed trees that evaluate over rows.
+
+An ``Expr`` is one of three things: a column, a literal, or a call of a registered function. Every operator, cast and CASE is a call, so
+rewriting, printing and evaluating need to know only these three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.expressions import registry
+from altneu.expressions.printing import literal_sql
+from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
+
+if TYPE_CHECKING:
+    from altneu.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an expression gives on n rows.
+
+    Shape:  ``values`` n values, null where the row failed; ``failed`` n booleans, or None when no row failed.
+    """
+
+    values: pa.Array
+    failed: Mask | None
+    failures: Failures = ()
+
+    def error(self, row: int) -> tuple[str, str]:
+        """Code and message of a failed row: the failure that Spark, evaluating from the left, meets first.
+
+        Raises:
+            IndexError: the row did not fail.
+        """
+        for failure in self.failures:
+            if failure.mask[row]:
+                return failure.code, failure.text(row)
+        raise IndexError(f"row {row} did not fail")
+
+
+class Scope:
+    """The rows an expression is evaluated on, with the vectors of the columns it has already read."""
+
+    __slots__ = ("columns", "count", "rows")
+
+    def __init__(self, rows: Rows, columns: dict[str, Vector] | None = None) -> None:
+        self.rows, self.count = rows, rows.count
+        self.columns: dict[str, Vector] = {} if columns is None else columns
+
+    def column(self, name: str) -> Vector:
+        """The vector of a column."""
+        vector = self.columns.get(name)
+        if vector is None:
+            array = self.rows.column(name)
+            vector = self.columns[name] = Vector(array.type, arrow=array)
+        return vector
+
+
+class Expr:
+    """A typed expression over named columns; compare with ``==``, use as a dictionary key, pickle."""
+
+    type: pa.DataType
+    nullable: bool
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns it reads."""
+        raise NotImplementedError
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether any row could fail; False is a promise."""
+        raise NotImplementedError
+
+    @property
+    def sql(self) -> str:
+        """Canonical text; parsing it over the same schema gives an equal expression."""
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        """The text without the casts that coercion put in, for messages."""
+        raise NotImplementedError
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is just a column."""
+        return False
+
+    @property
+    def column_name(self) -> str:
+        """The column that it is.
+
+        Raises:
+            AttributeError: it is not just a column.
+        """
+        raise AttributeError(f"{self.sql} is not a column")
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is a constant."""
+        return False
+
+    def vector(self, scope: Scope) -> Vector:
+        """Evaluate over the rows of a scope."""
+        raise NotImplementedError
+
+    def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        """The expression with columns replaced by expressions of the same type; names not in ``mapping`` stay."""
+        raise NotImplementedError
+
+    def evaluate(self, rows: Rows) -> Result:
+        """Evaluate over rows.
+
+        Shape:  n rows in, n values out, null where the row failed.
+        Cost:   5 to 20 microseconds a node on one row for numbers; then a few nanoseconds a row.
+        """
+        return self.result(Scope(rows))
+
+    def result(self, scope: Scope) -> Result:
+        """``evaluate`` on a scope, which several expressions may share."""
+        vector = self.vector(scope)
+        if vector.constant:
+            vector = vector.expand(scope.count)
+        failures = vector.failures
+        if not failures:
+            return Result(vector.arrow, None)
+        failed = failed_rows(failures)
+        assert failed is not None
+        if failed.all():
+            return Result(pa.nulls(scope.count, self.type), failed, failures)
+        return Result(_null_out(vector, failed), failed, failures)
+
+    def __repr__(self) -> str:
+        return f"<{self.sql}: {T.type_name(self.type)}>"
+
+
+def _null_out(vector: Vector, failed: Mask) -> pa.Array:
+    from altneu.expressions.vector import both_valid, has_numpy
+
+    if has_numpy(vector.type):
+        return Vector(vector.type, vector.values, both_valid(vector.valid, ~failed)).arrow
+    import numpy as np
+
+    index = np.arange(len(failed))
+    return vector.arrow.take(pa.array(index, mask=failed))
+
+
+@dataclass(frozen=True, eq=True, repr=False)
+class Column(Expr):
+    """A column of the rows."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = True
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.name,))
+
+    @property
+    def can_fail(self) -> bool:
+        return False
+
+    @property
+    def sql(self) -> str:
+        return T.quote_name(self.name)
+
+    @property
+    def text(self) -> str:
+        return self.sql
+
+    @property
+    def is_column(self) -> bool:
+        return True
+
+    @property
+    def column_name(self) -> str:
+        return self.name
+
+    def vector(self, scope: Scope) -> Vector:
+        return scope.column(self.name)
+
+    def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        return mapping.get(self.name, self)
+
+
+class Literal(Expr):
+    """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and day-time intervals as integers."""
+
+    def __init__(self, value: Any, data_type: pa.DataType) -> None:
+        if isinstance(value, float) and value == 0:
+            value = 0.0
+        self.value, self.type, self.nullable = value, data_type, value is None
+        same = "NaN" if isinstance(value, float) and math.isnan(value) else value
+        if isinstance(value, Decimal):
+            same = str(value)
+        self._key = (same, data_type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __reduce__(self) -> tuple[type[Literal], tuple[Any, pa.DataType]]:
+        return Literal, (self.value, self.type)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def can_fail(self) -> bool:
+        return False
+
+    @cached_property
+    def sql(self) -> str:
+        return literal_sql(self.value, self.type)
+
+    @property
+    def text(self) -> str:
+        return self.sql
+
+    @property
+    def is_literal(self) -> bool:
+        return True
+
+    @cached_property
+    def _constant(self) -> Vector:
+        return constant_vector(self.value, self.type)
+
+    def vector(self, scope: Scope) -> Vector:
+        return self._constant
+
+    def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        return self
+
+
+class Call(Expr):
+    """A registered function applied to arguments that already have the types it wants.
+
+    ``implicit`` marks a cast that coercion put in; it takes no part in equality.
+    """
+
+    def __init__(
+        self, name: str, args: tuple[Expr, ...], data_type: pa.DataType, nullable: bool, implicit: bool = False
+    ) -> None:
+        self.name, self.args, self.type, self.nullable, self.implicit = name, args, data_type, nullable, implicit
+        self.function = registry.function(name)
+        self._hash = hash((name, args, data_type))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Call)
+            and self._hash == other._hash
+            and (self.name, self.args, self.type) == (other.name, other.args, other.type)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
+        return Call, (self.name, self.args, self.type, self.nullable, self.implicit)
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(a.columns for a in self.args))
+
+    @cached_property
+    def can_fail(self) -> bool:
+        return any(a.can_fail for a in self.args) or self.function.can_fail(self)
+
+    @cached_property
+    def sql(self) -> str:
+        return self.function.render(self, [a.sql for a in self.args])
+
+    @cached_property
+    def text(self) -> str:
+        if self.implicit:
+            return self.args[0].text
+        return self.function.render(self, [a.text for a in self.args])
+
+    def vector(self, scope: Scope) -> Vector:
+        return self.function.evaluate(self, scope)
+
+    def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        if self.columns.isdisjoint(mapping):
+            return self
+        args = tuple(a.substitute(mapping) for a in self.args)
+        nullable = self.nullable or any(new.nullable > old.nullable for new, old in zip(args, self.args, strict=True))
+        return Call(self.name, args, self.type, nullable, self.implicit)
+
+
+def walk(expr: Expr, visit: Callable[[Expr], None]) -> None:
+    """Call ``visit`` on an expression and everything inside it, outermost first."""
+    visit(expr)
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            walk(arg, visit)

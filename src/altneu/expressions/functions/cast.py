@@ -1,0 +1,58 @@
+"""CAST and TRY_CAST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from altneu import types as T
+from altneu.errors import TypeMismatchError
+from altneu.expressions import casts
+from altneu.expressions.registry import Typing, register
+from altneu.expressions.vector import Vector, failed_rows
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call, Expr
+
+GROUP = "Conversion"
+
+
+def _rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
+    def rule(args: Sequence[Expr]) -> Typing:
+        source, target = args[0].type, args[1].type
+        if not casts.possible(source, target):
+            raise TypeMismatchError(
+                f"`{args[0].text}` is {T.type_name(source)}, which cannot be cast to {T.type_name(target)}"
+            )
+        return Typing((None,), target, name == "try_cast" or args[0].nullable)
+
+    return rule
+
+
+@register(
+    "cast",
+    rule=_rule("cast"),
+    style="vector",
+    group=GROUP,
+    usage="CAST(a AS type), a::type, int(a), date(a) …",
+    doc="The value in another type; an error where it does not fit.",
+    fails=lambda call: casts.can_fail(call.args[0].type, call.type),
+)
+def cast(call: Call, count: int, a: Vector) -> Any:
+    """The value in another type."""
+    return casts.convert(a.with_failures(()), call.type, count)
+
+
+@register(
+    "try_cast",
+    rule=_rule("try_cast"),
+    style="vector",
+    group=GROUP,
+    usage="TRY_CAST(a AS type)",
+    doc="The value in another type; NULL where it does not fit.",
+)
+def try_cast(call: Call, count: int, a: Vector) -> Any:
+    """The value in another type, null where it does not fit."""
+    result = casts.convert(a.with_failures(()), call.type, count)
+    own = failed_rows(result.failures)
+    return result if own is None else casts.with_nulls(result, own)

@@ -1,0 +1,86 @@
+"""AND, OR and NOT over three truth values; the right side is evaluated only where the left leaves it open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from altneu import types as T
+from altneu.expressions.registry import register
+from altneu.expressions.rules import takes
+from altneu.expressions.vector import Mask, Values, Vector, restrict
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call, Scope
+
+GROUP = "Logic"
+
+
+def _connect(call: Call, scope: Scope, decided: bool) -> Vector:
+    """AND (``decided`` False) or OR (True): one side with that value settles the result."""
+    left, right = call.args[0].vector(scope), call.args[1].vector(scope)
+    a, b = left.values, right.values
+    values = a | b if decided else a & b
+    failures = left.failures
+    if right.failures:
+        left_open = ~_is(left, decided)
+        failures = failures + restrict(right.failures, left_open)
+    valid: Mask | None = None
+    if left.valid is not None or right.valid is not None:
+        settled = _is(left, decided) | _is(right, decided)
+        valid = settled | (_known(left) & _known(right))
+        values = np.where(settled, decided, values)
+    return Vector(T.BOOLEAN, values, valid, failures=failures, constant=left.constant and right.constant)
+
+
+def _is(vector: Vector, truth: bool) -> Mask:
+    mask = vector.values if truth else ~vector.values
+    return mask if vector.valid is None else mask & vector.valid
+
+
+def _known(vector: Vector) -> Mask:
+    return np.ones(len(vector), np.bool_) if vector.valid is None else vector.valid
+
+
+@register(
+    "and",
+    rule=takes("AND", T.BOOLEAN, T.BOOLEAN, returns=T.BOOLEAN),
+    style="lazy",
+    group=GROUP,
+    usage="a AND b",
+    doc="Both true. b is not evaluated where a is false.",
+    infix=True,
+)
+def conjunction(call: Call, scope: Scope) -> Vector:
+    """Both true."""
+    return _connect(call, scope, False)
+
+
+@register(
+    "or",
+    rule=takes("OR", T.BOOLEAN, T.BOOLEAN, returns=T.BOOLEAN),
+    style="lazy",
+    group=GROUP,
+    usage="a OR b",
+    doc="Either true. b is not evaluated where a is true.",
+    infix=True,
+)
+def disjunction(call: Call, scope: Scope) -> Vector:
+    """Either true."""
+    return _connect(call, scope, True)
+
+
+@register(
+    "not",
+    "!",
+    rule=takes("NOT", T.BOOLEAN, returns=T.BOOLEAN),
+    style="numpy",
+    group=GROUP,
+    usage="NOT a, !a",
+    doc="False for true, true for false.",
+    infix=True,
+)
+def negation(call: Call, a: Values) -> Values:
+    """Turn the truth value."""
+    return ~a

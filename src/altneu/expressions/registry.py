@@ -1,0 +1,354 @@
+"""The registry: what a function is called, which types it takes, and the kernel that computes it.
+
+A function is *strict* unless it says otherwise: a null argument makes the result null, arguments are evaluated from the left, and the
+ones after a null are not evaluated (so they cannot fail), as in Spark. What is written about a kernel's arguments:
+
+* ``numpy``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means nothing.
+* ``arrow``: Arrow arrays of equal length, nulls and all.
+* ``vector``: ``Vector`` objects, and the number of rows first; not strict, but failures of arguments are failures of the result.
+* ``lazy``: the call and the scope; the kernel decides what is evaluated and which failures count.
+
+A kernel gives an array of the result's values, or an ``Out`` that says which rows failed or became null besides.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.errors import NonDeterministicError, UnsupportedFunctionError
+from altneu.expressions.vector import Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call, Expr, Scope
+
+Style = Literal["numpy", "arrow", "vector", "lazy"]
+
+
+class Typing(NamedTuple):
+    """What a typing rule says: the types the arguments are cast to (None: left alone), the result's type and nullability.
+
+    ``nullable`` None means: when any argument is.
+    """
+
+    args: Sequence[pa.DataType | None]
+    type: pa.DataType
+    nullable: bool | None = None
+
+
+class Out(NamedTuple):
+    """A kernel's values with the rows that failed, ``(mask, code, message)`` each, and the rows that became null."""
+
+    values: Any
+    failures: Sequence[tuple[Mask, str, str | Callable[[int], str]]] = ()
+    null: Mask | None = None
+
+
+Rule = Callable[[Sequence["Expr"]], Typing]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A registered function."""
+
+    name: str
+    aliases: tuple[str, ...]
+    group: str
+    usage: str
+    doc: str
+    rule: Rule
+    kernel: Callable[..., Any]
+    style: Style
+    fails: bool | Callable[[Call], bool] = False
+    infix: bool = False
+    constants: frozenset[int] = frozenset()
+    right_first: bool = False
+    fold: bool = True
+
+    def can_fail(self, call: Call) -> bool:
+        """Whether the call itself could fail on some row."""
+        return self.fails if isinstance(self.fails, bool) else self.fails(call)
+
+    def render(self, call: Call, texts: list[str]) -> str:
+        """SQL text of a call, given the texts of its arguments."""
+        from altneu.expressions.printing import render_call
+
+        return render_call(call, texts)
+
+    def evaluate(self, call: Call, scope: Scope) -> Vector:
+        """Evaluate a call over the rows of a scope."""
+        if self.style == "lazy":
+            lazy: Vector = self.kernel(call, scope)
+            return lazy
+        vectors = [a.vector(scope) for a in call.args]
+        failures = _argument_failures(vectors, self.style != "vector", self.right_first)
+        constant = all(v.constant for v in vectors)
+        if self.constants and not all(vectors[i].constant for i in self.constants if i < len(vectors)):
+            return self._by_distinct(call, vectors, scope.count, failures)
+        return self._apply(call, vectors, 1 if constant else scope.count, scope.count, failures, constant)
+
+    def _apply(
+        self, call: Call, vectors: list[Vector], count: int, rows: int, failures: Failures, constant: bool
+    ) -> Vector:
+        valid: Mask | None = None
+        if self.style == "numpy":
+            arguments: list[Any] = [v.values for v in vectors]
+        elif self.style == "arrow":
+            arguments = [v.arrow if constant else v.expand(count).arrow for v in vectors]
+        else:
+            arguments = [count, *(vectors if constant else [v.expand(count) for v in vectors])]
+        if self.style != "vector":
+            for vector in vectors:
+                valid = both_valid(valid, vector.valid)
+        if self.constants:
+            shift = 1 if self.style == "vector" else 0
+            for i in self.constants:
+                if i < len(vectors):
+                    arguments[i + shift] = constant_value(vectors[i])
+                    if arguments[i + shift] is None and self.style != "vector":
+                        return null_result(call.type, count, failures, constant)
+        values = self.kernel(call, *arguments)
+        null: Mask | None = None
+        if type(values) is Out:
+            values, own, null = values
+            if own:
+                failures = failures + _own_failures(own, valid, count, rows)
+        if isinstance(values, Vector):
+            if values.failures:
+                failures = failures + tuple(f if len(f.mask) == rows else _spread(f, rows) for f in values.failures)
+            return values.with_failures(tuple(f for f in failures if len(f.mask))) if failures else values
+        if isinstance(values, np.ndarray):
+            if len(values) != count:
+                values = np.repeat(values, count)
+            if null is not None:
+                valid = both_valid(valid, ~null)
+            if valid is not None and len(valid) != count:
+                valid = np.repeat(valid, count)
+            return Vector(call.type, values, valid, failures=failures, constant=constant)
+        return Vector(call.type, arrow=_nulled(values, null), failures=failures, constant=constant)
+
+    def _by_distinct(self, call: Call, vectors: list[Vector], count: int, failures: Failures) -> Vector:
+        """Evaluate once per distinct value of the arguments that the kernel wants constant, and put the parts together."""
+        varying = [i for i in sorted(self.constants) if i < len(vectors) and not vectors[i].constant]
+        table = pa.table([vectors[i].arrow for i in varying], names=[str(i) for i in varying])
+        codes = _group_codes(table, count)
+        pieces: list[pa.Array] = []
+        order: list[Any] = []
+        for code in range(int(codes.max(initial=-1)) + 1):
+            index = np.flatnonzero(codes == code)
+            part = [_part(v, index, i in varying) for i, v in enumerate(vectors)]
+            out = self._apply(call, part, len(index), len(index), (), False).expand(len(index))
+            pieces.append(out.arrow)
+            order.append(index)
+            for failure in out.failures:
+                mask = np.zeros(count, np.bool_)
+                mask[index] = failure.mask
+                failures = (*failures, Failure(mask, failure.code, _relocated(failure, index)))
+        if not pieces:
+            return Vector(call.type, arrow=pa.nulls(0, call.type), failures=failures)
+        back = np.empty(count, np.int64)
+        back[np.concatenate(order)] = np.arange(count)
+        return Vector(call.type, arrow=pa.concat_arrays(pieces).take(pa.array(back)), failures=failures)
+
+
+def _relocated(failure: Failure, index: Any) -> Callable[[int], str]:
+    return lambda row: failure.text(int(np.searchsorted(index, row)))
+
+
+def _group_codes(table: pa.Table, count: int) -> Any:
+    codes = np.zeros(count, np.int64)
+    for column in table.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
+
+
+def _part(vector: Vector, index: Any, one: bool) -> Vector:
+    if vector.constant:
+        return vector
+    array = vector.arrow.take(pa.array(index[:1] if one else index))
+    return Vector(vector.type, arrow=array, constant=one)
+
+
+def _argument_failures(vectors: Sequence[Vector], shield: bool, right_first: bool) -> Failures:
+    """Failures of the arguments in the order of evaluation; a null argument hides what comes after it."""
+    if not any(v.failures for v in vectors):
+        return ()
+    failures: Failures = ()
+    reachable: Mask | None = None
+    for vector in reversed(vectors) if right_first else vectors:
+        if vector.failures:
+            failures += vector.failures if reachable is None else restrict(vector.failures, reachable)
+        if shield:
+            reachable = both_valid(reachable, vector.valid)
+    return failures
+
+
+def _own_failures(own: Iterable[tuple[Mask, str, Any]], valid: Mask | None, count: int, rows: int) -> Failures:
+    kept = []
+    for mask, code, message in own:
+        if valid is not None:
+            mask = mask & valid
+        if not mask.any():
+            continue
+        if len(mask) != rows:
+            mask = np.repeat(mask, rows)  # a constant that fails, fails on every row
+            message = _first(message)
+        if len(mask):
+            kept.append(Failure(mask, code, message))
+    return tuple(kept)
+
+
+def _spread(failure: Failure, rows: int) -> Failure:
+    return Failure(np.repeat(failure.mask, rows), failure.code, failure.text(0))
+
+
+def _first(message: Any) -> Any:
+    return message if isinstance(message, str) else message(0)
+
+
+def _nulled(array: Any, null: Mask | None) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if null is None or not null.any():
+        return array
+    return array.take(pa.array(np.arange(len(array)), mask=null))
+
+
+def null_result(data_type: pa.DataType, count: int, failures: Failures, constant: bool) -> Vector:
+    """Null on every row."""
+    return Vector(data_type, arrow=pa.nulls(count, data_type), failures=failures, constant=constant)
+
+
+def constant_value(vector: Vector) -> Any:
+    """The Python value of a constant vector, None when null; dates and timestamps are integers."""
+    if vector.valid is not None and not vector.valid[0]:
+        return None
+    if has_numpy(vector.type):
+        return vector.values[0].item() if vector.values.dtype != object else vector.values[0]
+    return vector.arrow[0].as_py()
+
+
+FUNCTIONS: dict[str, Function] = {}
+"""Every function by every one of its names, lower case."""
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def register(
+    *names: str,
+    rule: Rule,
+    style: Style,
+    group: str,
+    usage: str = "",
+    doc: str,
+    fails: bool | Callable[[Call], bool] = False,
+    infix: bool = False,
+    constants: Iterable[int] = (),
+    right_first: bool = False,
+    fold: bool = True,
+) -> Callable[[Kernel], Kernel]:
+    """Register a kernel under its names; the first is canonical.
+
+    ``usage`` shows the arguments ("upper(text)"); ``doc`` is the line in docs/functions.md; ``constants`` are positions of arguments
+    that the kernel gets as one Python value (it is called once per distinct value when a row's differ).
+    """
+
+    def decorate(kernel: Kernel) -> Kernel:
+        made = Function(
+            names[0],
+            names[1:],
+            group,
+            usage or f"{names[0]}(…)",
+            doc,
+            rule,
+            kernel,
+            style,
+            fails,
+            infix,
+            frozenset(constants),
+            right_first,
+            fold,
+        )
+        for name in names:
+            if name in FUNCTIONS:
+                raise ValueError(f"the function {name!r} is registered twice")
+            FUNCTIONS[name] = made
+        return kernel
+
+    return decorate
+
+
+def function(name: str) -> Function:
+    """The function of a name.
+
+    Raises:
+        NonDeterministicError: its result would differ when a row is retracted.
+        UnsupportedFunctionError: altneu does not evaluate it; names near matches.
+    """
+    _load()
+    found = FUNCTIONS.get(name) or FUNCTIONS.get(name.lower())
+    if found is not None:
+        return found
+    reason = NON_DETERMINISTIC.get(name.lower())
+    if reason is not None:
+        raise NonDeterministicError(
+            f"{name}() gives another value when a row is retracted, so a view that uses it could not be maintained; {reason}"
+        )
+    raise UnsupportedFunctionError(
+        f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
+    )
+
+
+def _near(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), [n for n in FUNCTIONS if n[0].isalpha()], 3, 0.7)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+_CLOCK = "use a column that holds the time, or a temporal filter on the session's own time"
+_SOURCE = "put the value in a column of the source"
+NON_DETERMINISTIC = {
+    **dict.fromkeys(("current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"), _CLOCK),
+    **dict.fromkeys(
+        ("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
+        "use hash(columns) or a column of random values",
+    ),
+    **dict.fromkeys(
+        (
+            "monotonically_increasing_id",
+            "spark_partition_id",
+            "input_file_name",
+            "input_file_block_start",
+            "input_file_block_length",
+        ),
+        _SOURCE,
+    ),
+    **dict.fromkeys(
+        ("current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"),
+        _SOURCE,
+    ),
+}
+"""Functions that could give another value for the same row, with what to use instead."""
+
+_loaded = False
+
+
+def _load() -> None:
+    """Import the modules that register functions, once, at first use: they import this one."""
+    global _loaded  # noqa: PLW0603 -- a once flag
+    if not _loaded:
+        _loaded = True
+        from altneu.expressions import functions  # noqa: F401 -- imported to register
+
+
+def functions() -> list[Function]:
+    """Every function once, in the order of registration."""
+    _load()
+    return list(dict.fromkeys(FUNCTIONS.values()))
