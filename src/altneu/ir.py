@@ -52,6 +52,18 @@ class Source(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Constant(Node):
+    """Rows that are there from the least time on and never change."""
+
+    rows: tuple[tuple[object, ...], ...]
+    schema: pa.Schema
+
+    def describe(self) -> str:
+        """The rows."""
+        return repr(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
 class Linear(Node):
     """Linear logic, update by update."""
 

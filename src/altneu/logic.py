@@ -202,6 +202,13 @@ class Logic:
                 break
         return frozenset(schema.names)
 
+    def plain_columns(self) -> dict[str, str] | None:
+        """For logic that only chooses and renames columns: the input column of each output; None for any other."""
+        if len(self.steps) != 1 or not isinstance(self.steps[0], Project):
+            return None
+        outputs = self.steps[0].outputs
+        return {n: e.column_name for n, e in outputs} if all(e.is_column for _, e in outputs) else None
+
     @property
     def can_fail(self) -> bool:
         """Whether any row may become an error."""

@@ -1,0 +1,359 @@
+"""Collections: the Python front end. Every verb builds a plan and checks it at once; nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
+from altneu.grouping import Grouping
+from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Negate, Project, Step
+from altneu.types import parse_schema, quote_name, type_name
+
+On = str | Sequence[str] | Mapping[str, str]
+JoinKind = Literal["inner", "left", "right", "full"]
+
+
+class Collection:
+    """A multiset of rows that changes, described by a plan.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> two_hops = edges.join(edges, on={"dst": "src"}).select("src", dst="right.dst")
+    >>> two_hops.columns
+    ['src', 'dst']
+    """
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns, as Arrow has them."""
+        return self.node.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.schema.names)
+
+    def __repr__(self) -> str:
+        return f"Collection({', '.join(f'{f.name}: {type_name(f.type)}' for f in self.schema)})"
+
+    # linear verbs ---------------------------------------------------------------------------------------------------
+
+    def _then(self, *steps: Step) -> Collection:
+        return Collection(ir.Linear(self.node, Logic(steps)))
+
+    def select(self, *columns: str | Col, **named: str | Col) -> Collection:
+        """Compute the columns of a new collection.
+
+        Positional arguments are column names, ``"*"``, or expressions with an alias (``"price * qty as total"``); named
+        ones give the name first (``total="price * qty"``).
+
+        Shape:  as many rows as before.
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            UnknownColumnError: a name that is no column here.
+            SchemaError: two output columns of one name.
+        """
+        outputs: list[tuple[str, Expr]] = []
+        for column in columns:
+            if isinstance(column, str) and column.strip() == "*":
+                outputs += [(n, self._column(n)) for n in self.columns]
+            else:
+                outputs.append(parse_projection(column, self.schema))
+        outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
+        names = [n for n, _ in outputs]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
+        if not outputs:
+            raise SchemaError("select needs at least one column")
+        return self._then(Project(tuple(outputs)))
+
+    def _column(self, name: str) -> Expr:
+        self._check([name])
+        return parse(quote_name(name), self.schema)
+
+    def _check(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.schema.names:
+                raise UnknownColumnError(name, self.columns)
+
+    def filter(self, predicate: str | Col | Callable[..., Any]) -> Collection:
+        """Keep the rows on which the predicate is true; false and null reject.
+
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            TypeMismatchError: the predicate is not boolean.
+        """
+        if callable(predicate) and not isinstance(predicate, Col):
+            return self._then(FilterFunction(Function.of(predicate)))
+        expression = parse(predicate, self.schema)
+        if not (pa.types.is_boolean(expression.type) or pa.types.is_null(expression.type)):
+            raise TypeMismatchError(f"filter needs a boolean, but {expression.sql} is {type_name(expression.type)}")
+        return self._then(Filter(expression))
+
+    def map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
+        """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
+
+        The function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
+        Cost:   linear: no exchange, no state.
+        """
+        return self._then(MapFunction(Function.of(function), parse_schema(schema)))
+
+    def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
+        """Replace each row by the rows that a Python function yields for it.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._then(FlatMapFunction(Function.of(function), parse_schema(schema)))
+
+    def negate(self) -> Collection:
+        """Turn every count into its negative.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._then(Negate())
+
+    def concat(self, *others: Collection) -> Collection:
+        """Add up collections of the same columns; counts add, nothing is made distinct (SQL's UNION ALL).
+
+        Cost:   no exchange, no state.
+
+        Raises:
+            SchemaError: names or types differ.
+        """
+        for other in others:
+            mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
+            if mine != theirs:
+                raise SchemaError(f"concat needs equal columns, but {_show(mine)} is not {_show(theirs)}; use select to make them so")
+        return Collection(ir.Concat((self.node, *(o.node for o in others)))) if others else self
+
+    def consolidate(self) -> Collection:
+        """The same collection, with at most one update for each row and time.
+
+        Cost:   one exchange by row, unless equal rows are together already; no state.
+        """
+        return Collection(ir.Consolidate(self.node))
+
+    def inspect(self, function: Callable[..., Any] = print) -> Collection:
+        """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
+
+        Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
+        """
+        return Collection(ir.Inspect(self.node, Function.of(function)))
+
+    # joins ----------------------------------------------------------------------------------------------------------
+
+    def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
+        """Pair the rows of two collections with equal keys; null keys match nothing.
+
+        ``on`` is a column name, a list of them, or a mapping from this side's columns to the other's. The output has this
+        side's columns, then the other's: a key of the same name on both sides appears once, any other name that clashes
+        is called ``right.<name>``.
+
+        Shape:  counts multiply; left, right and full joins pad the rows without a partner with nulls.
+        Cost:   one exchange a side by key (none where rows are spread so already); an arrangement a side, shared with
+                every other join on the same key. Outer joins also keep the count of each key of the padded-against side.
+
+        Raises:
+            UnknownColumnError: a key that is no column.
+            TypeMismatchError: keys that cannot be compared.
+        """
+        if how not in ("inner", "left", "right", "full"):
+            raise PlanError(f"how={how!r} is not a join; use inner, left, right or full (or semijoin, antijoin)")
+        left, right, pairs = _comparable(self, other, on)
+        names = _output_names(self, other, pairs)
+        left_key, right_key = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
+        outputs = [(name, side, column) for (side, column), name in names.items()]
+        joined = Collection(ir.Join(left.node, right.node, left_key, right_key, tuple(outputs)))
+        if how == "inner":
+            return joined
+        parts = [joined]
+        shared = {p.left_name: p.right_name for p in pairs if (1, p.right_name) not in names}
+        if how in ("left", "full"):
+            alone = left._without(right, left_key, right_key)
+            parts.append(alone._pad(joined.schema, {n: c for (s, c), n in names.items() if s == 0}))
+        if how in ("right", "full"):
+            alone = right._without(left, right_key, left_key)
+            known = {n: c for (s, c), n in names.items() if s == 1} | {n: shared[c] for (s, c), n in names.items() if s == 0 and c in shared}
+            parts.append(alone._pad(joined.schema, known))
+        return Collection(ir.Concat(tuple(p.node for p in parts)))
+
+    def _pad(self, schema: pa.Schema, known: Mapping[str, str]) -> Collection:
+        """Rows of ``schema``: the known columns from here, null for the rest."""
+        outputs = []
+        for f in schema:
+            text = quote_name(known[f.name]) if f.name in known else f"CAST(NULL AS {type_name(f.type)})"
+            outputs.append((f.name, parse(text, self.schema)))
+        return self._then(Project(tuple(outputs)))
+
+    def semijoin(self, other: Collection, on: On) -> Collection:
+        """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
+
+        Cost:   one exchange a side by key; an arrangement of this side, and the count of each key of the other.
+        """
+        left, right, pairs = _comparable(self, other, on)
+        return left._having(right, tuple(p.left for p in pairs), tuple(p.right for p in pairs))._only(self.columns)
+
+    def antijoin(self, other: Collection, on: On) -> Collection:
+        """The rows whose key does not appear in the other collection (SQL's NOT EXISTS: null keys stay).
+
+        Cost:   as ``semijoin``.
+        """
+        left, right, pairs = _comparable(self, other, on)
+        return left._without(right, tuple(p.left for p in pairs), tuple(p.right for p in pairs))._only(self.columns)
+
+    def _only(self, names: Sequence[str]) -> Collection:
+        return self if self.columns == list(names) else self.select(*map(quote_name, names))
+
+    def _having(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
+        keys = other.select(*map(quote_name, other_key)).distinct()
+        outputs = tuple((n, 0, n) for n in self.columns)
+        return Collection(ir.Join(self.node, keys.node, key, other_key, outputs))
+
+    def _without(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
+        return self.concat(self._having(other, key, other_key).negate())
+
+    # reductions -----------------------------------------------------------------------------------------------------
+
+    def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping:
+        """Group rows by columns or expressions; follow with ``agg`` or ``reduce``. No key: one group of everything."""
+        outputs = [parse_projection(k, self.schema) for k in keys]
+        outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
+        return Grouping(self, outputs)
+
+    def _by_row(self, reducer: ir.Reducer) -> Collection:
+        for f in self.schema:
+            if pa.types.is_map(f.type):
+                raise TypeMismatchError(f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it")
+        return Collection(ir.Reduce(self.node, tuple(self.columns), reducer))
+
+    def distinct(self) -> Collection:
+        """One copy of every row that is there; a row whose count is negative is an error row.
+
+        Cost:   one exchange by row; one number for each distinct row.
+        """
+        return self._by_row(ir.Distinct())
+
+    def count(self, name: str = "count") -> Collection:
+        """Every distinct row once, with its count in a new column; negative counts are shown, zero counts vanish.
+
+        Cost:   one exchange by row; one number for each distinct row.
+        """
+        if name in self.columns:
+            raise SchemaError(f"there is a column {name!r} already; call count(name=...)")
+        return self._by_row(ir.CountOf(name))
+
+    def threshold(self, function: Callable[[int], int]) -> Collection:
+        """Every row as often as ``function(count)`` says; not called for a count of zero.
+
+        Cost:   one exchange by row; one number for each distinct row.
+        """
+        return self._by_row(ir.Threshold(Function.of(function)))
+
+    def top_k(self, k: int, by: str | Col | Sequence[str | Col], per: str | Sequence[str] = ()) -> Collection:
+        """The first k rows in an order (``"delay desc, carrier"``), in each group of ``per`` or of everything.
+
+        Ties are decided by the whole row's value, never by arrival. Rows count as often as they occur.
+        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        """
+        if k < 1:
+            raise PlanError(f"top_k needs k of at least 1, not {k}")
+        group = (per,) if isinstance(per, str) else tuple(per)
+        self._check(group)
+        outputs = [(n, self._column(n)) for n in self.columns]
+        order = []
+        for i, one in enumerate(parse_order(by, self.schema)):
+            name = one.expr.column_name if one.expr.is_column else f"#order{i}"
+            if not one.expr.is_column:
+                outputs.append((name, one.expr))
+            order.append((name, one.descending, one.nulls_first))
+        ordered = self if len(outputs) == len(self.columns) else self._then(Project(tuple(outputs)))
+        return Collection(ir.Reduce(ordered.node, group, ir.TopK(k, tuple(order))))._only(self.columns)
+
+
+def _show(columns: list[tuple[str, str]]) -> str:
+    return f"({', '.join(f'{n} {t}' for n, t in columns)})"
+
+
+class _Pair:
+    """One column of a join key: its name on either side, and the column that is compared there."""
+
+    def __init__(self, left_name: str, right_name: str) -> None:
+        self.left_name, self.right_name = left_name, right_name
+        self.left, self.right = left_name, right_name
+
+
+def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
+    """Resolve ``on`` and bring both sides of each key to one type, in an extra column where a cast is needed."""
+    names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
+    if not names:
+        raise PlanError("join needs at least one key column; a join without a key would pair everything with everything")
+    left._check(names.keys())
+    right._check(names.values())
+    pairs = [_Pair(a, b) for a, b in names.items()]
+    casts: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
+    for i, pair in enumerate(pairs):
+        types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
+        if any(pa.types.is_map(t) for t in types):
+            raise TypeMismatchError(f"join key {pair.left_name!r}: maps cannot be compared; join on what you need of them")
+        if types[0] != types[1]:
+            common = _common_type(pair, types)
+            pair.left, pair.right = f"#key{i}", f"#key{i}"
+            for side, collection, name in ((0, left, pair.left_name), (1, right, pair.right_name)):
+                casts[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
+    return _with(left, casts[0]), _with(right, casts[1]), pairs
+
+
+def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
+    if not extra:
+        return collection
+    return collection._then(Project((*((n, collection._column(n)) for n in collection.columns), *extra)))
+
+
+def _common_type(pair: _Pair, types: list[pa.DataType]) -> str:
+    schema = pa.schema([("l", types[0]), ("r", types[1])])
+    try:
+        return type_name(parse("coalesce(l, r)", schema).type)
+    except TypeMismatchError as error:
+        raise TypeMismatchError(
+            f"join key {pair.left_name!r} is {type_name(types[0])}, {pair.right_name!r} is {type_name(types[1])}; cast one of them"
+        ) from error
+
+
+def _output_names(left: Collection, right: Collection, pairs: list[_Pair]) -> dict[tuple[int, str], str]:
+    """The output column of every (side, column): what clashes on the right is qualified, a shared key appears once."""
+    names = {(0, n): n for n in left.columns}
+    shared = {p.right_name for p in pairs if p.left_name == p.right_name}
+    for n in right.columns:
+        if n in shared:
+            continue
+        name = n if n not in left.columns else f"right.{n}"
+        if name in names.values():
+            raise SchemaError(f"the join would have two columns called {name!r}; select or rename on one side first")
+        names[1, n] = name
+    return names
+
+
+def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collection:
+    """A collection that a session inserts into and retracts from.
+
+    ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
+    themselves, so that a view added later can be computed from them whatever it reads.
+    Cost:   no state, unless ``keep``: then one arrangement of all rows.
+
+    Raises:
+        SchemaError: the schema does not parse, or has two columns of one name.
+    """
+    if not name:
+        raise SchemaError("a source needs a name")
+    return Collection(ir.Source(name, parse_schema(schema), keep))

@@ -1,0 +1,313 @@
+"""The worker step: one pure function from a stage, a snapshot, an inbox and a region to what comes of them.
+
+Nothing else is read and nothing is changed in place, so a retried, speculated or repeated call gives the same answer. Every
+executor runs this function; they differ only in where, and in how messages travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from altneu.batch import Arranged, Batch, Description
+from altneu.hashing import hash_rows
+from altneu.hold import Hold
+from altneu.operators.join import join
+from altneu.operators.linear import run_logic
+from altneu.operators.reduce import reduce
+from altneu.order import Antichain
+from altneu.physical import (
+    ArrangeOp,
+    ConcatOp,
+    ConsolidateOp,
+    ConstantOp,
+    ExplodeOp,
+    JoinOp,
+    LinearOp,
+    Plan,
+    Port,
+    ReadOp,
+    ReduceOp,
+    SourceOp,
+    TapOp,
+)
+from altneu.rows import Rows
+from altneu.spine import Spine, merge
+from altneu.update import Updates, consolidate
+
+
+@dataclass(frozen=True)
+class Region:
+    """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
+
+    ``since`` is how far history may be folded when the step commits.
+    """
+
+    lower: Antichain
+    upper: Antichain
+    since: Antichain
+    rounds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArrangementState:
+    """What one arrangement keeps in one shard: the readable batches and the updates that are not due yet."""
+
+    spine: Spine
+    hold: Hold
+
+
+Snapshot = Mapping[str, ArrangementState]
+Message = Updates | Arranged
+
+
+@dataclass
+class StageResult:
+    """What a stage makes in one shard."""
+
+    outbox: list[tuple[int, int, Message]] = field(default_factory=list)  # shard, channel, rows
+    states: dict[str, ArrangementState] = field(default_factory=dict)
+    new: dict[str, Batch] = field(default_factory=dict)
+    taps: dict[int, Updates] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepMode:
+    """How a step differs from the ordinary: ``given`` arrangements are read whole and as new (hydration); ``whole`` finishes
+    merges at once (Spark tasks keep no half-done merge); ``budget`` bounds the matches of a join."""
+
+    shards: int = 1
+    given: frozenset[str] = frozenset()
+    hydrating: bool = False
+    whole: bool = False
+    budget: int | None = None
+
+
+def run(
+    plan: Plan,
+    stage: int,
+    shard: int,
+    snapshot: Snapshot,
+    inbox: Mapping[int, list[Message]],
+    region: Region,
+    mode: StepMode,
+) -> StageResult:
+    """Run one stage in one shard.
+
+    Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the result's outbox
+            names the shard and channel of every message.
+    Law:    the result depends on the arguments alone; every update of the region reaches the outputs in this step, later
+            ones go to holds (tests/oracle).
+    """
+    return _Stage(plan, stage, shard, snapshot, inbox, region, mode).run()
+
+
+class _Stage:
+    """One call of ``run``: values by port, filled in topological order."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        stage: int,
+        shard: int,
+        snapshot: Snapshot,
+        inbox: Mapping[int, list[Message]],
+        region: Region,
+        mode: StepMode,
+    ) -> None:
+        self.plan, self.stage, self.shard = plan, stage, shard
+        self.snapshot, self.inbox, self.region, self.mode = snapshot, inbox, region, mode
+        self.values: dict[Port, Message] = {}
+        self.result = StageResult()
+
+    def run(self) -> StageResult:
+        for i in self.plan.stages[self.stage]:
+            node = self.plan.nodes[i]
+            for output, value in enumerate(_STEP[type(node.operation)](self, i)):
+                if value is not None and _is_news(value):
+                    self.values[Port(i, output)] = value
+        for port, value in self.values.items():
+            for number in self.plan.outlets.get(port, ()):
+                self._send(number, value)
+        return self.result
+
+    def _send(self, number: int, value: Message) -> None:
+        key = self.plan.channels[number].key
+        if key is None or isinstance(value, Arranged) or self.mode.shards == 1:
+            self.result.outbox.append((self.shard, number, value))
+            return
+        target = shard_of(value.rows, key, self.mode.shards)
+        for shard in range(self.mode.shards):
+            part = value.filter(target == shard)
+            if len(part):
+                self.result.outbox.append((shard, number, part))
+
+    def received(self, i: int) -> list[Updates]:
+        """Updates on the inputs of a node, from this stage or an earlier one."""
+        found: list[Updates] = []
+        for port in self.plan.nodes[i].inputs:
+            channel = self.plan.inlets.get((i, port))
+            values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+            found += [v for v in values if isinstance(v, Updates) and len(v)]
+        return found
+
+    def one(self, i: int) -> Updates | None:
+        """The received updates as one, None when there are none."""
+        parts = self.received(i)
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return Updates.concat(parts, parts[0].schema, self.plan.lattice.width)
+
+    def arranged(self, i: int, port: Port) -> Arranged:
+        """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
+        channel = self.plan.inlets.get((i, port))
+        values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        for value in values:
+            if isinstance(value, Arranged):
+                return value
+        return self._quiet(port)
+
+    def _quiet(self, port: Port) -> Arranged:
+        operation = self.plan.nodes[port.node].operation
+        assert isinstance(operation, ArrangeOp)  # noqa: S101 -- joins and reduces read arrangements only
+        layout = operation.layout
+        state = self.snapshot.get(operation.arrangement)
+        hidden = state is None or operation.arrangement in self.mode.given
+        old = () if hidden or state is None else state.spine.batches
+        return Arranged(layout, old, Batch.empty(layout, self._description()))
+
+    def _description(self) -> Description:
+        return Description(self.region.lower, self.region.upper, self.region.since)
+
+    # One method per operation: (node number) -> a value, or None, for each output.
+
+    def source(self, i: int) -> list[Message | None]:
+        parts = [m for m in self.inbox.get(-1 - i, []) if isinstance(m, Updates)]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width) if parts else None]
+
+    def constant(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        if not self.mode.hydrating or self.shard != 0 or not isinstance(operation, ConstantOp):
+            return [None]
+        rows = Rows.from_pylist(operation.rows, self.plan.nodes[i].schema)
+        times = np.repeat(self.region.since.elements[:, :1], rows.count, axis=1)
+        return [Updates(rows, times, np.ones(rows.count, np.int64))]
+
+    def read(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        state = self.snapshot.get(operation.arrangement) if isinstance(operation, ReadOp) else None
+        if state is None:
+            return [None]
+        parts = [*(b.updates() for b in state.spine.batches), state.hold.updates()]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width)]
+
+    def linear(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        updates = self.one(i)
+        if updates is None or not isinstance(node.operation, LinearOp):
+            return [None, None]
+        return list(run_logic(node.operation.logic, updates, node.label))
+
+    def concat(self, i: int) -> list[Message | None]:
+        parts = [u if u.schema is self.plan.nodes[i].schema else self._conform(i, u) for u in self.received(i)]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width) if parts else None]
+
+    def _conform(self, i: int, updates: Updates) -> Updates:
+        """The parts of a sum agree in types; names and nullability are those of the first."""
+        return updates.with_rows(Rows(self.plan.nodes[i].schema, updates.rows.columns, len(updates)))
+
+    def explode(self, i: int) -> list[Message | None]:
+        updates = self.one(i)
+        operation = self.plan.nodes[i].operation
+        if updates is None or not isinstance(operation, ExplodeOp):
+            return [None]
+        return [operation.accumulator.explode(updates, self.plan.lattice)]
+
+    def arrange(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        assert isinstance(operation, ArrangeOp)  # noqa: S101 -- by dispatch
+        name, layout = operation.arrangement, operation.layout
+        state = self.snapshot.get(name)
+        if name in self.mode.given and state is not None:
+            return [Arranged(layout, (), merge(state.spine.batches, self.region.since))]
+        parts = self.received(i)
+        if not parts and (state is None or not state.hold.is_due(self.region.upper)):
+            return [None]
+        if state is None:
+            state = ArrangementState(Spine.empty(layout), Hold(layout.schema, layout.lattice))
+        due, hold = state.hold.take(self.region.upper)
+        arrived, later = self._split(parts)
+        new = Batch.build(
+            Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, self._description()
+        )
+        old = state.spine.batches
+        spine = state.spine.insert(new, self.region.since, whole=self.mode.whole) if len(new) else state.spine
+        for held in later:
+            hold = hold.add(held)
+        self.result.states[name] = ArrangementState(spine, hold)
+        self.result.new[name] = new
+        return [Arranged(layout, old, new)]
+
+    def _split(self, parts: list[Updates]) -> tuple[list[Updates], list[Updates]]:
+        """Updates of this region, and those at or beyond its upper."""
+        arrived, later = [], []
+        for part in parts:
+            beyond = self.region.upper.less_equal(part.times)
+            if not beyond.any():
+                arrived.append(part)
+            else:
+                arrived.append(part.filter(~beyond))
+                later.append(part.filter(beyond))
+        return arrived, later
+
+    def consolidate(self, i: int) -> list[Message | None]:
+        updates = self.one(i)
+        return [None if updates is None else consolidate(updates, self.plan.lattice)]
+
+    def tap(self, i: int) -> list[Message | None]:
+        updates = self.one(i)
+        if updates is not None:
+            self.result.taps[i] = consolidate(updates, self.plan.lattice)
+        return [None]
+
+    def join(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        left, right = (self.arranged(i, port) for port in node.inputs)
+        if not isinstance(node.operation, JoinOp) or not (len(left.new) or len(right.new)):
+            return [None]
+        return [join(left, right, node.operation.spec, self.mode.budget)]
+
+    def reduce(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        arranged = self.arranged(i, node.inputs[0])
+        if not isinstance(node.operation, ReduceOp) or not len(arranged.new):
+            return [None, None]
+        made = reduce(arranged, node.operation.spec, node.label)
+        return [made.oks, made.errs]
+
+
+def _is_news(value: Message) -> bool:
+    return len(value.new) > 0 if isinstance(value, Arranged) else len(value) > 0
+
+
+_STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
+    SourceOp: _Stage.source,
+    ConstantOp: _Stage.constant,
+    ReadOp: _Stage.read,
+    LinearOp: _Stage.linear,
+    ConcatOp: _Stage.concat,
+    ExplodeOp: _Stage.explode,
+    ArrangeOp: _Stage.arrange,
+    ConsolidateOp: _Stage.consolidate,
+    TapOp: _Stage.tap,
+    JoinOp: _Stage.join,
+    ReduceOp: _Stage.reduce,
+}
+
+
+def shard_of(rows: Rows, key: tuple[str, ...], shards: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The shard of each row: its key's hash modulo their number."""
+    return (hash_rows(rows, key) % np.uint64(shards)).astype(np.int64)

@@ -1,0 +1,143 @@
+"""Inputs of a step: how rows from outside get times, diffs and the source's types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.errors import BeforeFrontierError, SchemaError, TypeMismatchError
+from altneu.floats import normalise_rows
+from altneu.order import Antichain, Lattice
+from altneu.rows import Ints, Rows, as_array
+from altneu.types import normalise_type, type_name
+from altneu.update import Updates
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """How the rows of one insert get their times and diffs.
+
+    ``time`` is one time for all rows or the name of a column; ``diff`` one diff or the name of a column, ``sign`` -1
+    for a retraction. Such columns are read and, unless the source has them too, taken off the row.
+    """
+
+    source: str
+    schema: pa.Schema
+    lattice: Lattice
+    lower: Antichain
+    time: int | str
+    diff: int | str
+    sign: int = 1
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that is read."""
+        extra = [c for c in (self.time, self.diff) if isinstance(c, str)]
+        return list(dict.fromkeys([*self.schema.names, *extra]))
+
+    def reading(self, columns: list[str] | None) -> Stamp:
+        """The same stamp for some of the source's columns only."""
+        if columns is None:
+            return self
+        return replace(self, schema=pa.schema([self.schema.field(c) for c in columns]))
+
+    def updates(self, table: pa.Table) -> Updates:
+        """Updates from a table that has ``columns`` (and perhaps more).
+
+        Raises:
+            SchemaError: a column is missing or of another type, or a null where the schema allows none.
+            BeforeFrontierError: a row's time is closed already.
+        """
+        rows = conform(table, self.schema, self.source)
+        times = self._integers(table, self.time, rows.count, "time").reshape(1, -1)
+        diffs = self._integers(table, self.diff, rows.count, "diff") * self.sign
+        late = ~self.lower.less_equal(times)
+        if late.any():
+            i = int(np.flatnonzero(late)[0])
+            raise BeforeFrontierError(
+                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:, i : i + 1])}, but times before "
+                f"{self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
+            )
+        updates = Updates(rows, times, diffs)
+        return updates if diffs.all() else updates.filter(diffs != 0)
+
+    def _integers(self, table: pa.Table, where: int | str, count: int, what: str) -> Ints:
+        if isinstance(where, int):
+            return np.full(count, where, np.int64)
+        if where not in table.column_names:
+            raise SchemaError(f"{what}={where!r} is not a column of the data; its columns are: {', '.join(table.column_names)}")
+        column = as_array(table.column(where))
+        if not pa.types.is_integer(column.type):
+            raise SchemaError(f"{what} column {where!r} is {named(column.type)}, but a {what} is a whole number (long)")
+        if column.null_count:
+            raise SchemaError(f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; every row needs a {what}")
+        try:
+            return np.asarray(column.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"{what} column {where!r} holds a number beyond 64 bits: {error}") from None
+
+
+def named(data_type: pa.DataType) -> str:
+    try:
+        return type_name(data_type)
+    except (SchemaError, TypeMismatchError):
+        return str(data_type)
+
+
+def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
+    """The columns of ``schema`` from a table, by name, in their types, floats normalised.
+
+    Raises:
+        SchemaError: naming the column, the types, and the row where one is at fault.
+    """
+    missing = [n for n in schema.names if n not in table.column_names]
+    if missing:
+        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(table.column_names)}")
+    columns = tuple(_conform_column(as_array(table.column(f.name)), f, source) for f in schema)
+    return normalise_rows(Rows(schema, columns, table.num_rows))
+
+
+def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
+    found = column.type
+    if found != f.type:
+        wanted = named(f.type)
+        if not _may_cast(found, f.type):
+            raise SchemaError(f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(found)}; cast it before inserting")
+        try:
+            column = column.cast(f.type)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"column {f.name!r} of source {source!r} is {wanted}, and a value of the data does not fit: {error}") from None
+    if not f.nullable and column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise SchemaError(f"column {f.name!r} of source {source!r} is NOT NULL, but row {row} has a null there")
+    return column
+
+
+def _may_cast(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a value of one type is a value of the other, possibly after a check that it fits."""
+    if pa.types.is_null(found):
+        return True
+    try:
+        found = normalise_type(found)
+    except (SchemaError, TypeMismatchError):
+        return pa.types.is_integer(found) and pa.types.is_integer(wanted)
+    if found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted)):
+        return True
+    if pa.types.is_floating(wanted):
+        return pa.types.is_floating(found) or pa.types.is_integer(found)
+    if pa.types.is_decimal(wanted):
+        return pa.types.is_decimal(found) or pa.types.is_integer(found)
+    if pa.types.is_timestamp(wanted):
+        return pa.types.is_timestamp(found)
+    return pa.types.is_nested(wanted) and pa.types.is_nested(found)
+
+
+@dataclass
+class Inputs:
+    """What was inserted since the last step, by source: updates, and DataFrames each with the stamp that reads it."""
+
+    updates: dict[str, list[Updates]] = field(default_factory=dict)
+    frames: dict[str, list[tuple[Any, Stamp]]] = field(default_factory=dict)

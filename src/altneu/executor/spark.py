@@ -1,0 +1,310 @@
+"""Run steps on Spark: one job a step, its stages joined by Spark's own shuffle, its state in segments that tasks write.
+
+A step is small or large. Small ones run in the driver, on the same snapshots, in milliseconds; large ones, and those whose
+input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, ``repartitionById`` between stages, one ``collect`` of
+what the stages tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import errors
+from altneu.errors import SourceFailedError, StepFailedError
+from altneu.executor.base import Region, StepMode, run
+from altneu.executor.inputs import Inputs, Stamp
+from altneu.executor.local import Outcome, run_here
+from altneu.executor.state import StateTable, blob_names, opener, updates_from_batch
+from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, encode, pack, unpack_meta
+from altneu.executor.worker import Task, read_partials, read_shards, read_source, run_stage
+from altneu.operators.join import TooManyMatches
+from altneu.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port, ReadOp
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from altneu.view import View
+
+DRIVER_ROWS = 200_000  # a step of fewer rows is quicker in the driver than a Spark job is to start
+DRIVER_BYTES = 8 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
+DRIVER_MATCHES = 4_000_000  # a step that would make more matches in the driver is run again on Spark
+READ_ROWS = 500_000  # a view with fewer updates is read by the driver
+
+_JOB_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",  # placement by shard needs no second opinion, and each stage costs less
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+}
+
+
+class SparkExecutor:
+    """Runs steps in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
+
+    def __init__(self, spark: SparkSession, shards: int, placement: str) -> None:
+        self.spark, self.shards, self.placement = spark, shards, placement
+
+    def close(self) -> None:
+        """Nothing to let go of: the Spark session is its owner's."""
+
+    def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
+        """Run a step where it belongs.
+
+        Raises:
+            SourceFailedError: a DataFrame could not be read.
+            StepFailedError: a task failed.
+        """
+        if self._is_large(plan, table, inputs, mode):
+            return self._run_on_spark(plan, table, inputs, region, mode)
+        fetched = self._fetch(inputs)
+        budget = DRIVER_MATCHES if self.placement == "auto" else None
+        here = StepMode(mode.shards, mode.given, mode.hydrating, mode.whole, budget)
+        try:
+            return run_here(plan, table, fetched.updates, region, here)
+        except TooManyMatches:
+            return self._run_on_spark(plan, table, fetched, region, mode)
+
+    def _is_large(self, plan: Plan, table: StateTable, inputs: Inputs, mode: StepMode) -> bool:
+        if self.placement != "auto":
+            return self.placement == "spark" and not (mode.hydrating and not self._rows_read(plan, table, mode))
+        if any(_estimate(frame) > DRIVER_BYTES for frames in inputs.frames.values() for frame, _ in frames):
+            return True
+        rows = sum(len(u) for parts in inputs.updates.values() for u in parts)
+        return rows + self._rows_read(plan, table, mode) > DRIVER_ROWS
+
+    def _rows_read(self, plan: Plan, table: StateTable, mode: StepMode) -> int:
+        """Rows that a hydration reads from arrangements."""
+        read = {n.operation.arrangement for n in plan.nodes if isinstance(n.operation, ReadOp)}
+        return sum(table.rows(name) for name in read | mode.given)
+
+    def _fetch(self, inputs: Inputs) -> Inputs:
+        """Bring small DataFrames to the driver."""
+        updates = {name: list(parts) for name, parts in inputs.updates.items()}
+        for name, frames in inputs.frames.items():
+            for frame, stamp in frames:
+                with self._job(f"read {name}"), _source_failures([name]):
+                    found = frame.select(*map(quote_name, stamp.columns)).toArrow()
+                updates.setdefault(name, []).append(stamp.updates(found))
+        return Inputs(updates)
+
+    # the job --------------------------------------------------------------------------------------------------------
+
+    def _run_on_spark(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
+        table.settle()
+        wanted = {n for n in plan.arrangements} | set(plan.read_layouts)
+        states = {key: value for key, value in table.stored.items() if key[0] in wanted}
+        blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
+        directory = table.store.segment_directory
+        assert directory is not None  # noqa: S101 -- a session with Spark has a store with files
+        whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
+        task = Task(plan, region, whole, table.store.next_number, directory, states, blobs)
+        outcome = Outcome("spark")
+        title = f"altneu step {region.lower.to_pylist()} to {region.upper.to_pylist()}"
+        with self._job(title), _source_failures(list(inputs.frames)):
+            messages = self._first_stage(task, inputs, outcome)
+            for stage in range(1, plan.depth):
+                messages = messages.repartitionById(self.shards, "shard").mapInArrow(
+                    _titled(run_stage(task, stage), f"stage {stage}: {plan.stage_label(stage)}"), SPARK_SCHEMA
+                )
+            rows = messages.where(f"port = {META}").select("payload").collect()
+        self._gather(plan, table, [bytes(r[0]) for r in rows], outcome)
+        return outcome
+
+    def _first_stage(self, task: Task, inputs: Inputs, outcome: Outcome) -> DataFrame:
+        """Messages of stage 0: of the DataFrames in tasks, of what the driver has in the driver."""
+        plan = task.plan
+        parts: list[DataFrame] = []
+        for source, frames in inputs.frames.items():
+            if source in plan.sources:
+                parts += [self._read_frame(task, source, frame, stamp) for frame, stamp in frames]
+        rows = [(shard, SEED, b"") for shard in range(self.shards)]
+        local = {-1 - plan.sources[s]: list(u) for s, u in inputs.updates.items() if s in plan.sources}
+        outcome.received.update({s: sum(map(len, u)) for s, u in inputs.updates.items()})
+        if local:
+            result = run(plan, 0, 0, {}, local, task.region, StepMode(self.shards))
+            rows += [r for shard, channel, m in result.outbox for r in encode(shard, channel, m)]
+        parts.append(self.spark.createDataFrame(pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
+        if task.mode.hydrating:
+            shards = self.spark.range(0, self.shards, 1, self.shards)
+            parts.append(shards.mapInArrow(_titled(read_shards(task), "read arrangements"), SPARK_SCHEMA))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.union(part)
+        return whole
+
+    def _read_frame(self, task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame:
+        partial = self._partial_sums(task, source, frame, stamp)
+        if partial is not None:
+            return partial
+        read = columns_read(task.plan, source)
+        stamp = stamp.reading(read)
+        chosen = frame.select(*map(quote_name, stamp.columns))
+        return chosen.mapInArrow(_titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+
+    def _partial_sums(self, task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame | None:
+        """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns, all at one time."""
+        found = pre_aggregation(task.plan, source)
+        if found is None or not isinstance(stamp.time, int) or stamp.diff != 1 or stamp.sign != 1:
+            return None
+        accumulator, renames, channel = found
+        partials = accumulator.partials()
+        if partials is None:
+            return None
+        from pyspark.sql import functions as sf  # noqa: PLC0415
+
+        fields = [(new, stamp.schema.field(old).type) for new, old in renames.items()]
+        columns = [sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields]
+        keys = [sf.col(quote_name(k)) for k in accumulator.key]
+        sums = [sf.expr(expression).alias(name) for name, expression in partials]
+        grouped = frame.select(*columns).groupBy(*keys).agg(*sums)
+        kernel = read_partials(task, source, accumulator, stamp.time, channel)
+        return grouped.mapInArrow(_titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
+
+    def _gather(self, plan: Plan, table: StateTable, payloads: list[bytes], outcome: Outcome) -> None:
+        for payload in payloads:
+            meta, blobs = unpack_meta(payload)
+            if "error" in meta:
+                name, text = meta["error"]
+                raise getattr(errors, name, StepFailedError)(text)
+            for source, count in meta.get("received", {}).items():
+                outcome.received[source] = outcome.received.get(source, 0) + count
+            table.blobs.update(blobs)
+            for name, value in meta.get("states", {}).items():
+                outcome.stored[name, meta["shard"]] = value
+            for name, value in meta.get("new", {}).items():
+                outcome.new.setdefault(name, []).append(value)
+            for node, value in meta.get("taps", {}).items():
+                schema = plan.nodes[int(node)].schema
+                open_data = opener(table.store.segment_directory, table.blob)
+                parts = [updates_from_batch(b, schema, plan.lattice.width) for b in open_data(value)]
+                outcome.taps.setdefault(int(node), []).extend(parts)
+
+    @contextmanager
+    def _job(self, title: str) -> Iterator[None]:
+        """Settings and a readable name for the jobs inside; on an interrupt they are cancelled."""
+        context = self.spark.sparkContext
+        before = {key: self.spark.conf.get(key, None) for key in _JOB_SETTINGS}
+        group = f"altneu-{id(self)}"
+        context.setJobGroup(group, title, interruptOnCancel=True)
+        try:
+            for key, value in _JOB_SETTINGS.items():
+                self.spark.conf.set(key, value)
+            yield
+        except KeyboardInterrupt:
+            context.cancelJobGroup(group)
+            raise
+        finally:
+            for key, old in before.items():
+                if old is None:
+                    self.spark.conf.unset(key)
+                else:
+                    self.spark.conf.set(key, old)
+            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+    # reading --------------------------------------------------------------------------------------------------------
+
+    def read(self, session: Any, view: View, at: int | None, on_errors: Any) -> DataFrame:
+        """A view as a DataFrame: small ones from the driver, large ones read by tasks."""
+        from altneu.executor.spark_read import read_contents  # noqa: PLC0415
+
+        table: StateTable = session.table
+        ports = session.ports(view.name)
+        if table.rows(ports.contents) <= READ_ROWS:
+            return self.spark.createDataFrame(view.to_arrow(at, on_errors), spark_schema(ports.schema))
+        return read_contents(self, session, view, at, on_errors)
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The Spark schema of Arrow columns."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+    return from_arrow_schema(schema)
+
+
+def _spark_type(data_type: pa.DataType) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
+
+    return from_arrow_type(data_type)
+
+
+def _titled(kernel: Any, title: str) -> Any:
+    """Name a kernel as Spark's pages show it."""
+    kernel.__name__ = kernel.__qualname__ = title
+    return kernel
+
+
+def _estimate(frame: DataFrame) -> int:
+    """Bytes that Spark's optimiser expects of a DataFrame; much when it cannot be asked."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return DRIVER_BYTES + 1
+    return int(plan.queryExecution().optimizedPlan().stats().sizeInBytes().min(_big(frame)).longValue())
+
+
+def _big(frame: DataFrame) -> Any:
+    jvm = frame.sparkSession.sparkContext._jvm
+    return jvm.scala.math.BigInt(jvm.java.math.BigInteger.valueOf(1 << 60))
+
+
+@contextmanager
+def _source_failures(sources: list[str]) -> Iterator[None]:
+    """What Spark raises while it reads DataFrames is the sources' failure: our own kernels report theirs as messages."""
+    try:
+        yield
+    except (errors.AltneuError, TooManyMatches):
+        raise
+    except Exception as error:
+        text = str(error).strip().split("\n\tat ")[0]
+        if not sources:
+            raise StepFailedError(f"a Spark job of the step failed and nothing of it is committed: {text}") from error
+        raise SourceFailedError(
+            f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, and nothing of the step is committed: {text}\n"
+            "Call session.discard(source) and insert it again when it is mended."
+        ) from error
+
+
+def columns_read(plan: Plan, source: str) -> list[str] | None:
+    """The columns of a source that the plan reads, None for all of them."""
+    number = plan.sources[source]
+    schema = plan.nodes[number].schema
+    needed: set[str] = set()
+    for node in plan.nodes:
+        if Port(number) in node.inputs:
+            if isinstance(node.operation, LinearOp):
+                needed |= node.operation.logic.columns_read(schema)
+            elif isinstance(node.operation, ExplodeOp):
+                needed |= {*node.operation.accumulator.key, *node.operation.accumulator.arguments}
+            else:
+                return None
+    return [n for n in schema.names if n in needed] or None
+
+
+def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] | None:
+    """The accumulator that alone reads a source through plain columns: with the source's column of each of its own, and its
+    channel. None when something else reads the source too."""
+    number = plan.sources[source]
+    readers = [i for i, n in enumerate(plan.nodes) if Port(number) in n.inputs]
+    if len(readers) != 1:
+        return None
+    at = readers[0]
+    renames = {n: n for n in plan.nodes[number].schema.names}
+    operation = plan.nodes[at].operation
+    if isinstance(operation, LinearOp):
+        found = operation.logic.plain_columns()
+        readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
+        if found is None or len(readers) != 1:
+            return None
+        renames, at = found, readers[0]
+        operation = plan.nodes[at].operation
+    if not isinstance(operation, ExplodeOp):
+        return None
+    channels = plan.outlets.get(Port(at), ())
+    reader = next((n for n in plan.nodes if Port(at) in n.inputs), None)
+    if len(channels) != 1 or reader is None or not isinstance(reader.operation, ArrangeOp):
+        return None
+    used = {*operation.accumulator.key, *operation.accumulator.arguments}
+    return operation.accumulator, {n: o for n, o in renames.items() if n in used}, channels[0]

@@ -1,0 +1,267 @@
+"""What arrangements keep, between the form that a step reads and the form that a store names.
+
+In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable batches:
+large ones are segments, small ones blobs inside the commit itself. Spark tasks are sent the second form and open what they
+touch; the driver keeps both and translates only what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.batch import Batch, Description, Layout
+from altneu.executor.base import ArrangementState
+from altneu.hold import Hold
+from altneu.order import Antichain, Lattice
+from altneu.rows import Rows
+from altneu.spine import Spine
+from altneu.store import SegmentRef, Store, open_segment
+from altneu.update import Updates
+
+_NAMES_KEPT = 64  # batches remembered for each state before those no longer in use are looked for
+BLOB_BYTES = 16 * 1024  # below this a batch travels inside the commit: a file of its own would cost more than its content
+
+Data = dict[str, Any]  # {"segment": …} or {"blob": name}
+WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
+OpenData = Callable[[Data], list[pa.RecordBatch]]
+
+
+def frontier_to_json(frontier: Antichain) -> list[list[int]]:
+    """A frontier as lists of coordinates."""
+    return [list(map(int, column)) for column in frontier.elements.T]
+
+
+def frontier_from_json(lattice: Lattice, value: list[list[int]]) -> Antichain:
+    """The frontier that ``frontier_to_json`` wrote."""
+    return Antichain(lattice, np.array(value, np.int64).reshape(-1, lattice.width).T)
+
+
+def batch_to_json(batch: Batch, write: WriteData) -> Data:
+    """Name a batch; its data is written by ``write``."""
+    batches = batch.to_record_batches()
+    return {
+        "lower": frontier_to_json(batch.description.lower),
+        "upper": frontier_to_json(batch.description.upper),
+        "since": frontier_to_json(batch.description.since),
+        "rows": len(batch),
+        "data": write(batches, batches[0].schema),
+    }
+
+
+def batch_from_json(layout: Layout, value: Data, open_data: OpenData) -> Batch:
+    """Open the batch that ``batch_to_json`` named."""
+    bounds = (frontier_from_json(layout.lattice, value[k]) for k in ("lower", "upper", "since"))
+    return Batch.from_record_batches(layout, Description(*bounds), open_data(value["data"]))
+
+
+def updates_to_batch(updates: Updates) -> pa.RecordBatch:
+    """Updates as one record batch: the rows, then ``#time0`` …, then ``#diff``."""
+    controls = [(f"#time{i}", t) for i, t in enumerate(updates.times)] + [("#diff", updates.diffs)]
+    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n, _ in controls)]
+    return pa.RecordBatch.from_arrays(
+        [*updates.rows.columns, *(pa.array(np.ascontiguousarray(c)) for _, c in controls)], schema=pa.schema(fields)
+    )
+
+
+def updates_from_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, width: int) -> Updates:
+    """The updates that ``updates_to_batch`` wrote."""
+    rows = Rows.from_batch(batch)
+    n = len(schema)
+    controls = [np.asarray(c) for c in rows.columns[n:]]
+    times = np.stack(controls[:width]) if rows.count else np.empty((width, 0), np.int64)
+    return Updates(Rows(schema, rows.columns[:n], rows.count), times, controls[width])
+
+
+def state_to_json(state: ArrangementState, name_of: Callable[[Batch], Data], write: WriteData) -> Data:
+    """Name everything one arrangement keeps in one shard."""
+    held = state.hold.updates()
+    hold = None
+    if len(held):
+        batch = updates_to_batch(held)
+        hold = {"rows": len(held), "least": state.hold.least(), "data": write([batch], batch.schema)}
+    return {"batches": [name_of(b) for b in state.spine.batches if len(b)], "hold": hold}
+
+
+def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard."""
+    spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
+    hold = Hold(layout.schema, layout.lattice)
+    if value["hold"] is not None:
+        for batch in open_data(value["hold"]["data"]):
+            hold = hold.add(updates_from_batch(batch, layout.schema, layout.lattice.width))
+    return ArrangementState(spine, hold)
+
+
+def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Record batches as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
+    """The record batches of an Arrow IPC stream, without copying."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return list(reader)
+
+
+def opener(directory: str | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]) -> OpenData:
+    """How to open data: segments from a folder, blobs from a mapping or a function."""
+    find = blobs if callable(blobs) else blobs.__getitem__
+
+    def open_data(data: Data) -> list[pa.RecordBatch]:
+        if "blob" in data:
+            return from_ipc(find(data["blob"]))
+        assert directory is not None  # noqa: S101 -- stores without files name no segments
+        return open_segment(directory, SegmentRef.from_json(data))
+
+    return open_data
+
+
+def blob_names(value: Any) -> Iterator[str]:
+    """Names of the blobs that a stored value names, at any depth."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("blob"), str):
+            yield value["blob"]
+        for inner in value.values():
+            yield from blob_names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from blob_names(inner)
+
+
+@dataclass
+class StateTable:
+    """Every arrangement's state in every shard, live, stored, or both.
+
+    ``stored`` is what the store holds or will hold after the next commit; ``fresh`` are the live states that no stored value
+    tells yet. A memory store is never told: then live is all there is.
+    """
+
+    store: Store
+    lattice: Lattice
+    durable: bool
+    live: dict[tuple[str, int], ArrangementState] = field(default_factory=dict)
+    stored: dict[tuple[str, int], Data] = field(default_factory=dict)
+    fresh: set[tuple[str, int]] = field(default_factory=set)
+    told: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
+    names: dict[int, tuple[Batch, Data]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    held: dict[tuple[str, int], int] = field(default_factory=dict)  # least time in each hold that has anything
+
+    def open_data(self, data: Data) -> list[pa.RecordBatch]:
+        """Open data that was committed, or is about to be."""
+        return opener(self.store.segment_directory, self.blob)(data)
+
+    def blob(self, name: str) -> bytes | memoryview:
+        """The bytes of a blob that was committed, or is about to be."""
+        return self.blobs[name] if name in self.blobs else self.store.blob(name)
+
+    def get(self, name: str, shard: int) -> ArrangementState | None:
+        """The state of one arrangement in one shard, opened if need be; None where nothing was ever kept."""
+        key = (name, shard)
+        state = self.live.get(key)
+        if state is None and key in self.stored:
+            state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
+            for batch, value in zip(state.spine.batches, self.stored[key]["batches"], strict=False):
+                self.names[id(batch)] = (batch, value)
+            self.live[key] = state
+        return state
+
+    def put(self, name: str, shard: int, state: ArrangementState) -> None:
+        """Replace a state by the one a step made in this process."""
+        self.live[name, shard] = state
+        self._note_hold((name, shard), state.hold.least())
+        if self.durable:
+            self.fresh.add((name, shard))
+
+    def put_stored(self, name: str, shard: int, value: Data) -> None:
+        """Replace a state by the one a task made and wrote."""
+        self.stored[name, shard] = value
+        self._note_hold((name, shard), None if value["hold"] is None else value["hold"]["least"])
+        self.live.pop((name, shard), None)
+        self.fresh.discard((name, shard))
+        self.told.add((name, shard))
+
+    def _note_hold(self, key: tuple[str, int], least: int | None) -> None:
+        if least is None:
+            self.held.pop(key, None)
+        else:
+            self.held[key] = least
+
+    def remove(self, name: str) -> list[tuple[str, int]]:
+        """Forget an arrangement; returns the stored keys that the next commit has to delete."""
+        gone = [key for key in self.stored if key[0] == name]
+        for table in (self.live, self.stored, self.held):
+            for key in [k for k in table if k[0] == name]:
+                del table[key]
+        self.fresh = {k for k in self.fresh if k[0] != name}
+        self.told = {k for k in self.told if k[0] != name}
+        return gone
+
+    def rows(self, name: str) -> int:
+        """Updates that an arrangement keeps, over all shards."""
+        return sum(self._rows(name, s) for s in self.shards_of(name))
+
+    def _rows(self, name: str, shard: int) -> int:
+        state = self.live.get((name, shard))
+        if state is not None:
+            return sum(map(len, state.spine.batches)) + len(state.hold)
+        value = self.stored[name, shard]
+        return sum(b["rows"] for b in value["batches"]) + (0 if value["hold"] is None else int(value["hold"]["rows"]))
+
+    def mark(self) -> tuple[dict[Any, Any], ...]:
+        """What ``restore`` needs to undo everything since."""
+        return (dict(self.live), dict(self.stored), dict(self.held), dict.fromkeys(self.fresh), dict.fromkeys(self.told), dict(self.blobs))
+
+    def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
+        """Undo everything since ``mark``: a step that failed never happened."""
+        self.live, self.stored, self.held, fresh, told, self.blobs = (dict(m) for m in mark)
+        self.fresh, self.told = set(fresh), set(told)
+
+    def shards_of(self, name: str) -> list[int]:
+        """The shards in which an arrangement keeps anything."""
+        return sorted({s for n, s in (*self.live, *self.stored) if n == name})
+
+    def name_batch(self, batch: Batch) -> Data:
+        """The stored name of a batch, written now if it never was."""
+        known = self.names.get(id(batch))
+        if known is None:
+            known = (batch, batch_to_json(batch, self.write))
+            self.names[id(batch)] = known  # keeps the batch alive, so that its id stays its own
+        return known[1]
+
+    def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
+        """Write data for the commit to come: small as a blob, large as a segment."""
+        if sum(b.nbytes for b in batches) < BLOB_BYTES:
+            name = f"b{self.store.next_number}.{len(self.blobs)}"
+            self.blobs[name] = to_ipc(batches, schema)
+            return {"blob": name}
+        return self.store.write_segment(batches, schema).to_json()
+
+    def settle(self) -> None:
+        """Name everything fresh, so that tasks can open it and a commit can tell it."""
+        for key in sorted(self.fresh):
+            self.stored[key] = state_to_json(self.live[key], self.name_batch, self.write)
+        self.told |= self.fresh
+        self.fresh.clear()
+
+    def uncommitted(self) -> dict[tuple[str, int], Data]:
+        """Every stored value that no commit tells yet."""
+        return {key: self.stored[key] for key in sorted(self.told)}
+
+    def committed(self) -> None:
+        """All is told: drop the blobs, which are in the log now, and the names of batches that no live state has any more."""
+        self.told.clear()
+        self.blobs.clear()
+        if len(self.names) > _NAMES_KEPT * (1 + len(self.live)):
+            alive = {id(b) for s in self.live.values() for b in s.spine.batches}
+            self.names = {i: n for i, n in self.names.items() if i in alive}

@@ -1,0 +1,278 @@
+"""What runs inside Spark's Python workers: the functions given to ``mapInArrow``.
+
+Each drains its input, whatever happens: a task that stops reading kills its worker. Failures of a step travel to the driver as
+messages, so that it can tell them from failures of a source.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from altneu.errors import AltneuError
+from altneu.executor.base import ArrangementState, Message, Region, StageResult, StepMode, run
+from altneu.executor.inputs import Stamp
+from altneu.executor.state import (
+    BLOB_BYTES,
+    Data,
+    batch_to_json,
+    opener,
+    state_from_json,
+    state_to_json,
+    to_ipc,
+    updates_to_batch,
+)
+from altneu.executor.wire import META, SEED, Row, decode, encode, pack, pack_meta, unpack
+from altneu.operators.accumulate import Accumulator
+from altneu.physical import ArrangeOp, Plan
+from altneu.rows import Rows
+from altneu.store import write_segment
+from altneu.update import Updates
+
+CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
+_frozen = False
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every task of a step is sent: the plan, the region, and the names of all state."""
+
+    plan: Plan
+    region: Region
+    mode: StepMode
+    number: int
+    directory: str
+    states: Mapping[tuple[str, int], Data]
+    blobs: Mapping[str, bytes]
+
+
+class TaskSnapshot(Mapping[str, ArrangementState]):
+    """One shard's state, opened (memory-mapped) where it is touched."""
+
+    def __init__(self, task: Task, shard: int) -> None:
+        self.task, self.shard = task, shard
+        self.opened: dict[str, ArrangementState] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The state of an arrangement, or the default."""
+        if name not in self.opened:
+            value = self.task.states.get((name, self.shard))
+            if value is None:
+                return default
+            layout = self.task.plan.arrangements.get(name)
+            operation = self.task.plan.nodes[layout].operation if layout is not None else None
+            known = operation.layout if isinstance(operation, ArrangeOp) else self.task.plan.read_layouts[name]
+            self.opened[name] = state_from_json(known, value, opener(self.task.directory, self.task.blobs))
+        return self.opened[name]
+
+    def __getitem__(self, name: str) -> ArrangementState:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(n for n, s in self.task.states if s == self.shard)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Writer:
+    """Writes what a task makes: small as blobs that travel with its message, large as segments named by their content."""
+
+    def __init__(self, task: Task, stage: int, shard: int) -> None:
+        self.task, self.prefix = task, f"b{task.number}.s{stage}.{shard}"
+        self.blobs: dict[str, bytes] = {}
+
+    def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
+        """Write data that the coming commit will name."""
+        if sum(b.nbytes for b in batches) < BLOB_BYTES:
+            name = f"{self.prefix}.{len(self.blobs)}"
+            self.blobs[name] = to_ipc(batches, schema)
+            return {"blob": name}
+        return write_segment(self.task.directory, batches, schema, self.task.number).to_json()
+
+
+def read_source(task: Task, source: str, stamp: Stamp) -> Callable[[Batches], Batches]:
+    """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            received = 0
+            for chunk in _chunks(batches):
+                updates = stamp.updates(chunk)
+                received += len(updates)
+                result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+                yield from _outbox(result)
+            yield 0, META, pack_meta({"received": {source: received}}, {})
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Callable[[Batches], Batches]:
+    """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            from altneu.executor.base import shard_of  # noqa: PLC0415
+
+            received = 0
+            for chunk in _chunks(batches):
+                partials = Rows.from_batch(chunk)
+                slots = accumulator.from_partials(partials, [time])
+                received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
+                key = task.plan.channels[channel].key
+                target = shard_of(slots.rows, key or (), task.mode.shards)
+                for shard in range(task.mode.shards):
+                    part = slots.filter(target == shard)
+                    if len(part):
+                        yield from encode(shard, channel, part)
+            yield 0, META, pack_meta({"received": {source: received}}, {})
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def read_shards(task: Task) -> Callable[[Batches], Batches]:
+    """Stage 0 of a hydration: each shard reads the arrangements that the plan is given. The input has the shard's number."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    yield from _run(task, 0, shard, {})
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def run_stage(task: Task, stage: int) -> Callable[[Batches], Batches]:
+    """A later stage: gather the shard's messages, run, pass on what later stages want."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            inbox: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+            for shard, port, payload in unpack(batches):
+                if port == META or (port >= 0 and task.plan.channels[port].stage > stage):
+                    yield shard, port, payload
+                elif port == SEED:
+                    inbox[shard].setdefault(SEED, [])
+                else:
+                    inbox[shard][port].append(payload)
+            for shard, payloads in inbox.items():
+                yield from _run(task, stage, shard, payloads)
+                if stage + 1 < task.plan.depth:
+                    yield shard, SEED, b""
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]) -> Iterator[Row]:
+    snapshot = TaskSnapshot(task, shard)
+    inbox: dict[int, list[Message]] = {}
+    for port, parts in payloads.items():
+        if port >= 0:
+            inbox[port] = [decode(task.plan, task.plan.channels[port], p, snapshot, task.region) for p in parts]
+    result = run(task.plan, stage, shard, snapshot, inbox, task.region, task.mode)
+    yield from _outbox(result)
+    writer = Writer(task, stage, shard)
+    names: dict[int, Data] = {}
+
+    def name_of(batch: Any) -> Data:
+        if id(batch) not in names:
+            names[id(batch)] = batch_to_json(batch, writer.write)
+        return names[id(batch)]
+
+    for name, state in snapshot.opened.items():
+        for batch, value in zip(state.spine.batches, task.states[name, shard]["batches"], strict=False):
+            names[id(batch)] = value
+    meta = {
+        "shard": shard,
+        "new": {n: name_of(b) for n, b in result.new.items() if len(b)},
+        "states": {n: state_to_json(s, name_of, writer.write) for n, s in result.states.items()},
+        "taps": {str(i): _tap(u, writer) for i, u in result.taps.items()},
+    }
+    yield shard, META, pack_meta(meta, writer.blobs)
+
+
+def _tap(updates: Updates, writer: Writer) -> Data:
+    batch = updates_to_batch(updates)
+    return writer.write([batch], batch.schema)
+
+
+def _outbox(result: StageResult) -> Iterator[Row]:
+    for shard, channel, message in result.outbox:
+        yield from encode(shard, channel, message)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Spark's small batches as tables large enough to combine well."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.num_rows
+        if size >= CHUNK_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if size:
+        yield pa.Table.from_batches(waiting)
+
+
+def _guarded(rows: Iterator[Row], batches: Batches) -> Iterator[Row]:
+    """The rows, or a message that tells what went wrong; the input is read to its end in any case."""
+    try:
+        yield from rows
+    except AltneuError as error:
+        yield 0, META, pack_meta({"error": [type(error).__name__, str(error)]}, {})
+    except Exception as error:  # noqa: BLE001 -- told to the driver, which raises it
+        if _is_from_input(error):
+            raise
+        text = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        yield 0, META, pack_meta({"error": ["StepFailedError", text]}, {})
+    for _ in batches:
+        pass
+
+
+def _is_from_input(error: Exception) -> bool:
+    """Whether reading the input failed, which is Spark's to report."""
+    return isinstance(error, EOFError | ConnectionError | BrokenPipeError)
+
+
+def _freeze() -> None:
+    """Exempt what is imported from the garbage collection that Spark runs after every task, once per worker."""
+    global _frozen  # noqa: PLW0603 -- one flag a process
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+
+
+def warm() -> None:
+    """Compile or load the kernels, in the daemon from which workers are forked."""
+    from altneu.executor.warm import warm_kernels  # noqa: PLC0415
+
+    warm_kernels()

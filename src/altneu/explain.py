@@ -1,0 +1,125 @@
+"""EXPLAIN: what every operator of a view costs, before and while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from altneu.errors import UnboundedCostError
+from altneu.operators.reduce import AccumulableSpec
+from altneu.physical import (
+    ArrangeOp,
+    ConcatOp,
+    ConsolidateOp,
+    ExplodeOp,
+    JoinOp,
+    LinearOp,
+    PhysicalNode,
+    Plan,
+    Port,
+    ReduceOp,
+    SourceOp,
+    TapOp,
+)
+
+CHANGE, GROUPS, EVERYTHING = "the change", "the groups touched", "everything"
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """One line of EXPLAIN.
+
+    ``bound`` says what bounds the cost of a step: the change (and the matches it makes), the groups touched, or everything.
+    """
+
+    label: str
+    keys: tuple[str, ...]
+    exchange: tuple[str, ...] | None
+    state: str
+    bound: str
+    inputs: tuple[int, ...]
+
+
+def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
+    """Keys, exchange, state and bound of one operator."""
+    operation = node.operation
+    inputs = tuple(p.node for p in node.inputs)
+    keys: tuple[str, ...] = ()
+    state, bound = "", CHANGE
+    label = node.label
+    match operation:
+        case ArrangeOp(_, layout):
+            keys = layout.key
+            state = f"arrangement ({', '.join(layout.schema.names)})"
+        case ReduceOp(spec):
+            arranged = plan.nodes[node.inputs[0].node].operation
+            keys = arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
+            if isinstance(spec, AccumulableSpec):
+                label = f"reduce {label} [accumulable]"
+            else:
+                bound = GROUPS if keys else EVERYTHING
+                label = f"reduce {label} [general]"
+        case JoinOp():
+            left = plan.nodes[node.inputs[0].node].operation
+            keys = left.layout.key if isinstance(left, ArrangeOp) else ()
+        case LinearOp():
+            label = f"linear {label}"
+        case _:
+            pass
+    return OperatorCost(label, keys, node.exchange, state, bound, inputs)
+
+
+def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> str:
+    """The operators of a view as a tree, the view's contents first.
+
+    ``rows`` tells how many updates an arrangement keeps now.
+    """
+    ports = plan.views[view]
+    lines = [f"view {view}"]
+    shown: set[int] = set()
+
+    def show(i: int, depth: int) -> None:
+        node = plan.nodes[i]
+        line = cost(plan, node)
+        parts = []
+        if line.keys:
+            parts.append(f"key: {', '.join(line.keys)}")
+        if isinstance(node.operation, ArrangeOp | ConsolidateOp | TapOp):
+            parts.append("exchange: " + (", ".join(line.exchange) or "to one shard" if line.exchange is not None else "none"))
+        if line.state:
+            count = f", {rows(node.operation.arrangement):,} updates" if rows and isinstance(node.operation, ArrangeOp) else ""
+            parts.append(f"state: {line.state}{count}")
+        if not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
+            parts.append(f"cost per step: {line.bound}")
+        repeated = i in shown and node.inputs
+        lines.append(f"{'  ' * depth}{line.label}" + (f"  [{'; '.join(parts)}]" if parts else "") + ("  (shared, shown above)" if repeated else ""))
+        if not repeated:
+            shown.add(i)
+            for child in line.inputs:
+                show(child, depth + 1)
+
+    show(plan.arrangements[ports.contents], 1)
+    if ports.errors:
+        lines.append(f"  errors of {len(ports.errors)} operator(s), each a set, kept apart")
+    exchanges = sum(1 for i in plan.upstream(Port(plan.arrangements[ports.contents])) if plan.nodes[i].exchange is not None)
+    worst = max((cost(plan, plan.nodes[i]).bound for i in plan.upstream(Port(plan.arrangements[ports.contents]))), key=_BOUNDS.index)
+    lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst}")
+    return "\n".join(lines)
+
+
+_BOUNDS = [CHANGE, GROUPS, EVERYTHING]
+
+
+def refuse_unbounded(plan: Plan, view: str) -> None:
+    """Refuse a plan with an operator whose cost per step is bounded only by everything.
+
+    Raises:
+        UnboundedCostError: naming the operator and a remedy.
+    """
+    for i in plan.upstream(Port(plan.arrangements[plan.views[view].contents])):
+        line = cost(plan, plan.nodes[i])
+        if line.bound == EVERYTHING:
+            raise UnboundedCostError(
+                f"view {view!r} is maintained strictly, but {line.label!r} re-reads all rows on every change: it has no group key. "
+                "Group it first (a top_k per group, then one over their winners), or maintain it with strict=False."
+            )

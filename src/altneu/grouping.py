@@ -1,0 +1,127 @@
+"""Groups of a collection, waiting for the function that reduces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.errors import PlanError, SchemaError, TypeMismatchError
+from altneu.expressions import AggregateCall, Col, Expr, parse, parse_aggregate
+from altneu.logic import Function, Logic, Project
+from altneu.types import parse_schema, quote_name
+
+if TYPE_CHECKING:
+    from altneu.collection import Collection
+
+Outputs = list[tuple[str, Expr]]
+
+
+class Grouping:
+    """What ``Collection.group_by`` returns."""
+
+    def __init__(self, collection: Collection, keys: Outputs) -> None:
+        self.collection, self.keys = collection, keys
+        names = [n for n, _ in keys]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"two group columns are called {twice!r}; give one of them another name")
+        for name, expression in keys:
+            if pa.types.is_map(expression.type):
+                raise TypeMismatchError(f"group column {name!r} is a map, and maps cannot be compared; select what you need of it")
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the group columns."""
+        return tuple(n for n, _ in self.keys)
+
+    def agg(self, *columns: str | Col, **named: str | Col) -> Collection:
+        """Aggregate each group: ``agg(n="count(*)", total="sum(price * qty)")``; expressions of aggregates are fine too.
+
+        Functions: count, count(distinct), sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or.
+        Integer sums are exact in 128 bits, sums of doubles are exact and rounded once. A group that empties leaves no
+        row; without group columns there is always one row, as in SQL.
+
+        Cost:   one exchange by group. count, sum and avg keep a few numbers per group and cost the change; with any other
+                function the group's rows are kept, and re-read when it changes.
+
+        Raises:
+            UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
+        """
+        from altneu.collection import Collection  # noqa: PLC0415 -- the two modules make each other's values
+
+        schema = self.collection.schema
+        wanted = [(None, c) for c in columns] + list(named.items())
+        if not wanted:
+            raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
+        arguments: dict[Expr, str] = {}
+        calls: dict[ir.Aggregate, int] = {}
+        results: Outputs = []
+        for name, text in wanted:
+            parsed = parse_aggregate(text, schema)
+            numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
+            results.append((name or parsed.name, _renumber(parsed.result, parsed.calls, numbers)))
+        projected = ir.Linear(
+            self.collection.node, Logic((Project((*self.keys, *((n, e) for e, n in arguments.items()))),))
+        )
+        reduced: ir.Node = ir.Reduce(projected, self.key, ir.Aggregates(tuple(calls), default_row=not self.keys))
+        if not self.keys:
+            row = tuple(_of_nothing(c) for c in calls)
+            reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
+        grouped = Collection(reduced)
+        outputs = [(n, grouped._column(n)) for n in self.key] + results
+        names = [n for n, _ in outputs]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
+        return grouped._then(Project(tuple(outputs)))
+
+    def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> Collection:
+        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields.
+
+        ``rows`` lists ``(row, count)`` in the order of the rows' values; the output has the group columns and then those
+        of ``schema``. With ``with_diffs`` the function yields ``(row, diff)``. It must be pure. A group on which it raises
+        becomes an error row.
+        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        """
+        from altneu.collection import Collection  # noqa: PLC0415
+
+        result = parse_schema(schema)
+        clash = next((n for n in result.names if n in self.key), None)
+        if clash is not None:
+            raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
+        rest = [n for n in self.collection.columns if n not in self.key]
+        outputs = [*self.keys, *((n, self.collection._column(n)) for n in rest)]
+        plain = all(e.is_column and e.column_name == n for n, e in self.keys)
+        grouped = self.collection if plain else self.collection._then(Project(tuple(outputs)))
+        return Collection(ir.Reduce(grouped.node, self.key, ir.PythonReduce(Function.of(function), result, with_diffs)))
+
+
+def _call(call: AggregateCall, arguments: dict[Expr, str], schema: pa.Schema) -> ir.Aggregate:
+    """One aggregate over columns that are computed first; filters and their kin become conditions on the argument."""
+    function, args = call.function, call.args
+    condition = call.filter.sql if call.filter is not None else None
+    if function == "count_if":
+        function, condition = "count", args[0].sql if condition is None else f"({args[0].sql}) AND ({condition})"
+        args = ()
+    function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
+    if condition is not None:
+        values = [a.sql for a in args] or ["1"]
+        args = tuple(parse(f"CASE WHEN {condition} THEN {v} END", schema) for v in values)
+    names = tuple(arguments.setdefault(a, f"#arg{len(arguments)}") for a in args)
+    return ir.Aggregate(function, names, call.type, call.distinct)
+
+
+def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:
+    """Read the aggregates from the columns they have in the common reduce."""
+    schema = pa.schema([pa.field(f"#{n}", c.type) for c, n in zip(calls, numbers, strict=True)])
+    return result.substitute({f"#{i}": parse(quote_name(f"#{n}"), schema) for i, n in enumerate(numbers)})
+
+
+def _of_nothing(call: ir.Aggregate) -> object:
+    """What an aggregate is over no rows."""
+    if call.function == "count":
+        return 0
+    return [] if call.function.startswith("collect") else None

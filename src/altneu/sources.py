@@ -1,0 +1,108 @@
+"""Rows from outside: Python rows, Arrow tables, pandas and Polars frames and Spark DataFrames become updates of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu.errors import InputError, SchemaError
+from altneu.executor.inputs import Stamp, named
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark DataFrame (classic or Connect), asked without importing pyspark."""
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
+
+
+def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
+    """Rows in any in-memory form as an Arrow table.
+
+    Shape:  tuples have the values of ``columns`` in order, dictionaries their names; a source of one column takes bare
+            values too. Frames keep their own columns.
+
+    Raises:
+        SchemaError: naming the row and the column that does not fit.
+        InputError: the data is of a kind that is not understood.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if is_spark_frame(data):
+        return data.toArrow()
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if module == "polars":
+        return data.collect().to_arrow() if hasattr(data, "collect") else data.to_arrow()
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        return _from_python(list(data), columns, schema, source)
+    raise InputError(
+        f"cannot insert a {type(data).__name__} into {source!r}; use a Spark DataFrame, an Arrow table, a pandas or Polars frame, "
+        "or a list of tuples or dictionaries"
+    )
+
+
+def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
+    tuples = [_as_tuple(row, i, columns, source) for i, row in enumerate(rows)]
+    arrays = []
+    for k, name in enumerate(columns):
+        index = schema.get_field_index(name)
+        data_type = schema.field(index).type if index >= 0 else pa.int64()
+        values = [t[k] for t in tuples]
+        try:
+            arrays.append(pa.array(values, data_type))
+        except _CONVERSION:
+            i = _first_bad(values, data_type)
+            raise SchemaError(
+                f"row {i} for source {source!r} has {values[i]!r} in column {name!r}, which is {named(data_type)}"
+            ) from None
+    return pa.table(arrays, names=list(columns))
+
+
+def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[Any, ...]:
+    if isinstance(row, Mapping):
+        unknown = [k for k in row if k not in columns]
+        if unknown:
+            raise SchemaError(f"row {i} for source {source!r} has {unknown[0]!r}, which is no column; the columns are: {', '.join(columns)}")
+        return tuple(row.get(n) for n in columns)
+    if isinstance(row, tuple | list):
+        if len(row) != len(columns):
+            raise SchemaError(f"row {i} for source {source!r} has {len(row)} values for the {len(columns)} columns {', '.join(columns)}")
+        return tuple(row)
+    if len(columns) == 1:
+        return (row,)
+    raise SchemaError(f"row {i} for source {source!r} is a {type(row).__name__}, not a tuple or a dictionary of {', '.join(columns)}")
+
+
+def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
+    for i, value in enumerate(values):
+        try:
+            pa.array([value], data_type)
+        except _CONVERSION:
+            return i
+    return 0
+
+
+def check_frame(frame: DataFrame, stamp: Stamp) -> None:
+    """Check a Spark DataFrame's columns and types against a source, without running it.
+
+    Raises:
+        SchemaError: naming the column and both types.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    found = to_arrow_schema(frame.schema)
+    empty = pa.Table.from_batches([], schema=found)
+    missing = [c for c in stamp.columns if c not in found.names]
+    if missing:
+        raise SchemaError(f"the DataFrame for source {stamp.source!r} lacks column {missing[0]!r}; it has: {', '.join(found.names)}")
+    stamp.updates(empty.select(stamp.columns))
+

@@ -1,0 +1,143 @@
+"""Views: what a session keeps right, and how it is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.batch import Batch
+from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
+from altneu.executor.read import contents, negatives
+from altneu.rows import Rows
+from altneu.types import to_ddl
+from altneu.update import Updates, consolidate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from altneu.session import Session
+
+OnErrors = Literal["raise", "ignore"]
+_SHOWN = 3
+
+
+class View:
+    """A maintained collection of a session, by name.
+
+    Reading never computes: the contents are there since the last ``advance``.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session, self.name = session, name
+
+    def __repr__(self) -> str:
+        return f"View({self.name}: {to_ddl(self.schema)})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._session.ports(self.name).schema
+
+    @property
+    def since(self) -> int:
+        """The least time that can be read."""
+        return self._session.since_of(self.name)
+
+    def to_arrow(self, at: int | None = None, errors: OnErrors = "raise") -> pa.Table:
+        """The contents at a time (default: the last closed one), each row as often as its count says.
+
+        ``errors="ignore"`` reads a view that has errors: what it says may then be wrong.
+        Cost:   reads the view's arrangement, nothing else.
+
+        Raises:
+            ViewHasErrorsError: the view has errors at that time, or a row whose count is negative.
+            HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
+        """
+        with self._session.lock:
+            found = self._read(at, errors)
+        copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
+        rows = found.rows if len(copies) == len(found) else found.rows.take(copies)
+        return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
+
+    def _read(self, at: int | None, errors: OnErrors) -> Updates:
+        if errors not in ("raise", "ignore"):
+            raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
+        time = self._session.readable(self.name, at)
+        found = contents(self._session.table, self._session.ports(self.name).contents, time)
+        if errors == "raise":
+            self._raise_if_any(self._errors(time, found))
+        return found
+
+    def to_pylist(self, at: int | None = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
+        """The contents as Python tuples, in no particular order."""
+        return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
+
+    def df(self, at: int | None = None, errors: OnErrors = "raise") -> DataFrame:
+        """The contents as a Spark DataFrame; large ones are read by Spark's own tasks, not through the driver.
+
+        The DataFrame shows the view as it is now, also after later steps, as long as its segments are kept.
+
+        Raises:
+            ReadError: the session has no Spark; use ``to_arrow()``.
+            ViewHasErrorsError: as ``to_arrow``.
+        """
+        with self._session.lock:
+            return self._session.frame(self, at, errors)
+
+    def changes(self, time_column: str = "time", diff_column: str = "diff") -> pa.Table:
+        """The updates of the last advance: the row's columns, then its time and diff.
+
+        Raises:
+            SchemaError: the view has a column of one of these names; choose others.
+        """
+        for column in (time_column, diff_column):
+            if column in self.schema.names:
+                raise SchemaError(f"the view has a column {column!r}; name the control columns: changes(time_column=..., diff_column=...)")
+        with self._session.lock:
+            updates = self._session.last_changes(self.name)
+        columns = [*updates.rows.columns, pa.array(updates.times[0]), pa.array(updates.diffs)]
+        fields = [*self.schema, pa.field(time_column, pa.int64()), pa.field(diff_column, pa.int64())]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def errors(self, at: int | None = None) -> pa.Table:
+        """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
+        with self._session.lock:
+            time = self._session.readable(self.name, at)
+            found = contents(self._session.table, self._session.ports(self.name).contents, time)
+            return pa.Table.from_batches([self._errors(time, found).to_batch()])
+
+    def _errors(self, time: int, found: Updates) -> Rows:
+        table = self._session.table
+        parts = [contents(table, name, time) for name in self._session.ports(self.name).errors]
+        parts = [p for p in parts if len(p)]
+        bad = negatives(found, self.name)
+        if not parts and bad is None:
+            return Rows.empty(ERROR_SCHEMA)
+        together = Updates.concat([*parts, *([bad] if bad is not None else [])], ERROR_SCHEMA, 1)
+        return consolidate(together, table.lattice).rows
+
+    def raise_errors(self, time: int) -> None:
+        """Raise if an operator below the view has an error at a time.
+
+        Raises:
+            ViewHasErrorsError: naming the first of them.
+        """
+        self._raise_if_any(self._errors(time, Updates.empty(self.schema, 1)))
+
+    def _raise_if_any(self, errors: Rows) -> None:
+        if not errors.count:
+            return
+        shown = [f"  {op}: {code}: {message} (row {row})" for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()]
+        more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
+        raise ViewHasErrorsError(
+            f"view {self.name!r} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
+            "They go away when the rows that cause them are retracted or corrected. view.errors() lists them; "
+            'errors="ignore" reads the rest, which may be wrong.'
+        )
+
+
+def updates_of(batches: list[Batch], schema: pa.Schema, width: int) -> Updates:
+    """Everything in some batches."""
+    return Updates.concat([b.updates() for b in batches], schema, width)
