@@ -14,10 +14,10 @@ from altneu.batch import Arranged
 from altneu.errors import DiffOverflowError
 from altneu.operators.accumulate import Accumulator, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
+from altneu.operators.changes import cut, emit_change, finals_for, room_for, tell
 from altneu.operators.compiled import compiled
 from altneu.operators.exact_sum import SCRATCH, STRIDE, bump
 from altneu.operators.groups import (
-    ARITHMETIC_OVERFLOW,
     NEGATIVE_MULTIPLICITY,
     PYTHON_EXCEPTION,
     Groups,
@@ -136,93 +136,53 @@ def reduce_accumulable(arranged: Arranged, spec: AccumulableSpec, operator: str 
 def _aggregate(arranged: Arranged, groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
     accumulator = spec.accumulator
     order, starts = in_time_order(groups.new_group, groups.new_times)
-    made = _walk(
+    changes, overflow = _walk(
         (order, starts, groups.new_group, _slots(groups.new_values), groups.new_diffs),
         (groups.old_start, _slots(groups.old_values), groups.old_diffs),
         accumulator.kinds,
         accumulator.finishing,
         spec.default_row,
     )
-    if made[-1]:
+    if overflow:
         raise DiffOverflowError(_OVERFLOW_MESSAGE)
-    at, diffs, states, valid, low, high = made[:-1]
-    good = states == DATA
-    which = slice(None) if good.all() else np.flatnonzero(good)
-    keys = groups.keys.take(groups.new_group[at[which]])
-    finals = tuple(
-        column_of(spec.schema.field(len(keys.columns) + a).type, low[a, which], high[a, which], valid[a, which])
-        for a in range(len(accumulator.aggregates))
-    )
-    rows = Rows(spec.schema, (*keys.columns, *finals), keys.count)
-    oks = Updates(rows, groups.new_times[at[which]].reshape(1, -1), diffs[which])
-    if good.all():
-        return output(spec.schema, [oks], [], arranged)
-    bad = np.flatnonzero(~good)
-    codes = states[bad].tolist()
-    errs = error_updates(
-        operator, groups, at[bad], diffs[bad], [state_text(code, accumulator.aggregates) for code in codes]
-    )
-    return output(spec.schema, [oks], [errs], arranged)
+    types = [spec.schema.field(a.name).type for a in accumulator.aggregates]
+
+    def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
+        return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
+
+    return tell(changes, groups, finals, spec.schema, accumulator.aggregates, arranged, operator)
 
 
 def _slots(values: Rows) -> Ints:
     return whole(values.columns[0])
 
 
-def state_text(state: int, aggregates: Sequence[Aggregate]) -> tuple[str, str]:
-    """Code and message of a group that has no row: NEGATIVE, or OVERFLOW + the position of the aggregate."""
-    if state == NEGATIVE:
-        return NEGATIVE_MULTIPLICITY, "the group holds a row more often retracted than inserted"
-    return (
-        ARITHMETIC_OVERFLOW,
-        f"{aggregates[state - OVERFLOW]} left the range of its type; cast its argument to a wider one",
-    )
-
-
 @compiled
 def _finals(
-    finishing: Ints,
-    kinds: Ints,
-    sums: Ints,
-    line: int,
-    default_row: bool,
-    valid: Any,
-    low: Any,
-    high: Any,
-    magnitude: Ints,
-) -> int:
-    """Write the group's finals into line ``line`` and tell its state."""
+    finishing: Ints, kinds: Ints, sums: Ints, default_row: bool, finals: Any, line: int, magnitude: Ints
+) -> None:
+    """Write the group's state and finals into line ``line``."""
+    states, valid, low, high = finals
     count = sums[0]
-    state = group_state(sums, count, kinds, magnitude)
-    if state == NEGATIVE or (state == EMPTY and not default_row):
-        return state
+    states[line] = group_state(sums, count, kinds, magnitude)
+    if states[line] == NEGATIVE or (states[line] == EMPTY and not default_row):
+        return
+    states[line] = DATA
     for a in range(len(finishing)):
         state, valid[line, a], low[line, a], high[line, a] = finish_one(finishing[a], sums, count, magnitude)
         if state == OVERFLOW:
-            return OVERFLOW + a
-    return DATA
+            states[line] = OVERFLOW + a
+            return
 
 
 @compiled
 def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool) -> Any:
-    """Walk the moments of every group on one dense accumulator; emit what was and what is wherever they differ.
-
-    Returns positions of new updates (for group and time), diffs, states, finals (validity, low, high; a line an
-    aggregate), and whether a slot overflowed.
-    """
+    """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
     order, starts, groups, slots, amounts = new
     old_starts, old_slots, old_amounts = old
-    size, many, room = 1 + STRIDE * len(kinds), len(finishing), 2 * (len(starts) - 1)
-    sums, magnitude = np.zeros(size, np.int64), np.zeros(SCRATCH, np.int64)
-    valid, low, high = np.zeros((2, many), np.bool_), np.zeros((2, many), np.int64), np.zeros((2, many), np.int64)
-    out_at, out_diff, out_state = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    out_valid, out_low, out_high = (
-        np.empty((many, room), np.bool_),
-        np.empty((many, room), np.int64),
-        np.empty((many, room), np.int64),
-    )
-    states = np.zeros(2, np.int64)
-    made, current, is_ = 0, -1, 0
+    sums, magnitude = np.zeros(1 + STRIDE * len(kinds), np.int64), np.zeros(SCRATCH, np.int64)
+    out, finals = room_for(len(starts) - 1, len(finishing)), finals_for(len(finishing))
+    made, current, line = 0, -1, 0
     overflow = False
     for m in range(len(starts) - 1):
         at = order[starts[m]]
@@ -231,32 +191,13 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool) -
             sums[:] = 0
             for p in range(old_starts[current], old_starts[current + 1]):
                 overflow |= bump(sums, old_slots[p], old_amounts[p])
-            states[is_] = _finals(finishing, kinds, sums, is_, default_row, valid, low, high, magnitude)
+            _finals(finishing, kinds, sums, default_row, finals, line, magnitude)
         for p in range(starts[m], starts[m + 1]):
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
-        was, is_ = is_, 1 - is_
-        states[is_] = _finals(finishing, kinds, sums, is_, default_row, valid, low, high, magnitude)
-        same = states[0] == states[1]
-        if same and states[0] == DATA:
-            for a in range(many):
-                if valid[0, a] != valid[1, a] or (valid[0, a] and (low[0, a] != low[1, a] or high[0, a] != high[1, a])):
-                    same = False
-        if same:
-            continue
-        for line in (was, is_):
-            if states[line] != EMPTY:
-                out_at[made], out_state[made], out_diff[made] = at, states[line], 1 if line == is_ else -1
-                for a in range(many):
-                    out_valid[a, made], out_low[a, made], out_high[a, made] = (
-                        valid[line, a],
-                        low[line, a],
-                        high[line, a],
-                    )
-                made += 1
-    return (
-        out_at[:made], out_diff[:made], out_state[:made],
-        out_valid[:, :made], out_low[:, :made], out_high[:, :made], overflow,
-    )  # fmt: skip
+        line = 1 - line
+        _finals(finishing, kinds, sums, default_row, finals, line, magnitude)
+        made = emit_change(finals, 1 - line, at, out, made)
+    return cut(out, made), overflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from altneu.operators.accumulable import (
     reduce_accumulable,
 )
 from altneu.operators.groups import ReduceOutput
+from altneu.operators.ranked import RankedAggregates, reduce_ranked
 
-ReduceSpec = AccumulableSpec
+ReduceSpec = AccumulableSpec | RankedAggregates
 
 
 def reduce(arranged: Arranged, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
@@ -23,6 +24,9 @@ def reduce(arranged: Arranged, spec: ReduceSpec, operator: str = "reduce") -> Re
 
     Law:    at every time the output accumulates to the function of what the input accumulates to (tests/operators).
     """
+    match spec:
+        case RankedAggregates():
+            return reduce_ranked(arranged, spec, operator)
     return reduce_accumulable(arranged, spec, operator)
 
 
@@ -31,6 +35,7 @@ __all__ = [
     "Aggregates",
     "CountOf",
     "Distinct",
+    "RankedAggregates",
     "ReduceOutput",
     "ReduceSpec",
     "Threshold",
@@ -38,4 +43,5 @@ __all__ = [
     "default_row",
     "reduce",
     "reduce_accumulable",
+    "reduce_ranked",
 ]
