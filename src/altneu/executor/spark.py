@@ -242,12 +242,7 @@ def _estimate(frame: DataFrame) -> int:
     plan = getattr(frame, "_jdf", None)
     if plan is None:
         return DRIVER_BYTES + 1
-    return int(plan.queryExecution().optimizedPlan().stats().sizeInBytes().min(_big(frame)).longValue())
-
-
-def _big(frame: DataFrame) -> Any:
-    jvm = frame.sparkSession.sparkContext._jvm
-    return jvm.scala.math.BigInt(jvm.java.math.BigInteger.valueOf(1 << 60))
+    return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 @contextmanager
