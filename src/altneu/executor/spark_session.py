@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import altneu
 from altneu.executor.folders import scratch, socket_folder, subfolder
 from altneu.executor.java import find_java
 
@@ -130,7 +129,7 @@ def _log4j_file() -> Path:
 
 def _worker_path() -> str:
     """PYTHONPATH for the workers: altneu lies where this process found it, even if only ``sys.path`` says so here."""
-    package = str(Path(altneu.__file__).parent.parent)
+    package = str(Path(__file__).parents[2])
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([package, *(p for p in inherited if p and p != package)])
 
