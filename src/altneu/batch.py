@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columns import Stack
+from altneu.columns import Stack, TooWideError
 from altneu.errors import StoreCorruptError, TypeMismatchError
 from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.lookup import by_probe, expand, gather_words, locate, renumber
@@ -448,13 +448,21 @@ def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...
         keys, values = given.keys.parts[0], given.values.parts[0]
         control = (done.key_hash, done.value_hash, np.ascontiguousarray(done.times), done.diffs)
         return (Block(layout, keys, values, *control, done.collision_free),) if count else ()
-    blocks = []
     times = np.ascontiguousarray(done.times)
-    for start in range(0, count, BLOCK_ROWS):
-        cut = slice(start, min(start + BLOCK_ROWS, count))
-        keys, values = given.keys.take(done.index[cut]), given.values.take(done.index[cut])
+    blocks: list[Block] = []
+    start, size = 0, BLOCK_ROWS
+    while start < count:
+        cut = slice(start, min(start + size, count))
+        try:
+            keys, values = given.keys.take(done.index[cut]), given.values.take(done.index[cut])
+        except TooWideError:
+            if size == 1:
+                raise
+            size //= 2
+            continue
         control = (done.key_hash[cut], done.value_hash[cut], times[:, cut], done.diffs[cut])
         blocks.append(Block(layout, keys, values, *control, done.collision_free))
+        start = cut.stop
     return tuple(blocks)
 
 

@@ -23,10 +23,16 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from altneu.errors import TypeMismatchError
+from altneu.errors import ComputeError, TypeMismatchError
 from altneu.rows import Ints, Rows
 
 Mask = npt.NDArray[np.bool_]
+
+COLUMN_BYTES = 2**31 - 1  # int32 offsets reach no further
+
+
+class TooWideError(ComputeError):
+    """Rows of so many bytes that one array cannot hold them; callers take fewer rows at a time."""
 
 
 class Kind(IntEnum):
@@ -210,7 +216,8 @@ def _gather_bitmap(table: Ints, starts: Ints, which: int, index: Ints, out: npt.
 
 
 @numba.njit(cache=True)
-def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.int32]) -> int:
+def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.int32], limit: int) -> int:
+    """Offsets of the values gathered; their total, or -1 when it is over ``limit``."""
     total = 0
     out[0] = 0
     for k in range(len(index)):
@@ -218,7 +225,7 @@ def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.
         i = index[k] - starts[a] + table[a, 3]
         if is_valid(table[a, 1], i):
             total += load_int32(table[a, 2] + 4 * i + 4) - load_int32(table[a, 2] + 4 * i)
-        if total > 2147483647:
+        if total > limit:
             return -1
         out[k + 1] = total
     return total
@@ -313,9 +320,9 @@ def _gather(kind: Kind, width: int, table: Ints, starts: Ints, index: Ints, dtyp
         valid = pa.py_buffer(bitmap) if nulls else None
     if kind is Kind.BYTES:
         offsets = np.empty(size + 1, np.int32)
-        total = _gather_offsets(table, starts, index, offsets)
+        total = _gather_offsets(table, starts, index, offsets, COLUMN_BYTES)
         if total < 0:
-            raise pa.ArrowCapacityError("over 2 GiB of strings in one block of rows; move fewer rows at a time")
+            raise TooWideError(f"{size} rows hold over {COLUMN_BYTES} bytes in one column; gather fewer at a time")
         content = np.empty(total, np.uint8)
         _gather_bytes(table, starts, index, offsets, content)
         return pa.Array.from_buffers(dtype, size, [valid, pa.py_buffer(offsets), pa.py_buffer(content)], nulls)

@@ -220,8 +220,7 @@ def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:
     if len(blocks) <= 1:
         return tuple(blocks)
     layout = blocks[0].layout
-    total = sum(map(len, blocks))
-    if total > BLOCK_ROWS:
+    if sum(map(len, blocks)) > BLOCK_ROWS or sum(b.nbytes for b in blocks) > 4 * _BLOCK_BYTES:
         half = len(blocks) // 2
         return (*_together(blocks[:half]), *_together(blocks[half:]))
     meets = [(a, b) for a, b in pairwise(blocks) if a.key_hash[-1] == b.key_hash[0]]

@@ -1,0 +1,309 @@
+"""Laws of batches: the clauses of ``Description`` for ``build``, and lookups against comparing every pair."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from altneu import columns as columns_module
+from altneu.batch import Batch, Description, Layout, find_in
+from altneu.columns import TooWideError, encode
+from altneu.errors import DiffOverflowError, StoreCorruptError, TypeMismatchError
+from altneu.hashing import hash_bits, hash_rows
+from altneu.merging import merge
+from altneu.order import Antichain, Epoch, Product
+from altneu.rows import Rows
+from altneu.update import Updates
+from tests.laws.histories import (
+    DOMAINS,
+    History,
+    accumulated,
+    all_times,
+    frozen,
+    histories,
+    listed,
+    small_blocks,
+    summed,
+    updates_of,
+)
+
+PAIRS = Layout(pa.schema([("k", pa.int64()), ("v", pa.string())]), ("k",), Epoch())
+
+
+def whole(layout: Layout) -> Description:
+    """All of time, nothing compacted."""
+    return Description.interval(layout.lattice, layout.lattice.decode((0,) * layout.lattice.width), None)
+
+
+def build(history: History, step: int = 0) -> Batch:
+    return Batch.build(history.updates(step), history.layout, whole(history.layout))
+
+
+def pairs(updates: list[tuple[tuple[Any, Any], int, int]]) -> Batch:
+    return Batch.build(updates_of(updates, PAIRS.schema, Epoch()), PAIRS, whole(PAIRS))
+
+
+@given(histories(rows=25))
+def test_sums_at_every_time_are_those_of_the_updates_given(history: History) -> None:
+    """Description, 1: "for all data x and all times t with since <= t: the sum of d over (x, s, d) in U ..."."""
+    lattice = history.layout.lattice
+    with history.hashing():
+        found = listed(build(history).updates(), lattice)
+    for time in all_times(lattice, 3):
+        assert accumulated(found, time) == accumulated(history.steps[0], time)
+
+
+@given(histories(rows=25))
+def test_batches_are_consolidated(history: History) -> None:
+    """Description, 2: "no two updates of U have the same x and s; no d is zero"."""
+    with history.hashing():
+        found = listed(build(history).updates(), history.layout.lattice)
+    assert all(diff for _, _, diff in found)
+    assert len({(row, time) for row, time, _ in found}) == len(found)
+    assert summed(found) == summed(history.steps[0])
+
+
+def sort_columns(batch: Batch) -> list[tuple[Any, ...]]:
+    """Per update, what batches are sorted by."""
+    found: list[tuple[Any, ...]] = []
+    for b in batch.blocks:
+        times = zip(*(k.tolist() for k in batch.layout.lattice.sort_keys(b.times)), strict=True)
+        hashes = b.key_hash.tolist(), b.value_hash.tolist()
+        found += zip(hashes[0], encode(b.keys), hashes[1], encode(b.values), times, strict=True)
+    return found
+
+
+@given(st.data(), histories(rows=25))
+def test_batches_are_sorted(data: st.DataObject, history: History) -> None:
+    """Description, 3: "U is sorted by (key hash, key bytes, value hash, value bytes, linear extension of s)"."""
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([1, 3, 65536])))
+        batch = build(history)
+        assert all(len(b) > 0 for b in batch.blocks)
+        columns = sort_columns(batch)
+        assert columns == sorted(columns)
+        for block in batch.blocks:
+            assert np.array_equal(block.key_hash, hash_rows(block.keys))
+            assert np.array_equal(block.value_hash, hash_rows(block.values))
+
+
+@given(histories(rows=25))
+def test_collisions_are_told(history: History) -> None:
+    with history.hashing():
+        for block in build(history).blocks:
+            keys = set(zip(block.key_hash.tolist(), map(frozen, block.keys.to_pylist()), strict=True))
+            alone = len({hash_ for hash_, _ in keys}) == len(keys)
+            assert alone or not block.collision_free
+            assert block.collision_free or history.bits is not None, "64 bits tell these apart"
+
+
+def draw_probes(data: st.DataObject, layout: Layout) -> Rows:
+    row = st.tuples(*(st.sampled_from(DOMAINS[name][1]) for name in layout.key))
+    return Rows.from_pylist(data.draw(st.lists(row, max_size=12)), layout.key_schema)
+
+
+@given(st.data(), histories(steps=4))
+def test_lookups_find_what_comparing_every_pair_finds(data: st.DataObject, history: History) -> None:
+    layout, lattice = history.layout, history.layout.lattice
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([1, 3, 65536])))
+        batches = [build(history, step) for step in range(len(history.steps))]
+        probes = draw_probes(data, layout)
+        found = find_in(batches, hash_rows(probes), probes)
+        assert np.array_equal(found.value_hash, hash_rows(found.values))
+    expected = []
+    for probe, wanted in enumerate(map(frozen, probes.to_pylist())):
+        for batch in batches:
+            for block in batch.blocks:
+                held = zip(map(frozen, block.keys.to_pylist()), map(frozen, block.values.to_pylist()), strict=True)
+                rest = zip(lattice.to_pylist(block.times), block.diffs.tolist(), strict=True)
+                expected += [(probe, v, *r) for (k, v), r in zip(held, rest, strict=True) if k == wanted]
+    values = map(frozen, found.values.to_pylist())
+    times, diffs = lattice.to_pylist(found.times), found.diffs.tolist()
+    assert list(zip(found.probe.tolist(), values, times, diffs, strict=True)) == expected, "by probe, older first"
+
+
+@given(st.data(), histories())
+def test_a_block_finds_the_same_with_counts(data: st.DataObject, history: History) -> None:
+    with history.hashing():
+        probes = draw_probes(data, history.layout)
+        hashes = hash_rows(probes)
+        for block in build(history).blocks:
+            counts, rows = block.find(hashes, probes)
+            held = list(map(frozen, block.keys.to_pylist()))
+            expected = [[i for i, k in enumerate(held) if k == wanted] for wanted in map(frozen, probes.to_pylist())]
+            assert counts.tolist() == list(map(len, expected))
+            assert rows.tolist() == [i for found in expected for i in found]
+
+
+@given(st.data(), histories(rows=25))
+def test_every_key_starts_once(data: st.DataObject, history: History) -> None:
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([1, 3, 65536])))
+        batch = build(history)
+        hashes, keys = batch.distinct_keys()
+        assert np.array_equal(hashes, hash_rows(keys))
+        held = [k for block in batch.blocks for k in map(frozen, block.keys.to_pylist())]
+        assert list(map(frozen, keys.to_pylist())) == list(dict.fromkeys(held))
+        for block in batch.blocks:
+            held = list(map(frozen, block.keys.to_pylist()))
+            assert block.run_starts().tolist() == [i for i, k in enumerate(held) if k not in held[:i]]
+
+
+def test_many_probes_into_many_blocks() -> None:
+    pick = random.Random(7)
+    updates = [((pick.randrange(3000), str(pick.randrange(9))), pick.randrange(3), 1) for _ in range(9000)]
+    expected: dict[int, int] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        small_blocks(patch, 100)
+        batches = [pairs(updates[:5000]), pairs(updates[5000:])]
+    assert len(batches[0].blocks) > 40
+    for batch in batches:
+        for (key, _), _, _ in listed(batch.updates(), Epoch()):
+            expected[key] = expected.get(key, 0) + 1
+    wanted = [pick.randrange(4000) for _ in range(5000)]
+    probes = Rows.from_pydict({"k": wanted}, PAIRS.key_schema)
+    found = find_in(batches, hash_rows(probes), probes)
+    counts = np.bincount(found.probe, minlength=5000).tolist()
+    assert counts == [expected.get(key, 0) for key in wanted]
+    assert (np.diff(found.probe) >= 0).all()
+
+
+def test_null_is_a_key_as_any_other() -> None:
+    batch = pairs([((None, "a"), 0, 1), ((1, "b"), 0, 1)])
+    probes = Rows.from_pydict({"k": [None, 2]}, PAIRS.key_schema)
+    found = find_in([batch], hash_rows(probes), probes)
+    assert (found.probe.tolist(), found.values.to_pylist()) == ([0], [("a",)])
+
+
+def test_null_does_not_match_the_one_number_that_has_its_hash() -> None:
+    def unmix(word: int, shift: int, factor: int) -> int:
+        """Undo one round of SplitMix64: a multiplication after a shifted xor."""
+        word = word * pow(factor, -1, 2**64) % 2**64
+        found = word
+        for _ in range(64 // shift):
+            found = word ^ (found >> shift)
+        return found
+
+    word = 0x6E756C6C5F726F77
+    for _ in range(3):
+        word = 0x6E756C6C5F726F77 ^ (word >> 31)
+    word = unmix(unmix(word, 27, 0x94D049BB133111EB), 30, 0xBF58476D1CE4E5B9)
+    twin = (word - 0x9E3779B97F4A7C15) % 2**64
+    twin -= 2**64 * (twin >= 2**63)
+    both = Rows.from_pydict({"k": [twin, None]}, PAIRS.key_schema)
+    assert len(set(hash_rows(both).tolist())) == 1, "the twin of null"
+    batch = pairs([((twin, "number"), 0, 1), ((None, "null"), 0, 1)])
+    assert not batch.blocks[0].collision_free
+    found = find_in([batch], hash_rows(both), both)
+    assert (found.probe.tolist(), found.values.to_pylist()) == ([0, 1], [("number",), ("null",)])
+    lone = find_in([pairs([((twin, "number"), 0, 1)])], hash_rows(both), both)
+    assert lone.probe.tolist() == [0]
+
+
+def test_probes_of_another_type_are_refused() -> None:
+    layout = Layout(pa.schema([("k", pa.string()), ("j", pa.int64())]), ("k", "j"), Epoch())
+    batch = Batch.build(updates_of([(("a", 1), 0, 1)], layout.schema, Epoch()), layout, whole(layout))
+    probes = Rows.from_pydict({"k": ["a"], "j": [1]}, pa.schema([("k", pa.string()), ("j", pa.int32())]))
+    with pytest.raises(TypeMismatchError, match="probing key 'j' of type int64 with int32"):
+        find_in([batch], hash_rows(probes), probes)
+
+
+def test_probing_nothing_and_with_nothing() -> None:
+    none = Rows.empty(PAIRS.key_schema)
+    assert len(find_in([pairs([((1, "a"), 0, 1)])], hash_rows(none), none)) == 0
+    probes = Rows.from_pydict({"k": [1]}, PAIRS.key_schema)
+    found = find_in([Batch.empty(PAIRS, whole(PAIRS))], hash_rows(probes), probes)
+    assert (len(found), found.times.shape, found.values.schema) == (0, (1, 0), PAIRS.value_schema)
+
+
+def test_a_sum_that_leaves_int64_is_refused() -> None:
+    with pytest.raises(DiffOverflowError):
+        pairs([((1, "a"), 0, 2**62), ((1, "a"), 0, 2**62)])
+
+
+@given(st.data(), histories(rows=25))
+def test_batches_survive_a_mapped_file_without_being_copied(data: st.DataObject, history: History) -> None:
+    layout = history.layout
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([3, 65536])))
+        batch = build(history)
+        again = Batch.from_record_batches(layout, batch.description, batch.to_record_batches())
+        shipped = pickle.loads(pickle.dumps(batch))  # noqa: S301 -- written the line before
+        probes = draw_probes(data, layout)
+        expected = find_in([batch], hash_rows(probes), probes)
+        for other in (again, shipped):
+            assert sort_columns(other) == sort_columns(batch)
+            assert listed(other.updates(), layout.lattice) == listed(batch.updates(), layout.lattice)
+            assert [b.collision_free for b in other.blocks] == [b.collision_free for b in batch.blocks]
+            assert find_in([other], hash_rows(probes), probes).probe.tolist() == expected.probe.tolist()
+
+
+@pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())])
+def test_a_block_of_a_mapped_file_is_a_view_of_it(tmp_path: Path, lattice: Any) -> None:
+    layout = Layout(PAIRS.schema, ("k",), lattice)
+    times = [0, 1] if lattice.width == 1 else [(0, 1), (1, 0)]
+    updates = [((i % 7, str(i)), times[i % 2], 1) for i in range(1000)]
+    batch = Batch.build(updates_of(updates, layout.schema, lattice), layout, whole(layout))
+    path = str(tmp_path / "batch.arrow")
+    records = batch.to_record_batches()
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, records[0].schema) as writer:
+        for record in records:
+            writer.write_batch(record)
+    with pa.memory_map(path) as source:
+        base = source.read_buffer(source.size())
+        reader = pa.ipc.open_file(base)
+        mapped = Batch.from_record_batches(
+            layout, batch.description, [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        )
+        block = mapped.blocks[0]
+        places = [a.ctypes.data for a in (block.key_hash, block.value_hash, block.times, block.diffs)]
+        places += [c.buffers()[1].address for c in (*block.keys.columns, *block.values.columns)]
+        assert all(base.address <= place < base.address + base.size for place in places)
+        assert listed(mapped.updates(), lattice) == listed(batch.updates(), lattice)
+        probes = Rows.from_pydict({"k": [3]}, layout.key_schema)
+        assert len(find_in([mapped], hash_rows(probes), probes)) == 143
+
+
+def test_a_stored_batch_of_another_arrangement_is_refused() -> None:
+    records = pairs([((1, "a"), 0, 1)]).to_record_batches()
+    other = Layout(pa.schema([("k", pa.int64()), ("w", pa.string())]), ("k",), Epoch())
+    with pytest.raises(StoreCorruptError, match="restore the store"):
+        Batch.from_record_batches(other, whole(other), records)
+
+
+def test_a_block_of_strings_that_cannot_be_gathered_in_one_is_cut() -> None:
+    updates = [((i, "x" * 100), 0, 1) for i in range(10)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "COLUMN_BYTES", 250)
+        small_blocks(patch, 8)
+        batch = pairs(updates)
+        merged = merge([batch, pairs(updates)], Antichain.minimum(Epoch()))
+        patch.setattr(columns_module, "COLUMN_BYTES", 99)
+        with pytest.raises(TooWideError, match="1 rows hold over 99 bytes"):
+            pairs(updates)
+    assert [len(b) for b in batch.blocks] == [2] * 5
+    assert summed(listed(merged.updates(), Epoch())) == {(row, time): 2 for row, time, _ in updates}
+
+
+def test_hashes_cut_to_nothing_leave_answers_exact() -> None:
+    with hash_bits(0):
+        batch = pairs([((i % 5, str(i)), 0, 1) for i in range(40)])
+        probes = Rows.from_pydict({"k": [3, 9]}, PAIRS.key_schema)
+        found = find_in([batch], hash_rows(probes), probes)
+    assert sorted(found.values.to_pylist()) == sorted((str(i),) for i in range(3, 40, 5))
+
+
+def test_one_update_is_kept_and_a_zero_is_not() -> None:
+    assert len(pairs([((1, "a"), 0, 1)])) == 1
+    assert len(pairs([((1, "a"), 0, 0)])) == 0
+    empty = Updates.empty(PAIRS.schema, 1)
+    assert len(Batch.build(empty, PAIRS, whole(PAIRS)).updates()) == 0
