@@ -1,0 +1,197 @@
+"""Every operator of the Python front end at least once, over three small tables whose rows carry their case."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import altneu as an
+from altneu import Collection
+from tests.oracle.recompute import plain
+
+A = an.source("a", "trial int, k long, v long, s string")
+B = an.source("b", "trial int, k int, w long, s string")
+C = an.source("c", "trial int, k long, x double, f float, d decimal(8,2)")
+SOURCES = {"a": A, "b": B, "c": C}
+DOUBLES = [0.0, -0.0, 1.5, -2.25, 0.1, 1e300, 1e-300, float("nan"), float("inf"), float("-inf")]
+
+
+def row_of_a(rng: random.Random, case: int) -> tuple[object, ...]:
+    return case, rng.choice([1, 1, 2, 3, None]), rng.choice([0, 1, 2, 5, -3, None]), rng.choice(["x", "y", "", None])
+
+
+def row_of_b(rng: random.Random, case: int) -> tuple[object, ...]:
+    return case, rng.choice([1, 2, 2, 4, None]), rng.choice([1, 2, 7, None]), rng.choice(["x", "z", None])
+
+
+def row_of_c(rng: random.Random, case: int) -> tuple[object, ...]:
+    decimal = rng.choice(["0.00", "1.25", "-3.50", "99.99", None])
+    some = rng.choice([None, *DOUBLES] if case % 4 > 1 else [None, *DOUBLES[:5]])
+    return case, rng.choice([1, 1, 2, None]), plain(some), plain(rng.choice([1.5, -0.5, None])), decimal and Decimal(decimal)
+
+
+TABLES = {"a": row_of_a, "b": row_of_b, "c": row_of_c}
+
+
+def queries() -> dict[str, Collection]:
+    """By name; the case is part of every key, but for the queries that ask about everything at once."""
+    one = A.select("trial", "k", "v")
+    other = B.select("trial", k="cast(k as bigint)", v="w")
+    return {
+        **_linear(one, other),
+        **_joins(one, other),
+        **_aggregates(),
+        **_reductions(one),
+        **_shared(one, other),
+    }
+
+
+def _linear(one: Collection, other: Collection) -> dict[str, Collection]:
+    return {
+        "source": A,
+        "select": A.select("*", "v + 1 as more", twice="v * 2", text="coalesce(s, '!')"),
+        "select with errors": A.select("trial", "k", part="10 div v"),
+        "filter": A.filter("v > 0 and s <> 'y'"),
+        "filter with errors": A.filter("10 div v > 2"),
+        "filter function": A.filter(lambda r: r.v is not None and r.v % 2 == 0),
+        "filter function with errors": A.filter(lambda r: r.v > 1),
+        "map": A.map(lambda r: (r.trial, (r.v or 0) * 3), "trial int, y long"),
+        "map to one value": A.map(lambda r: r.trial, "trial int"),
+        "map with errors": A.map(lambda r: {"trial": r.trial, "y": 6 // r.v}, "trial int, y long"),
+        "map of batches": A.map(_double, "trial int, y long"),
+        "flat_map": A.flat_map(_repeat, "trial int, n long"),
+        "flat_map with errors": A.flat_map(lambda r: [(r.trial, 6 // r.v), (r.trial, 1)], "trial int, n long"),
+        "negate": A.negate(),
+        "concat": one.concat(other, one.filter("v = 1")),
+        "concat of opposites": one.concat(one.negate().filter("k = 1")),
+        "consolidate": A.select("trial", "k").consolidate(),
+        "inspect": A.select("trial", "k").inspect(_look),
+        "linear chain": A.filter("k > 0").select("trial", y="12 div v", v="v").negate().filter("y <> 6").select("trial", z="y + v"),
+    }
+
+
+def _double(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"trial": batch.column("trial"), "y": pc.multiply(batch.column("v"), 2)})
+
+
+_double = an.arrow(_double)
+
+
+def _repeat(row: Any) -> Iterable[tuple[int, int]]:
+    for n in range(max(row.v or 0, 0) % 4):
+        yield row.trial, n
+        yield row.trial, 0
+
+
+def _look(row: Any, time: int, diff: int) -> None:
+    assert diff != 0
+
+
+def _joins(one: Collection, other: Collection) -> dict[str, Collection]:
+    by_s = ["trial", "s"]
+    return {
+        "join": one.join(other, on=["trial", "k"]),
+        "join on other names": one.join(other, on={"trial": "trial", "v": "k"}),
+        "join of mixed types": A.join(B, on=["trial", "k"]),
+        "join on three columns": A.join(A.select("trial", "k", "s", y="v"), on=["trial", "k", "s"]),
+        "join on doubles": C.select("trial", "k", "x").join(C.select("trial", "x", j="k"), on=["trial", "x"]),
+        "self-join": A.join(A, on=["trial", "k"]).select("trial", "v", "`right.v` as u"),
+        "left join": A.join(B.select("trial", "s", "w"), on=by_s, how="left"),
+        "right join": A.join(B, on=by_s, how="right"),
+        "full join": A.join(B, on=by_s, how="full"),
+        "full join on other names": one.join(other, on={"trial": "trial", "v": "k"}, how="full"),
+        "left join of mixed types": A.join(B, on=["trial", "k"], how="left"),
+        "right join of mixed types": A.join(B, on=["trial", "k"], how="right"),
+        "semijoin": A.semijoin(B, on=by_s),
+        "semijoin of mixed types": A.semijoin(B, on=["trial", "k"]),
+        "antijoin": A.antijoin(B, on=by_s),
+        "antijoin of itself": A.antijoin(A.filter("v > 1"), on=["trial", "k"]),
+        "join of errors": A.select("trial", y="6 div v").join(B.select("trial", y="4 div w"), on=["trial", "y"]),
+    }
+
+
+def _aggregates() -> dict[str, Collection]:
+    a, c = A.group_by("trial", "k"), C.group_by("trial", "k")
+    everything = A.group_by()
+    return {
+        "count rows": a.agg(n="count(*)"),
+        "count, sum, avg": a.agg(n="count(v)", total="sum(v)", mean="avg(v)", both="count(v, s)"),
+        "sums of floats": c.agg(x="sum(x)", f="sum(f)", mean="avg(x)", n="count(x)"),
+        "sums of decimals": c.agg(d="sum(d)", mean="avg(d)"),
+        "min, max": a.agg(least="min(v)", most="max(v)", first="min(s)", last="max(s)"),
+        "min, max of floats": c.agg(least="min(x)", most="max(x)", d="max(d)"),
+        "count distinct": a.agg(n="count(distinct v)", pairs="count(distinct v, s)", total="sum(distinct v)"),
+        "collect": a.agg(xs="collect_list(v)", ys="collect_set(v)", texts="collect_list(s)", n="count(*)"),
+        "collect floats": c.agg(xs="collect_list(x)", ys="collect_set(x)"),
+        "aggregate filters": a.agg(n="count(*) filter (where v > 0)", m="max(v) filter (where s = 'x')", some="bool_or(v > 1)"),
+        "count_if, bool_and": a.agg(n="count_if(v > 0)", every="bool_and(v > 0)"),
+        "expressions of aggregates": a.agg(ratio="sum(v) / count(*)", spread="max(v) - min(v)"),
+        "expression of sums": a.agg(y="sum(v) * 2 + count(v)", z="sum(v + k)"),
+        "errors above aggregates": a.agg(y="100 div sum(v)"),
+        "errors below aggregates": A.select("trial", "k", y="6 div v").group_by("trial", "k").agg(t="sum(y)"),
+        "group by expression": A.group_by("trial", odd="pmod(v, 2)").agg(n="count(*)"),
+        "group by text": A.group_by("trial", "s").agg(n="count(*)", total="sum(v)"),
+        "group by doubles": C.group_by("trial", "x").agg(n="count(*)"),
+        "default row": everything.agg(n="count(*)", total="sum(v)", mean="avg(v)"),
+        "default row of all": everything.agg(n="count(*)", least="min(v)", xs="collect_set(s)"),
+        "default row, filtered": A.filter("trial = 0").group_by().agg(n="count(*)", total="sum(v)"),
+        "default row, expression": A.filter("trial = 2").group_by().agg(y="count(*) + coalesce(sum(v), 100)", m="max(v)"),
+        "overflowing sum": A.select("trial", "k", big="v * 4611686018427387904").group_by("trial").agg(total="sum(big)"),
+        "overflowing sum, in range": A.filter("v <> 0").select("trial", big="4611686018427387904").group_by("trial").agg(t="sum(big)"),
+    }
+
+
+def _reductions(one: Collection) -> dict[str, Collection]:
+    return {
+        "count": one.count(),
+        "count by name": A.select("trial", "s").count("n"),
+        "distinct": one.distinct(),
+        "distinct floats": C.select("trial", "x").distinct(),
+        "distinct of expressions": C.select("trial", x="x * -1", y="x + 0").distinct(),
+        "threshold": one.threshold(lambda n: max(n, 0) // 2),
+        "threshold shows negatives": one.threshold(lambda n: -n),
+        "threshold with errors": A.select("trial", "k").threshold(lambda n: 6 // (n - 2)),
+        "top_k": A.top_k(2, "v desc, s", per=["trial", "k"]),
+        "top_k with ties": A.top_k(2, "k", per="trial"),
+        "top_k nulls first": A.top_k(3, "v desc nulls first, s nulls last", per=["trial"]),
+        "top_k of everything": A.filter("trial < 2").top_k(3, "v"),
+        "top_k by expression": A.top_k(1, "pmod(v, 3) desc", per=["trial"]),
+        "top_k of floats": C.select("trial", "k", "x").top_k(2, "x desc", per=["trial"]),
+        "reduce": A.group_by("trial", "k").reduce(_spread, "least long, rows long"),
+        "reduce with errors": A.group_by("trial").reduce(lambda key, rows: [6 // len(rows[1:])], "y long"),
+        "reduce with diffs": A.group_by("trial").reduce(_counted, "s string", with_diffs=True),
+        "reduce by expression": A.group_by("trial", odd="pmod(v, 2)").reduce(_spread, "least long, rows long"),
+    }
+
+
+def _spread(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple[Any, int]]:
+    values = [r.v for r, _ in rows if r.v is not None]
+    if values:
+        yield min(values), sum(n for _, n in rows)
+
+
+def _counted(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple[Any, int]]:
+    return [((r.s,), n if r.v else -n) for r, n in rows]
+
+
+def _shared(one: Collection, other: Collection) -> dict[str, Collection]:
+    """Collections that are read more than once, and several operators deep."""
+    totals = A.group_by("trial", "k").agg(total="sum(v)", n="count(*)")
+    paths = one.select("trial", "k", "v").distinct()
+    two = paths.join(paths, on={"trial": "trial", "v": "k"}).select("trial", "k", v="`right.v`")
+    return {
+        "diamond": totals.join(A.distinct(), on=["trial", "k"]).select("trial", "s", y="total - coalesce(v, 0)"),
+        "diamond of opposites": one.distinct().concat(one.distinct().negate()),
+        "diamond of errors": A.select("trial", y="6 div v").filter("y > 1").concat(A.select("trial", y="6 div v").filter("y < 1")),
+        "two hops": two.concat(paths).distinct(),
+        "reduce of reduce": totals.group_by("trial").agg(most="max(total)", ks="collect_list(k)"),
+        "top of counts": one.count().top_k(2, "count desc", per="trial"),
+        "distinct of join": one.join(other, on=["trial", "k"]).select("trial", "v").distinct().count(),
+        "outer join of aggregates": totals.join(B.group_by("trial", "k").agg(m="max(w)"), on=["trial", "k"], how="full"),
+        "antijoin of negated": one.antijoin(other.negate().negate(), on=["trial", "k"]).group_by("trial").agg(n="count(*)"),
+    }

@@ -1,0 +1,338 @@
+"""The oracle: what a plan means, recomputed from scratch over multisets of Python tuples.
+
+Nothing here knows of times, batches or arrangements, and nothing is shared with the kernels but the meaning of an expression on a
+single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code, row as text).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.expressions import Expr
+from altneu.logic import Filter, FilterFunction, FlatMapFunction, Logic, MapFunction, Negate, Project
+from altneu.rows import Rows, record_type
+
+Row = tuple[Any, ...]
+Multiset = Counter[Row]
+Errors = set[tuple[str, str]]
+NAN = math.nan
+
+
+def recompute(node: ir.Node, sources: Mapping[str, Multiset]) -> tuple[Multiset, Errors]:
+    """The contents of a collection when its sources hold these rows, and the errors of everything it is computed from."""
+    errors: Errors = set()
+    done: dict[int, Multiset] = {}
+
+    def contents(node: ir.Node) -> Multiset:
+        if id(node) not in done:
+            done[id(node)] = without_zeros(_meaning(node, contents, sources, errors))
+        return done[id(node)]
+
+    return contents(node), errors
+
+
+def _meaning(
+    node: ir.Node, contents: Callable[[ir.Node], Multiset], sources: Mapping[str, Multiset], errors: Errors
+) -> Multiset:
+    match node:
+        case ir.Source(name):
+            return sources[name]
+        case ir.Constant(rows):
+            return Counter(plain(row) for row in rows)
+        case ir.Linear(below, logic):
+            return _linear(logic, contents(below), below.schema, errors)
+        case ir.Concat(parts):
+            return add(*(contents(part) for part in parts))
+        case ir.Join(left, right):
+            return _join(node, contents(left), contents(right))
+        case ir.Reduce(below):
+            return _reduce(node, contents(below), errors)
+        case ir.Consolidate(below) | ir.Inspect(below):
+            return contents(below)
+        case _:
+            raise TypeError(type(node).__name__)
+
+
+# multisets and values ---------------------------------------------------------------------------------------------------
+
+
+def without_zeros(rows: Multiset) -> Multiset:
+    return Counter({row: n for row, n in rows.items() if n})
+
+
+def add(*parts: Multiset) -> Multiset:
+    total: Multiset = Counter()
+    for part in parts:
+        for row, n in part.items():
+            total[row] += n
+    return total
+
+
+def plain(value: Any) -> Any:
+    """A value that equals its equals: one NaN, no -0.0, and lists as tuples, so that rows can be counted."""
+    if isinstance(value, float):
+        return NAN if value != value else value + 0.0
+    if isinstance(value, list | tuple):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, dict):
+        return tuple((k, plain(v)) for k, v in value.items())
+    return value
+
+
+def rank(value: Any) -> Any:
+    """What a value that is not null sorts by: NaN above every number, lists element by element with nulls first."""
+    if isinstance(value, float):
+        return (value != value, 0.0 if value != value else value)
+    if isinstance(value, tuple):
+        return tuple((v is not None, rank(v) if v is not None else 0) for v in value)
+    return value
+
+
+def in_order(rows: list[Row], columns: list[tuple[int, bool, bool]]) -> list[Row]:
+    """Rows by several columns (position, descending, nulls first), the first weighing most."""
+    for i, descending, nulls_first in reversed(columns):
+        some = sorted((r for r in rows if r[i] is not None), key=lambda r: rank(r[i]), reverse=descending)
+        none = [r for r in rows if r[i] is None]
+        rows = none + some if nulls_first else some + none
+    return rows
+
+
+# linear -----------------------------------------------------------------------------------------------------------------
+
+
+def _linear(logic: Logic, rows: Multiset, schema: pa.Schema, errors: Errors) -> Multiset:
+    failed: Counter[tuple[str, str]] = Counter()
+    for step in logic.steps:
+        made: Multiset = Counter()
+        for row, n in without_zeros(rows).items():
+            try:
+                for result, m in _step(step, row, schema):
+                    made[result] += n * m
+            except _Failure as failure:
+                failed[failure.code, json.dumps(dict(zip(schema.names, row, strict=True)), default=str)] += n
+        rows, schema = made, step.output(schema)
+    errors |= {error for error, n in failed.items() if n}
+    return rows
+
+
+class _Failure(Exception):
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+
+def _step(step: Any, row: Row, schema: pa.Schema) -> Iterator[tuple[Row, int]]:
+    """What one linear step makes of one row, with the factor for its count."""
+    match step:
+        case Filter(predicate):
+            if evaluate(predicate, row, schema):
+                yield row, 1
+        case Project(outputs):
+            yield tuple(evaluate(e, row, schema) for _, e in outputs), 1
+        case Negate():
+            yield row, -1
+        case FilterFunction(function):
+            if _call(function.call, row, schema):
+                yield row, 1
+        case MapFunction(function):
+            yield _as_row(_call(function.call, row, schema)), 1
+        case FlatMapFunction(function):
+            for made in _call(lambda r: list(function.call(r)), row, schema):
+                yield _as_row(made), 1
+        case _:
+            raise TypeError(type(step).__name__)
+
+
+def _call(function: Callable[[Any], Any], row: Row, schema: pa.Schema) -> Any:
+    try:
+        return function(record_type(schema.names)(row))
+    except Exception as error:
+        raise _Failure("PYTHON_EXCEPTION") from error
+
+
+def _as_row(made: Any) -> Row:
+    return plain(tuple(made)) if isinstance(made, tuple | list) else (plain(made),)
+
+
+@cache
+def evaluate(expression: Expr, row: Row, schema: pa.Schema) -> Any:
+    """One expression on one row, by itself."""
+    result = expression.evaluate(Rows.from_pylist([row], schema))
+    if result.failed is not None and result.failed[0]:
+        raise _Failure(result.error(0)[0])
+    return plain(result.values[0].as_py())
+
+
+# join -------------------------------------------------------------------------------------------------------------------
+
+
+def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
+    sides = (node.left.schema.names, node.right.schema.names)
+    left_key, right_key = ([names.index(k) for k in key] for names, key in zip(sides, (node.left_key, node.right_key)))
+    picks = [(side, sides[side].index(column)) for _, side, column in node.outputs]
+    made: Multiset = Counter()
+    for mine, n in left.items():
+        key = [mine[i] for i in left_key]
+        for theirs, m in right.items():
+            if None not in key and key == [theirs[i] for i in right_key]:
+                made[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
+    return made
+
+
+# reduce -----------------------------------------------------------------------------------------------------------------
+
+
+def _reduce(node: ir.Reduce, rows: Multiset, errors: Errors) -> Multiset:
+    names = node.input.schema.names
+    at = [names.index(k) for k in node.key]
+    groups: dict[Row, Multiset] = {}
+    for row, n in rows.items():
+        groups.setdefault(tuple(row[i] for i in at), Counter())[row] += n
+    made: Multiset = Counter()
+    for key, group in groups.items():
+        try:
+            made.update(_group(node, key, group, names))
+        except _Failure as failure:
+            shown = ", ".join(f"{n}={'null' if v is None else v}" for n, v in zip(node.key, key, strict=True))
+            errors.add((failure.code, shown))
+        if getattr(node.reducer, "default_row", False) and _is_shown(node, group):
+            made[tuple(_of_nothing(call) for call in node.reducer.calls)] -= 1
+    return made
+
+
+def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Multiset:
+    """What a reducer makes of one group that is not empty."""
+    match node.reducer:
+        case ir.Distinct():
+            return Counter(_not_negative(group).keys())
+        case ir.CountOf():
+            return Counter({(*row, n): 1 for row, n in group.items()})
+        case ir.Threshold(function):
+            return Counter({row: int(_ask(function.call, n)) for row, n in group.items()})
+        case ir.TopK(k, order):
+            columns = [(names.index(c), descending, nulls_first) for c, descending, nulls_first in order]
+            columns += [(i, False, True) for i in range(len(names))]
+            ranked = in_order(list(_not_negative(group)), columns)
+            return Counter(list(chain.from_iterable([row] * group[row] for row in ranked))[:k])
+        case ir.PythonReduce(function, _, with_diffs):
+            rest = [i for i, n in enumerate(names) if n not in node.key]
+            values: Multiset = Counter()
+            for row, n in group.items():
+                values[tuple(row[i] for i in rest)] += n
+            ranked = in_order(list(_not_negative(values)), [(i, False, True) for i in range(len(rest))])
+            record = record_type([names[i] for i in rest])
+            made = _ask(lambda rows: list(function.call(key, rows)), [(record(row), values[row]) for row in ranked])
+            pairs = made if with_diffs else [(row, 1) for row in made]
+            return add(*(Counter({(*key, *_as_row(row)): n}) for row, n in pairs))
+        case ir.Aggregates(calls):
+            if _negative(node, group, names):
+                raise _Failure("NEGATIVE_MULTIPLICITY")
+            if not group.total():
+                return Counter()
+            return Counter([(*key, *(_aggregate(call, group, names, node.input.schema) for call in calls))])
+
+
+def _ask(function: Callable[[Any], Any], argument: Any) -> Any:
+    try:
+        return function(argument)
+    except Exception as error:
+        raise _Failure("PYTHON_EXCEPTION") from error
+
+
+def _not_negative(group: Multiset) -> Multiset:
+    if any(n < 0 for n in group.values()):
+        raise _Failure("NEGATIVE_MULTIPLICITY")
+    return group
+
+
+def _is_shown(node: ir.Reduce, group: Multiset) -> bool:
+    """Whether a group has a row or an error: only an empty one has neither."""
+    return bool(group.total()) or _negative(node, group, node.input.schema.names)
+
+
+def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
+    """Whether what is kept of a group shows a negative count: rows if those are kept, else what was added up of each column."""
+    if not node.accumulable:
+        return any(n < 0 for n in group.values())
+    if group.total() < 0:
+        return True
+    for name in {a for call in node.reducer.calls for a in call.arguments}:
+        summed = any(call.function != "count" and name in call.arguments for call in node.reducer.calls)
+        kinds: Counter[str] = Counter({"finite": 0})
+        total = Fraction(0)
+        for row, n in group.items():
+            value = row[names.index(name)]
+            special = value is None or (summed and isinstance(value, float) and not math.isfinite(value))
+            kinds[repr(value) if special else "finite"] += n
+            if summed and not special:
+                total += Fraction(value) * n
+        if min(kinds.values()) < 0 or (kinds["finite"] == 0 and total != 0):
+            return True
+    return False
+
+
+def _aggregate(call: ir.Aggregate, group: Multiset, names: list[str], schema: pa.Schema) -> Any:
+    """An SQL aggregate over the rows on which none of its arguments is null."""
+    at = [names.index(a) for a in call.arguments]
+    picked = [(tuple(row[i] for i in at), n) for row, n in group.items()]
+    values = add(*(Counter({v: n}) for v, n in picked if None not in v))
+    if call.distinct:
+        values = Counter(dict.fromkeys(values, 1))
+    if call.function == "count":
+        return values.total()
+    ones = Counter({v[0]: n for v, n in values.items()})
+    ranked = sorted(ones, key=rank)
+    match call.function:
+        case "collect_list":
+            return tuple(chain.from_iterable([v] * ones[v] for v in ranked))
+        case "collect_set":
+            return tuple(ranked)
+        case "min" | "max":
+            return (ranked[0] if call.function == "min" else ranked[-1]) if ranked else None
+        case "sum" | "avg":
+            return _sum(call, ones, schema.field(call.arguments[0]).type) if ones.total() else None
+        case _:
+            raise ValueError(call.function)
+
+
+def _sum(call: ir.Aggregate, values: Counter[Any], kind: pa.DataType) -> Any:
+    """The exact sum, rounded once; averages of doubles and integers divide the rounded sum."""
+    count = values.total()
+    odd = {v for v in values if isinstance(v, float) and not math.isfinite(v)}
+    if odd:
+        return odd.pop() if len(odd) == 1 else NAN
+    exact = sum((Fraction(v) * n for v, n in values.items()), Fraction(0))
+    if pa.types.is_decimal(kind):
+        if abs(exact) >= 10 ** (min(kind.precision + 10, 38) - kind.scale):
+            raise _Failure("ARITHMETIC_OVERFLOW")
+        with localcontext(prec=200):
+            number = Decimal(exact.numerator) / Decimal(exact.denominator)
+            return number if call.function == "sum" else (number / count).quantize(
+                Decimal(1).scaleb(-call.type.scale), ROUND_HALF_UP
+            )
+    if pa.types.is_integer(kind) and call.function == "sum":
+        if not -(2**63) <= exact < 2**63:
+            raise _Failure("ARITHMETIC_OVERFLOW")
+        return int(exact)
+    return as_double(exact) if call.function == "sum" else as_double(exact) / count
+
+
+def as_double(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def _of_nothing(call: ir.Aggregate) -> Any:
+    return 0 if call.function == "count" else () if call.function.startswith("collect") else None

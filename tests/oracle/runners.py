@@ -1,0 +1,172 @@
+"""Where plans are run, and how what they show is compared with the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import altneu as an
+from altneu import Collection, Session, View
+from tests.oracle.histories import History, Update, accumulated
+from tests.oracle.recompute import Errors, Multiset, plain, recompute, without_zeros
+
+Sources = Mapping[str, Collection]
+
+
+@dataclass
+class Observation:
+    """What a view showed after one step."""
+
+    lower: int
+    upper: int
+    changes: list[Update]
+    contents: Multiset
+    errors: Errors
+    raises: bool
+
+
+@dataclass
+class Trace:
+    """What a view showed from the beginning to the end."""
+
+    start: Multiset
+    steps: list[Observation] = field(default_factory=list)
+
+
+Traces = dict[str, Trace]
+
+
+@dataclass
+class Runner:
+    """One way to run sessions. ``together``: all plans in one session, because a step is dear; else each by itself."""
+
+    name: str
+    open_session: Callable[[Path | None], Session]
+    folder: Callable[[], Path | None] = lambda: None
+    reopened: bool = False
+    together: bool = False
+    convert: Callable[[pa.Table], Any] = lambda table: table
+
+    def run(self, plans: Mapping[str, Collection], sources: Sources, history: History, cuts: Sequence[int]) -> Traces:
+        """Run every plan over a history, cut into steps at ``cuts``."""
+        parts = [dict(plans)] if self.together else [{name: plan} for name, plan in plans.items()]
+        traces: Traces = {}
+        for part in parts:
+            traces |= self._run(part, sources, history, cuts)
+        return traces
+
+    def _run(self, plans: Mapping[str, Collection], sources: Sources, history: History, cuts: Sequence[int]) -> Traces:
+        folder = self.folder()
+        session = self.open_session(folder)
+        views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+        read = [name for name in sources if name in session._sources]
+        traces = {name: Trace(contents_of(view)) for name, view in views.items()}
+        for lower, upper in zip([0, *cuts], cuts, strict=False):
+            for name in read:
+                updates = [u for u in history[name] if lower <= u[1] < upper]
+                session.insert(name, self.convert(table_of(updates, sources[name])), time="time", diff="diff")
+            session.advance(to=upper)
+            for name, view in views.items():
+                traces[name].steps.append(observe(view, lower, upper))
+            if self.reopened:
+                session.close()
+                session = self.open_session(folder)
+                views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+                for name, view in views.items():
+                    assert observe(view, lower, upper) == traces[name].steps[-1]
+        session.close()
+        return traces
+
+
+def table_of(updates: Sequence[Update], source: Collection) -> pa.Table:
+    """Updates as an Arrow table with a time and a diff column."""
+    columns = [*zip(*((*row, time, diff) for row, time, diff in updates), strict=True)] or [()] * (len(source.columns) + 2)
+    schema = pa.schema([*source.schema, pa.field("time", pa.int64()), pa.field("diff", pa.int64())])
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(map(plain, row.values())) for row in table.to_pylist()]
+
+
+def contents_of(view: View) -> Multiset:
+    return Counter(rows_of(view.to_arrow(errors="ignore")))
+
+
+def errors_of(view: View) -> Errors:
+    return {(error["code"], error["row"]) for error in view.errors().to_pylist()}
+
+
+def observe(view: View, lower: int, upper: int) -> Observation:
+    changes = [(row[:-2], row[-2], row[-1]) for row in rows_of(view.changes())]
+    try:
+        view.to_arrow()
+        raises = False
+    except an.errors.ViewHasErrorsError:
+        raises = True
+    return Observation(lower, upper, sorted(changes, key=repr), contents_of(view), errors_of(view), raises)
+
+
+@dataclass
+class Judge:
+    """What plans over one history ought to show, at every time."""
+
+    plans: Mapping[str, Collection]
+    history: History
+    known: dict[tuple[str, int], tuple[Multiset, Errors]] = field(default_factory=dict)
+
+    def expected(self, name: str, time: int) -> tuple[Multiset, Errors]:
+        if (name, time) not in self.known:
+            held = {source: accumulated(updates, time) for source, updates in self.history.items()}
+            self.known[name, time] = recompute(self.plans[name].node, held)
+        return self.known[name, time]
+
+    def check(self, name: str, trace: Trace) -> None:
+        """After every step the view shows what it ought to, and its changes lead there through every time between."""
+        held = Counter(trace.start)
+        names = self.plans[name].columns
+        for seen in trace.steps:
+            check_consolidated(seen)
+            for time in range(seen.lower, seen.upper):
+                for row, t, diff in seen.changes:
+                    if t == time:
+                        held[row] += diff
+                wanted, errors = self.expected(name, time)
+                wrong = unlike(held, wanted)
+                assert not wrong, f"{name}: the changes up to {time} do not add up (found, wanted): {wrong}"
+            wrong = unlike(seen.contents, Counter({row: n for row, n in wanted.items() if n > 0}))
+            assert not wrong, f"{name}: the contents at {seen.upper - 1} are wrong (found, wanted): {wrong}"
+            negative = {("NEGATIVE_MULTIPLICITY", row_text(names, row)) for row, n in wanted.items() if n < 0}
+            more, less = seen.errors - errors - negative, (errors | negative) - seen.errors
+            assert not (more or less), f"{name}: the errors at {seen.upper - 1} are wrong; found {more}, not found {less}"
+            assert seen.raises == bool(seen.errors)
+
+
+def check_consolidated(seen: Observation) -> None:
+    """No two changes that a reader cannot tell apart, none that says nothing, none outside the step."""
+    assert len({(row, time) for row, time, _ in seen.changes}) == len(seen.changes)
+    assert all(diff != 0 and seen.lower <= time < seen.upper for _, time, diff in seen.changes)
+
+
+def unlike(found: Multiset, wanted: Multiset) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """Rows whose count differs: what was found and what was wanted."""
+    found, wanted = without_zeros(found), without_zeros(wanted)
+    return {row: (found[row], wanted[row]) for row in found.keys() | wanted.keys() if found[row] != wanted[row]}
+
+
+def row_text(names: Sequence[str], row: tuple[Any, ...]) -> str:
+    return json.dumps(dict(zip(names, row, strict=True)), default=str, ensure_ascii=False)
+
+
+def state_left(session: Session) -> Iterator[tuple[str, int]]:
+    """Arrangements that add up to something, or hold something, with how many rows."""
+    for (name, shard), state in session.table.live.items():
+        rows = len(state.spine.merged(session._frontier(session.lower))) + len(state.hold)
+        if rows:
+            yield f"{name}/{shard}", rows
