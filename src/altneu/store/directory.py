@@ -16,7 +16,7 @@ import pyarrow as pa
 from altneu.errors import StoreCorruptError, StoreError, StoreVersionError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
-from altneu.store.files import TEMPORARY, naming, parse_json, put, regular_size, remove, sync_folder
+from altneu.store.files import TEMPORARY, clear_temporaries, naming, parse_json, put, regular_size, remove, sync_folder
 from altneu.store.ledger import Change
 from altneu.store.lock import WriterLock
 from altneu.store.log import CommitLog
@@ -93,8 +93,9 @@ class DirectoryStore(Store):
         _check_folders(folder)
         lock = WriterLock(folder / "lock")
         try:
+            for place in (folder, folder / "log"):
+                clear_temporaries(place)
             log = CommitLog(folder / "log", _identity(folder))
-            log.clear_temporaries()
             store = cls(folder, lock, log, checkpoint_every=checkpoint_every, verify=verify)
             store._clear_scratch()
         except BaseException:

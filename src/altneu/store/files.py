@@ -63,6 +63,14 @@ def discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def clear_temporaries(folder: Path) -> None:
+    """Remove what a writer that died left in a folder; only for the holder of the store's lock."""
+    with naming(folder, "list"):
+        for path in folder.iterdir():
+            if path.name.startswith(".") and path.name.endswith(TEMPORARY):
+                discard(path)
+
+
 def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool) -> bool:
     """Make ``path`` appear with all of ``data``, synced, or leave everything as it was.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
 from altneu.store.commit import Commit, decode, encode
-from altneu.store.files import TEMPORARY, discard, failure, naming, put, regular_size, sync_folder
+from altneu.store.files import failure, naming, put, regular_size, sync_folder
 from altneu.store.ledger import Ledger
 
 _NAME = re.compile(r"(\d{20})\.commit", re.ASCII)
@@ -155,10 +155,3 @@ class CommitLog:
                 f"{self.path(commit.number)} does not fit the commits before it: {error}"
             ) from error
         return ledger
-
-    def clear_temporaries(self) -> None:
-        """Remove what a writer that died left behind; only for the holder of the lock."""
-        with naming(self._folder, "list"):
-            for path in self._folder.iterdir():
-                if path.name.startswith(".") and path.name.endswith(TEMPORARY):
-                    discard(path)
