@@ -1,7 +1,7 @@
 """altneu: differential dataflow for PySpark.
 
-A query is written once over collections of rows; a session computes it, on Spark or in this process, and keeps the answer right as
-the inputs change, at a cost that follows the size of the change.
+A query is written once over collections of rows; a session computes it, on Spark or in this process, and keeps the
+answer right as the inputs change, at a cost that follows the size of the change.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def arrow(function: _F) -> _F:
     """Mark a function for ``map``, ``flat_map`` or ``filter`` as one of whole record batches.
 
-    ``map``: a record batch to one of as many rows; ``filter``: to a boolean array; ``flat_map``: to a record batch and, for each
-    of its rows, the position of the row it came from.
+    ``map``: a record batch to one of as many rows; ``filter``: to a boolean array; ``flat_map``: to a record batch
+    and, for each of its rows, the position of the row it came from.
     """
     function.__altneu_arrow__ = True  # type: ignore[attr-defined]
     return function

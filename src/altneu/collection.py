@@ -134,7 +134,9 @@ class Collection:
         for other in others:
             mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
             if mine != theirs:
-                raise SchemaError(f"concat needs equal columns, but {_show(mine)} is not {_show(theirs)}; use select to make them so")
+                raise SchemaError(
+                    f"concat needs equal columns, but {_show(mine)} is not {_show(theirs)}; use select to make them so"
+                )
         return Collection(ir.Concat((self.node, *(o.node for o in others)))) if others else self
 
     def consolidate(self) -> Collection:
@@ -156,13 +158,14 @@ class Collection:
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
         """Pair the rows of two collections with equal keys; null keys match nothing.
 
-        ``on`` is a column name, a list of them, or a mapping from this side's columns to the other's. The output has this
-        side's columns, then the other's: a key of the same name on both sides appears once, any other name that clashes
-        is called ``right.<name>``.
+        ``on`` is a column name, a list of them, or a mapping from this side's columns to the other's. The output has
+        this side's columns, then the other's: a key of the same name on both sides appears once, any other name that
+        clashes is called ``right.<name>``.
 
         Shape:  counts multiply; left, right and full joins pad the rows without a partner with nulls.
         Cost:   one exchange a side by key (none where rows are spread so already); an arrangement a side, shared with
-                every other join on the same key. Outer joins also keep the count of each key of the padded-against side.
+                every other join on the same key. Outer joins also keep the count of each key of the padded-against
+                side.
 
         Raises:
             UnknownColumnError: a key that is no column.
@@ -184,7 +187,9 @@ class Collection:
             parts.append(alone._pad(joined.schema, {n: c for (s, c), n in names.items() if s == 0}))
         if how in ("right", "full"):
             alone = right._without(left, right_key, left_key)
-            known = {n: c for (s, c), n in names.items() if s == 1} | {n: shared[c] for (s, c), n in names.items() if s == 0 and c in shared}
+            known = {n: c for (s, c), n in names.items() if s == 1} | {
+                n: shared[c] for (s, c), n in names.items() if s == 0 and c in shared
+            }
             parts.append(alone._pad(joined.schema, known))
         return Collection(ir.Concat(tuple(p.node for p in parts)))
 
@@ -234,7 +239,9 @@ class Collection:
     def _by_row(self, reducer: ir.Reducer) -> Collection:
         for f in self.schema:
             if pa.types.is_map(f.type):
-                raise TypeMismatchError(f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it")
+                raise TypeMismatchError(
+                    f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it"
+                )
         return Collection(ir.Reduce(self.node, tuple(self.columns), reducer))
 
     def distinct(self) -> Collection:
@@ -297,7 +304,9 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
     """Resolve ``on`` and bring both sides of each key to one type, in an extra column where a cast is needed."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names:
-        raise PlanError("join needs at least one key column; a join without a key would pair everything with everything")
+        raise PlanError(
+            "join needs at least one key column; a join without a key would pair everything with everything"
+        )
     left._check(names.keys())
     right._check(names.values())
     pairs = [_Pair(a, b) for a, b in names.items()]
@@ -305,7 +314,9 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
     for i, pair in enumerate(pairs):
         types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
         if any(pa.types.is_map(t) for t in types):
-            raise TypeMismatchError(f"join key {pair.left_name!r}: maps cannot be compared; join on what you need of them")
+            raise TypeMismatchError(
+                f"join key {pair.left_name!r}: maps cannot be compared; join on what you need of them"
+            )
         if types[0] != types[1]:
             common = _common_type(pair, types)
             pair.left, pair.right = f"#key{i}", f"#key{i}"
@@ -326,7 +337,8 @@ def _common_type(pair: _Pair, types: list[pa.DataType]) -> str:
         return type_name(parse("coalesce(l, r)", schema).type)
     except TypeMismatchError as error:
         raise TypeMismatchError(
-            f"join key {pair.left_name!r} is {type_name(types[0])}, {pair.right_name!r} is {type_name(types[1])}; cast one of them"
+            f"join key {pair.left_name!r} is {type_name(types[0])}, {pair.right_name!r} is "
+            f"{type_name(types[1])}; cast one of them"
         ) from error
 
 

@@ -29,7 +29,8 @@ CHANGE, GROUPS, EVERYTHING = "the change", "the groups touched", "everything"
 class OperatorCost:
     """One line of EXPLAIN.
 
-    ``bound`` says what bounds the cost of a step: the change (and the matches it makes), the groups touched, or everything.
+    ``bound`` says what bounds the cost of a step: the change (and the matches it makes), the groups touched, or
+    everything.
     """
 
     label: str
@@ -85,14 +86,24 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
         if line.keys:
             parts.append(f"key: {', '.join(line.keys)}")
         if isinstance(node.operation, ArrangeOp | ConsolidateOp | TapOp):
-            parts.append("exchange: " + (", ".join(line.exchange) or "to one shard" if line.exchange is not None else "none"))
+            parts.append(
+                "exchange: " + (", ".join(line.exchange) or "to one shard" if line.exchange is not None else "none")
+            )
         if line.state:
-            count = f", {rows(node.operation.arrangement):,} updates" if rows and isinstance(node.operation, ArrangeOp) else ""
+            count = (
+                f", {rows(node.operation.arrangement):,} updates"
+                if rows and isinstance(node.operation, ArrangeOp)
+                else ""
+            )
             parts.append(f"state: {line.state}{count}")
         if not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
             parts.append(f"cost per step: {line.bound}")
         repeated = i in shown and node.inputs
-        lines.append(f"{'  ' * depth}{line.label}" + (f"  [{'; '.join(parts)}]" if parts else "") + ("  (shared, shown above)" if repeated else ""))
+        lines.append(
+            f"{'  ' * depth}{line.label}"
+            + (f"  [{'; '.join(parts)}]" if parts else "")
+            + ("  (shared, shown above)" if repeated else "")
+        )
         if not repeated:
             shown.add(i)
             for child in line.inputs:
@@ -101,8 +112,13 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
     show(plan.arrangements[ports.contents], 1)
     if ports.errors:
         lines.append(f"  errors of {len(ports.errors)} operator(s), each a set, kept apart")
-    exchanges = sum(1 for i in plan.upstream(Port(plan.arrangements[ports.contents])) if plan.nodes[i].exchange is not None)
-    worst = max((cost(plan, plan.nodes[i]).bound for i in plan.upstream(Port(plan.arrangements[ports.contents]))), key=_BOUNDS.index)
+    exchanges = sum(
+        1 for i in plan.upstream(Port(plan.arrangements[ports.contents])) if plan.nodes[i].exchange is not None
+    )
+    worst = max(
+        (cost(plan, plan.nodes[i]).bound for i in plan.upstream(Port(plan.arrangements[ports.contents]))),
+        key=_BOUNDS.index,
+    )
     lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst}")
     return "\n".join(lines)
 
@@ -120,6 +136,7 @@ def refuse_unbounded(plan: Plan, view: str) -> None:
         line = cost(plan, plan.nodes[i])
         if line.bound == EVERYTHING:
             raise UnboundedCostError(
-                f"view {view!r} is maintained strictly, but {line.label!r} re-reads all rows on every change: it has no group key. "
-                "Group it first (a top_k per group, then one over their winners), or maintain it with strict=False."
+                f"view {view!r} is maintained strictly, but {line.label!r} re-reads all rows on every change: "
+                "it has no group key. Group it first (a top_k per group, then one over their winners), "
+                "or maintain it with strict=False."
             )

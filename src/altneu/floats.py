@@ -39,12 +39,19 @@ def normalise(column: pa.Array) -> pa.Array:
         made = pa.MapArray.from_arrays(offsets, normalise(column.keys), normalise(column.items))
     else:
         made = pa.ListArray.from_arrays(offsets, normalise(column.values))
-    return (pa.array([None if m else v for m, v in zip(mask.to_pylist(), made.to_pylist(), strict=True)], column.type)
-            if mask is not None else made.cast(column.type))
+    return (
+        pa.array([None if m else v for m, v in zip(mask.to_pylist(), made.to_pylist(), strict=True)], column.type)
+        if mask is not None
+        else made.cast(column.type)
+    )
 
 
 def _normalise_flat(column: pa.Array) -> pa.Array:
-    values = column.to_numpy(zero_copy_only=False) if column.null_count == 0 else column.fill_null(0).to_numpy(zero_copy_only=False)
+    values = (
+        column.to_numpy(zero_copy_only=False)
+        if column.null_count == 0
+        else column.fill_null(0).to_numpy(zero_copy_only=False)
+    )
     odd = np.isnan(values) | ((values == 0) & np.signbit(values))
     if not odd.any():
         return column

@@ -10,6 +10,7 @@ import pyarrow as pa
 from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import AggregateCall, Col, Expr, parse, parse_aggregate
+from altneu.expressions.parse import tree_of
 from altneu.logic import Function, Logic, Project
 from altneu.types import parse_schema, quote_name
 
@@ -30,7 +31,9 @@ class Grouping:
             raise SchemaError(f"two group columns are called {twice!r}; give one of them another name")
         for name, expression in keys:
             if pa.types.is_map(expression.type):
-                raise TypeMismatchError(f"group column {name!r} is a map, and maps cannot be compared; select what you need of it")
+                raise TypeMismatchError(
+                    f"group column {name!r} is a map, and maps cannot be compared; select what you need of it"
+                )
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -38,19 +41,19 @@ class Grouping:
         return tuple(n for n, _ in self.keys)
 
     def agg(self, *columns: str | Col, **named: str | Col) -> Collection:
-        """Aggregate each group: ``agg(n="count(*)", total="sum(price * qty)")``; expressions of aggregates are fine too.
+        """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
 
         Functions: count, count(distinct), sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or.
         Integer sums are exact in 128 bits, sums of doubles are exact and rounded once. A group that empties leaves no
         row; without group columns there is always one row, as in SQL.
 
-        Cost:   one exchange by group. count, sum and avg keep a few numbers per group and cost the change; with any other
-                function the group's rows are kept, and re-read when it changes.
+        Cost:   one exchange by group. count, sum and avg keep a few numbers per group and cost the change; with any
+                other function the group's rows are kept, and re-read when it changes.
 
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
         """
-        from altneu.collection import Collection  # noqa: PLC0415 -- the two modules make each other's values
+        from altneu.collection import Collection
 
         schema = self.collection.schema
         wanted = [(None, c) for c in columns] + list(named.items())
@@ -62,7 +65,7 @@ class Grouping:
         for name, text in wanted:
             parsed = parse_aggregate(text, schema)
             numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
-            results.append((name or parsed.name, _renumber(parsed.result, parsed.calls, numbers)))
+            results.append((name or _name_of(text), _renumber(parsed.result, parsed.calls, numbers)))
         projected = ir.Linear(
             self.collection.node, Logic((Project((*self.keys, *((n, e) for e, n in arguments.items()))),))
         )
@@ -81,12 +84,12 @@ class Grouping:
     def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> Collection:
         """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields.
 
-        ``rows`` lists ``(row, count)`` in the order of the rows' values; the output has the group columns and then those
-        of ``schema``. With ``with_diffs`` the function yields ``(row, diff)``. It must be pure. A group on which it raises
-        becomes an error row.
+        ``rows`` lists ``(row, count)`` in the order of the rows' values; the output has the group columns and then
+        those of ``schema``. With ``with_diffs`` the function yields ``(row, diff)``. It must be pure. A group on which
+        it raises becomes an error row.
         Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
         """
-        from altneu.collection import Collection  # noqa: PLC0415
+        from altneu.collection import Collection
 
         result = parse_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
@@ -97,6 +100,12 @@ class Grouping:
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
         grouped = self.collection if plain else self.collection._then(Project(tuple(outputs)))
         return Collection(ir.Reduce(grouped.node, self.key, ir.PythonReduce(Function.of(function), result, with_diffs)))
+
+
+def _name_of(text: str | Col) -> str:
+    """The alias of an aggregate, or its text, as Spark names it."""
+    tree = tree_of(text)
+    return str(tree.alias or tree.sql(dialect="spark"))
 
 
 def _call(call: AggregateCall, arguments: dict[Expr, str], schema: pa.Schema) -> ir.Aggregate:

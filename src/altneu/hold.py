@@ -15,8 +15,8 @@ from altneu.update import Updates, consolidate
 class Hold:
     """Future updates in runs, each sorted by the linear extension of time; immutable.
 
-    Cost:   adding k updates sorts those k, and each update is merged O(log n) times while it waits; taking the due ones reads
-            the front of each run and nothing that lies further in the future.
+    Cost:   adding k updates sorts those k, and each update is merged O(log n) times while it waits; taking the due
+            ones reads the front of each run and nothing that lies further in the future.
     Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
     """
 
@@ -28,7 +28,7 @@ class Hold:
         return sum(map(len, self.runs))
 
     def add(self, updates: Updates) -> Hold:
-        """With more updates; runs of similar size are merged and consolidated, so that a retracted row does not wait."""
+        """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever."""
         if not len(updates):
             return self
         runs = [*self.runs, self._sorted(updates)]

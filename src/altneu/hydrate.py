@@ -1,8 +1,8 @@
 """Hydration plans: compute what a new view lacks from what arrangements already hold, without re-reading sources.
 
-The plan of the whole session is cut at every collection that can be read: an arrangement that exists is read whole, and as
-new; a collection that some arrangement holds is read from it. What lies between is run again, and its results kept only where
-nothing was kept before.
+The plan of the whole session is cut at every collection that can be read: an arrangement that exists is read whole,
+and as new; a collection that some arrangement holds is read from it. What lies between is run again, and its results
+kept only where nothing was kept before.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ class _Cutter:
     read: set[str] = field(default_factory=set)
 
     def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
-        """Append a node at its stage in this plan. Rows read from arrangements may lie otherwise than the plan knew, so
-        no exchange is left out."""
+        """Append a node at its stage in this plan.
+
+        Rows read from arrangements may lie otherwise than the session's plan knew, so no exchange is left out.
+        """
         exchange = node.exchange
         if isinstance(node.operation, ArrangeOp):
             exchange = node.operation.layout.key if inputs else None
@@ -56,8 +58,9 @@ class _Cutter:
         if isinstance(operation, SourceOp):
             if operation.name in self.filled:
                 raise HydrationError(
-                    f"view {self.view!r} needs the rows of source {operation.name!r} that were inserted before, and no view keeps them; "
-                    f"declare an.source({operation.name!r}, ..., keep=True), or maintain the view before the first advance"
+                    f"view {self.view!r} needs the rows of source {operation.name!r} that were inserted before, "
+                    f"and no view keeps them; declare an.source({operation.name!r}, ..., keep=True), "
+                    "or maintain the view before the first advance"
                 )
             return self.add(node, ())
         if isinstance(operation, ConstantOp):
@@ -74,12 +77,18 @@ class _Cutter:
         if isinstance(self.plan.nodes[i].operation, ExplodeOp | ArrangeOp):
             return None
         for node in self.plan.nodes:
-            if isinstance(node.operation, ArrangeOp) and node.inputs == (Port(i),) and node.operation.arrangement in self.existing:
+            if (
+                isinstance(node.operation, ArrangeOp)
+                and node.inputs == (Port(i),)
+                and node.operation.arrangement in self.existing
+            ):
                 return node.operation.arrangement
         return None
 
 
-def hydration_plan(plan: Plan, view: str, existing: Collection[str], filled: Collection[str]) -> tuple[Plan, frozenset[str]]:
+def hydration_plan(
+    plan: Plan, view: str, existing: Collection[str], filled: Collection[str]
+) -> tuple[Plan, frozenset[str]]:
     """The plan that fills the arrangements which do not exist yet, and the arrangements it is given.
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows.
@@ -91,7 +100,11 @@ def hydration_plan(plan: Plan, view: str, existing: Collection[str], filled: Col
     for name, i in plan.arrangements.items():
         if name not in existing:
             cutter.need(i)
-    layouts = {n: o.layout for n, i in plan.arrangements.items() if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read}
+    layouts = {
+        n: o.layout
+        for n, i in plan.arrangements.items()
+        if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
+    }
     return Plan(plan.lattice, tuple(cutter.nodes), read_layouts=layouts), frozenset(cutter.given)
 
 

@@ -1,7 +1,7 @@
 """Logical plans: what a query means, as immutable nodes that know their schema and their fingerprint.
 
-Nodes know nothing of rows. Few are primitive (source, linear, concat, join, reduce, consolidate, inspect); the front ends
-derive the rest from them (semijoin, antijoin, outer joins, distinct, count …).
+Nodes know nothing of rows. Few are primitive (source, linear, concat, join, reduce, consolidate, inspect); the front
+ends derive the rest from them (semijoin, antijoin, outer joins, distinct, count …).
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Node:
     @cached_property
     def fingerprint(self) -> str:
         """Stable across processes: equal plans have equal fingerprints, so that they share state."""
-        text = "\n".join([type(self).__name__, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)])
+        text = "\n".join(
+            [type(self).__name__, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)]
+        )
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -76,7 +78,7 @@ class Linear(Node):
         return (self.input,)
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """What the logic makes of the input's schema."""
         return self.logic.output(self.input.schema)
 
@@ -97,7 +99,7 @@ class Concat(Node):
         return self.parts
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The common schema."""
         return self.parts[0].schema
 
@@ -125,7 +127,7 @@ class Join(Node):
         return (self.left, self.right)
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The output columns with the types they have in their inputs."""
         sides = (self.left.schema, self.right.schema)
         return pa.schema([sides[side].field(column).with_name(name) for name, side, column in self.outputs])
@@ -239,7 +241,7 @@ class Reduce(Node):
         return isinstance(self.reducer, Distinct | CountOf | Threshold)
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """Key columns, then what the reducer adds."""
         keys = [self.input.schema.field(k) for k in self.key]
         match self.reducer:
@@ -255,7 +257,8 @@ class Reduce(Node):
     def describe(self) -> str:
         """Key and reducer."""
         digest = getattr(getattr(self.reducer, "function", None), "digest", "")
-        return f"{self.key} {self.reducer} {getattr(self.reducer, 'default_row', '')} {getattr(self.reducer, 'order', '')} {digest}"
+        details = [getattr(self.reducer, name, "") for name in ("default_row", "order", "with_diffs")]
+        return f"{self.key} {self.reducer} {details} {digest}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +273,7 @@ class Consolidate(Node):
         return (self.input,)
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """That of the input."""
         return self.input.schema
 
@@ -292,7 +295,7 @@ class Inspect(Node):
         return (self.input,)
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """That of the input."""
         return self.input.schema
 
@@ -326,4 +329,3 @@ def walk(*roots: Node) -> Iterator[Node]:
 
     for root in roots:
         yield from visit(root)
-

@@ -1,7 +1,7 @@
 """Logic: what a linear operator does to one row, as a value.
 
-Linear operators act update by update, so a run of them is one value: a tuple of steps applied in order. This module only
-describes them; ``altneu.operators.linear`` evaluates them over column batches.
+Linear operators act update by update, so a run of them is one value: a tuple of steps applied in order. This module
+only describes them; ``altneu.operators.linear`` evaluates them over column batches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from altneu.expressions import Expr
 class Function:
     """A Python function inside a plan, with an identity that survives a restart.
 
-    ``digest`` covers the code, its constants, names, defaults and the values it closes over, or the ``version`` that its
-    author declares with it, so that a store notices when the function has been edited.
+    ``digest`` covers the code, its constants, names, defaults and the values it closes over, or the ``version`` that
+    its author declares with it, so that a store notices when the function has been edited.
     """
 
     call: Callable[..., Any]

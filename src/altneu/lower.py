@@ -1,7 +1,7 @@
 """Lower logical plans to physical ones: place arrangements, share them, cut stages where rows must change shard.
 
-Sharing is by construction: every logical node is lowered once per fingerprint, and an arrangement is made once per (port,
-key). An exchange is left out where the rows are already spread by the key that is asked for.
+Sharing is by construction: every logical node is lowered once per fingerprint, and an arrangement is made once per
+(port, key). An exchange is left out where the rows are already spread by the key that is asked for.
 """
 
 from __future__ import annotations
@@ -92,19 +92,29 @@ class Lowering:
     def _lower(self, node: ir.Node) -> Lowered:
         match node:
             case ir.Source():
-                port = Port(self.add(SourceOp(node.name), (), node.schema, label=f"source {node.name}", logical=node.fingerprint))
+                port = Port(
+                    self.add(
+                        SourceOp(node.name), (), node.schema, label=f"source {node.name}", logical=node.fingerprint
+                    )
+                )
                 if node.keep:
                     self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
                 return Lowered(port, None, settled=False)
             case ir.Constant():
-                return Lowered(Port(self.add(ConstantOp(node.rows), (), node.schema, label="constant")), None, settled=False)
+                return Lowered(
+                    Port(self.add(ConstantOp(node.rows), (), node.schema, label="constant")), None, settled=False
+                )
             case ir.Linear():
                 return self._linear(node)
             case ir.Concat():
                 parts = [self.lower(p) for p in node.parts]
                 spreads = {p.spread for p in parts}
-                number = self.add(ConcatOp(), tuple(p.port for p in parts), node.schema, label="concat", logical=node.fingerprint)
-                return Lowered(Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts))
+                number = self.add(
+                    ConcatOp(), tuple(p.port for p in parts), node.schema, label="concat", logical=node.fingerprint
+                )
+                return Lowered(
+                    Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts)
+                )
             case ir.Join():
                 return self._join(node)
             case ir.Reduce():
@@ -133,7 +143,9 @@ class Lowering:
 
     def _linear(self, node: ir.Linear) -> Lowered:
         below = self.lower(node.input)
-        number = self.add(LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint)
+        number = self.add(
+            LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
+        )
         if node.logic.can_fail:
             self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None, below.settled)
         return Lowered(Port(number), spread_after(node.logic, below.spread), below.settled)
@@ -143,7 +155,9 @@ class Lowering:
         label = f"join on {', '.join(node.left_key)}"
         inputs = (
             Port(self.arrange(left, node.left_key, node.left.fingerprint, f"arrange by {', '.join(node.left_key)}")),
-            Port(self.arrange(right, node.right_key, node.right.fingerprint, f"arrange by {', '.join(node.right_key)}")),
+            Port(
+                self.arrange(right, node.right_key, node.right.fingerprint, f"arrange by {', '.join(node.right_key)}")
+            ),
         )
         spec = JoinSpec(node.schema, node.outputs, self.lattice)
         port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint))
@@ -157,7 +171,9 @@ class Lowering:
         below = self.lower(node.input)
         accumulator = accumulator_of(node)
         schema = accumulator.slot_schema
-        kept = node.reducer if isinstance(node.reducer, ir.Aggregates) else "counts"  # distinct, count, threshold keep the same
+        kept = (
+            node.reducer if isinstance(node.reducer, ir.Aggregates) else "counts"
+        )  # distinct, count, threshold keep the same
         origin = f"{node.input.fingerprint}|{node.key}|{kept}"
         if origin not in self.exploded:
             self.exploded[origin] = self.add(ExplodeOp(accumulator), (below.port,), schema, label="combine")
@@ -171,14 +187,16 @@ class Lowering:
 
     def _reduce(self, node: ir.Reduce, state: int) -> Lowered:
         spec = reduce_spec_of(node)
-        number = self.add(ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint)
+        number = self.add(
+            ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint
+        )
         self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
         return Lowered(Port(number), node.key)
 
     def view(self, node: ir.Node) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
         lowered = self.lower(node)
-        spread = lowered.spread if lowered.spread else None
+        spread = lowered.spread or None
         key = spread or tuple(node.schema.names)
         contents = self.arrange(lowered, key, node.fingerprint, "contents")
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
@@ -198,7 +216,7 @@ class Lowering:
 
     def _arrangement(self, number: int) -> str:
         operation = self.nodes[number].operation
-        assert isinstance(operation, ArrangeOp)  # noqa: S101 -- by construction
+        assert isinstance(operation, ArrangeOp)
         return operation.arrangement
 
 

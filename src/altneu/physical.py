@@ -105,7 +105,17 @@ class ReduceOp:
 
 
 Operation = (
-    SourceOp | ConstantOp | ReadOp | LinearOp | ConcatOp | ExplodeOp | ArrangeOp | ConsolidateOp | TapOp | JoinOp | ReduceOp
+    SourceOp
+    | ConstantOp
+    | ReadOp
+    | LinearOp
+    | ConcatOp
+    | ExplodeOp
+    | ArrangeOp
+    | ConsolidateOp
+    | TapOp
+    | JoinOp
+    | ReduceOp
 )
 
 

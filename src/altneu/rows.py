@@ -6,7 +6,7 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,11 @@ Ints = npt.NDArray[np.int64]
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return one contiguous array: a chunked column is combined, an array is passed through."""
     if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        return (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        )
     return column
 
 
@@ -42,7 +46,7 @@ class Rows:
         return cls(batch.schema, tuple(as_array(c) for c in batch.columns), batch.num_rows)
 
     @classmethod
-    def from_pydict(cls, columns: dict[str, Sequence[object]], schema: pa.Schema) -> Rows:
+    def from_pydict(cls, columns: Mapping[str, Sequence[object]], schema: pa.Schema) -> Rows:
         """Build from Python lists, one a column, checked against ``schema``."""
         arrays = tuple(pa.array(columns[f.name], f.type) for f in schema)
         return cls(schema, arrays, len(arrays[0]) if arrays else 0)

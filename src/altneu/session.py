@@ -54,8 +54,8 @@ Placement = Literal["auto", "spark", "driver"]
 class Step:
     """What an advance did.
 
-    Units:  ``lower`` and ``upper`` bound the times it closed; ``seconds`` is wall time, commit included; the changes are
-            consolidated updates; ``state_rows`` counts updates kept in all arrangements.
+    Units:  ``lower`` and ``upper`` bound the times it closed; ``seconds`` is wall time, commit included; the changes
+            are consolidated updates; ``state_rows`` counts updates kept in all arrangements.
     """
 
     lower: int
@@ -70,12 +70,13 @@ class Step:
 class Session:
     """Maintains views as their sources change.
 
-    ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)`` runs
-    large steps on Spark and small ones in the driver, on the same state. Times are whole numbers from 0; a session has one
-    clock, ``lower``, before which everything is closed.
+    ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
+    runs large steps on Spark and small ones in the driver, on the same state. Times are whole numbers from 0; a
+    session has one clock, ``lower``, before which everything is closed.
 
-    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. ``shards`` is the
-    number of parts of all state on Spark (default: its cores) and fixed for a store. Safe to share between threads.
+    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. ``shards``
+    is the number of parts of all state on Spark (default: its cores) and fixed for a store. Safe to share between
+    threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -121,14 +122,16 @@ class Session:
 
     def _open(self, shards: int | None) -> None:
         known: Any = self._store.state.get("session", {})
-        count = int(known.get("shards", 0)) or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        count = (
+            int(known.get("shards", 0)) or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        )
         if shards is not None and count != shards:
             raise StorePlanError(f"the store has {count} shards and cannot be opened with {shards}; leave shards out")
         self.shards = count
         if self.spark is None:
             self._executor: Any = LocalExecutor()
         else:
-            from altneu.executor.spark import SparkExecutor  # noqa: PLC0415 -- a local session never imports pyspark
+            from altneu.executor.spark import SparkExecutor
 
             self._executor = SparkExecutor(self.spark, count, self.placement)
         frontier: Any = self._store.frontier
@@ -155,7 +158,9 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -184,8 +189,8 @@ class Session:
     def maintain(self, name: str, collection: Collection, *, strict: bool = False) -> View:
         """Keep a collection right from now on, under a name.
 
-        A view added late is computed from what other views keep, without re-reading sources. In a store that has the view
-        already, its state is taken up where it was left.
+        A view added late is computed from what other views keep, without re-reading sources. In a store that has the
+        view already, its state is taken up where it was left.
 
         ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
 
@@ -200,7 +205,9 @@ class Session:
             node = optimise(collection.node)
             if name in self._nodes:
                 if self._nodes[name].fingerprint != node.fingerprint:
-                    raise PlanError(f"this session maintains another collection as {name!r}; choose another name, or drop it first")
+                    raise PlanError(
+                        f"this session maintains another collection as {name!r}; choose another name, or drop it first"
+                    )
                 return View(self, name)
             stored = self._stored_views.get(name)
             if stored is not None and stored["fingerprint"] != node.fingerprint:
@@ -229,7 +236,9 @@ class Session:
             if isinstance(found, ir.Source):
                 known = sources.setdefault(found.name, found)
                 if known.fingerprint != found.fingerprint:
-                    raise PlanError(f"source {found.name!r} is declared twice with different columns; declare it once and use that")
+                    raise PlanError(
+                        f"source {found.name!r} is declared twice with different columns; declare it once and use that"
+                    )
         return sources
 
     def _hydrate(self, plan: Plan, name: str, node: ir.Node, *, fresh: bool) -> None:
@@ -245,9 +254,16 @@ class Session:
             if missing(plan, existing):
                 part, given = hydration_plan(plan, name, existing, self._filled)
                 region = Region(self._frontier(self._since), self._frontier(self._lower), self._frontier(self._since))
-                outcome = self._executor.step(part, self.table, Inputs(), region, StepMode(self.shards, given, hydrating=True))
+                outcome = self._executor.step(
+                    part, self.table, Inputs(), region, StepMode(self.shards, given, hydrating=True)
+                )
                 self._take(outcome)
-            view = {"fingerprint": node.fingerprint, "since": self._since, "versions": _versions(), "arrangements": plan.arrangements_of(name)}
+            view = {
+                "fingerprint": node.fingerprint,
+                "since": self._since,
+                "versions": _versions(),
+                "arrangements": plan.arrangements_of(name),
+            }
             self._commit(self._lower, self._since, {f"view/{name}": view}, {"view": name})
         except BaseException:
             self.table.restore(mark)
@@ -267,16 +283,22 @@ class Session:
         with self.lock:
             self._check_open()
             if name not in self._nodes and name not in self._stored_views:
-                raise PlanError(f"no view {name!r}; the views are: {', '.join({*self._nodes, *self._stored_views}) or '(none)'}")
+                raise PlanError(
+                    f"no view {name!r}; the views are: {', '.join({*self._nodes, *self._stored_views}) or '(none)'}"
+                )
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice)
-            others = {a for n, v in self._stored_views.items() if n != name for a in v["arrangements"]} | set(plan.arrangements)
+            others = {a for n, v in self._stored_views.items() if n != name for a in v["arrangements"]} | set(
+                plan.arrangements
+            )
             mine = set(self._stored_views.get(name, {}).get("arrangements", ()))
             gone = [f"arrangement/{n}/{s}" for a in mine - others for n, s in self.table.remove(a)]
             self._nodes, self._plan = nodes, plan
             stored = self._stored_views.pop(name, None)
             if self.table.durable:
-                keys = [k for k in (*gone, *([f"view/{name}"] if stored else []), f"new/{name}") if k in self._store.state]
+                keys = [
+                    k for k in (*gone, *([f"view/{name}"] if stored else []), f"new/{name}") if k in self._store.state
+                ]
                 self._store.commit(self._store.frontier, delete=keys, info={"dropped": name})
 
     def view(self, name: str) -> View:
@@ -301,9 +323,9 @@ class Session:
     def insert(self, source: str, data: Any, *, time: int | str | None = None, diff: int | str = 1) -> None:
         """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
 
-        ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a pandas
-        or Polars frame, or a list of tuples or dictionaries. ``time`` is a time or the name of a column (default: the
-        session's ``lower``); ``diff`` a count or the name of a column, negative counts retract.
+        ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a
+        pandas or Polars frame, or a list of tuples or dictionaries. ``time`` is a time or the name of a column
+        (default: the session's ``lower``); ``diff`` a count or the name of a column, negative counts retract.
 
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
@@ -319,11 +341,14 @@ class Session:
             self._check_open()
             if source not in self._sources:
                 raise UnknownSourceError(
-                    f"no maintained view reads a source {source!r}; the sources are: {', '.join(self._sources) or '(none: maintain a view first)'}"
+                    f"no maintained view reads a source {source!r}; the sources are: "
+                    f"{', '.join(self._sources) or '(none: maintain a view first)'}"
                 )
             schema = self._sources[source].schema
             if isinstance(time, int) and time < self._lower:
-                raise BeforeFrontierError(f"time {time} is closed: the session's lower is {self._lower}; insert at {self._lower} or later")
+                raise BeforeFrontierError(
+                    f"time {time} is closed: the session's lower is {self._lower}; insert at {self._lower} or later"
+                )
             frontier = self._frontier(self._lower)
             stamp = Stamp(source, schema, self.lattice, frontier, self._lower if time is None else time, diff, sign)
             if is_spark_frame(data) and self.spark is not None:
@@ -339,7 +364,7 @@ class Session:
         with self.lock:
             for table in (self._pending.updates, self._pending.frames):
                 for name in list(table) if source is None else [source]:
-                    table.pop(name, None)  # type: ignore[attr-defined]
+                    table.pop(name, None)
 
     # steps ----------------------------------------------------------------------------------------------------------
 
@@ -350,7 +375,8 @@ class Session:
 
         Raises:
             InputError: ``to`` does not lie after ``lower``.
-            SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; what was inserted
+            SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; what was
+            inserted
                 is still there, and ``discard`` forgets it.
         """
         with self.lock:
@@ -388,8 +414,9 @@ class Session:
         except Exception as error:
             self.table.restore(mark)
             raise StepFailedError(
-                f"the step from {self._lower} to {upper} failed and nothing of it is committed: {type(error).__name__}: {error}. "
-                "What was inserted is still there: advance again, or session.discard() it."
+                f"the step from {self._lower} to {upper} failed and nothing of it is committed: "
+                f"{type(error).__name__}: {error}. What was inserted is still there: "
+                "advance again, or session.discard() it."
             ) from error
         except BaseException:
             self.table.restore(mark)
@@ -403,14 +430,23 @@ class Session:
             self.table.put_stored(name, shard, value)
 
     def _commit(
-        self, lower: int, since: int, extra: dict[str, Any], info: dict[str, Any], new: Mapping[str, list[Any]] | None = None
+        self,
+        lower: int,
+        since: int,
+        extra: dict[str, Any],
+        info: dict[str, Any],
+        new: Mapping[str, list[Any]] | None = None,
     ) -> None:
         if not self.table.durable:
             return
         self.table.settle()
         changed = self.table.uncommitted()
         values: dict[str, Any] = dict(extra)
-        values["session"] = {"shards": self.shards, "since": since, "filled": sorted({*self._filled, *self._pending.updates, *self._pending.frames})}
+        values["session"] = {
+            "shards": self.shards,
+            "since": since,
+            "filled": sorted({*self._filled, *self._pending.updates, *self._pending.frames}),
+        }
         values.update({f"arrangement/{n}/{s}": v for (n, s), v in changed.items()})
         outputs = self._outputs(new or {}, lower) if new is not None else {}
         values.update(outputs)
@@ -423,7 +459,10 @@ class Session:
     def _outputs(self, new: Mapping[str, list[Any]], lower: int) -> dict[str, Any]:
         """The views' updates of this step, by name of arrangement."""
         return {
-            f"new/{n}": {"upper": lower, "batches": [b if isinstance(b, dict) else self.table.name_batch(b) for b in batches]}
+            f"new/{n}": {
+                "upper": lower,
+                "batches": [b if isinstance(b, dict) else self.table.name_batch(b) for b in batches],
+            }
             for n, batches in new.items()
         }
 
@@ -431,7 +470,8 @@ class Session:
         waiting = [n for n in self._stored_views if n not in self._nodes]
         if waiting:
             raise StorePlanError(
-                f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; maintain them in this session, or drop them"
+                f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; "
+                "maintain them in this session, or drop them"
             )
 
     def _run_taps(self, outcome: Outcome) -> None:
@@ -474,10 +514,13 @@ class Session:
         if at is None:
             return max(self._lower - 1, since)
         if at >= self._lower:
-            raise NotYetKnownError(f"at={at} is not closed yet: the last closed time is {self._lower - 1}; advance(to={at + 1}) closes it")
+            raise NotYetKnownError(
+                f"at={at} is not closed yet: the last closed time is {self._lower - 1}; advance(to={at + 1}) closes it"
+            )
         if at < since:
             raise HistoryGoneError(
-                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self._lower - 1}; Session(retain=...) keeps more"
+                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self._lower - 1}; "
+                "Session(retain=...) keeps more"
             )
         return at
 
@@ -496,8 +539,10 @@ class Session:
     def frame(self, view: View, at: int | None, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
         if self.spark is None:
-            raise ReadError("this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)")
-        return self._executor.read(self, view, at, errors)  # type: ignore[no-any-return]
+            raise ReadError(
+                "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
+            )
+        return self._executor.read(self, view, at, errors)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,4 +1,4 @@
-"""Rows from outside: Python rows, Arrow tables, pandas and Polars frames and Spark DataFrames become updates of a source."""
+"""Rows from outside: Python rows, Arrow tables, pandas, Polars and Spark frames become updates of a source."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _from_python(list(data), columns, schema, source)
     raise InputError(
-        f"cannot insert a {type(data).__name__} into {source!r}; use a Spark DataFrame, an Arrow table, a pandas or Polars frame, "
-        "or a list of tuples or dictionaries"
+        f"cannot insert a {type(data).__name__} into {source!r}; use a Spark DataFrame, an Arrow table, "
+        "a pandas or Polars frame, or a list of tuples or dictionaries"
     )
 
 
@@ -71,15 +71,23 @@ def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[An
     if isinstance(row, Mapping):
         unknown = [k for k in row if k not in columns]
         if unknown:
-            raise SchemaError(f"row {i} for source {source!r} has {unknown[0]!r}, which is no column; the columns are: {', '.join(columns)}")
+            raise SchemaError(
+                f"row {i} for source {source!r} has {unknown[0]!r}, which is no column; "
+                f"the columns are: {', '.join(columns)}"
+            )
         return tuple(row.get(n) for n in columns)
     if isinstance(row, tuple | list):
         if len(row) != len(columns):
-            raise SchemaError(f"row {i} for source {source!r} has {len(row)} values for the {len(columns)} columns {', '.join(columns)}")
+            raise SchemaError(
+                f"row {i} for source {source!r} has {len(row)} values "
+                f"for the {len(columns)} columns {', '.join(columns)}"
+            )
         return tuple(row)
     if len(columns) == 1:
         return (row,)
-    raise SchemaError(f"row {i} for source {source!r} is a {type(row).__name__}, not a tuple or a dictionary of {', '.join(columns)}")
+    raise SchemaError(
+        f"row {i} for source {source!r} is a {type(row).__name__}, not a tuple or a dictionary of {', '.join(columns)}"
+    )
 
 
 def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
@@ -97,12 +105,13 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
     Raises:
         SchemaError: naming the column and both types.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.pandas.types import to_arrow_schema
 
     found = to_arrow_schema(frame.schema)
     empty = pa.Table.from_batches([], schema=found)
     missing = [c for c in stamp.columns if c not in found.names]
     if missing:
-        raise SchemaError(f"the DataFrame for source {stamp.source!r} lacks column {missing[0]!r}; it has: {', '.join(found.names)}")
+        raise SchemaError(
+            f"the DataFrame for source {stamp.source!r} lacks column {missing[0]!r}; it has: {', '.join(found.names)}"
+        )
     stamp.updates(empty.select(stamp.columns))
-

@@ -94,7 +94,10 @@ class View:
         """
         for column in (time_column, diff_column):
             if column in self.schema.names:
-                raise SchemaError(f"the view has a column {column!r}; name the control columns: changes(time_column=..., diff_column=...)")
+                raise SchemaError(
+                    f"the view has a column {column!r}; name the control columns: "
+                    "changes(time_column=..., diff_column=...)"
+                )
         with self._session.lock:
             updates = self._session.last_changes(self.name)
         columns = [*updates.rows.columns, pa.array(updates.times[0]), pa.array(updates.diffs)]
@@ -129,7 +132,10 @@ class View:
     def _raise_if_any(self, errors: Rows) -> None:
         if not errors.count:
             return
-        shown = [f"  {op}: {code}: {message} (row {row})" for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()]
+        shown = [
+            f"  {op}: {code}: {message} (row {row})"
+            for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
+        ]
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         raise ViewHasErrorsError(
             f"view {self.name!r} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"

@@ -1,7 +1,7 @@
 """The worker step: one pure function from a stage, a snapshot, an inbox and a region to what comes of them.
 
-Nothing else is read and nothing is changed in place, so a retried, speculated or repeated call gives the same answer. Every
-executor runs this function; they differ only in where, and in how messages travel.
+Nothing else is read and nothing is changed in place, so a retried, speculated or repeated call gives the same answer.
+Every executor runs this function; they differ only in where, and in how messages travel.
 """
 
 from __future__ import annotations
@@ -76,8 +76,11 @@ class StageResult:
 
 @dataclass(frozen=True)
 class StepMode:
-    """How a step differs from the ordinary: ``given`` arrangements are read whole and as new (hydration); ``whole`` finishes
-    merges at once (Spark tasks keep no half-done merge); ``budget`` bounds the matches of a join."""
+    """How a step differs from the ordinary.
+
+    ``given`` arrangements are read whole and as new (hydration); ``whole`` finishes merges at once (Spark tasks keep no
+    half-done merge); ``budget`` bounds the matches of a join.
+    """
 
     shards: int = 1
     given: frozenset[str] = frozenset()
@@ -99,8 +102,8 @@ def run(
 
     Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the result's outbox
             names the shard and channel of every message.
-    Law:    the result depends on the arguments alone; every update of the region reaches the outputs in this step, later
-            ones go to holds (tests/oracle).
+    Law:    the result depends on the arguments alone; every update of the region reaches the outputs in this step,
+            later ones go to holds (tests/oracle).
     """
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode).run()
 
@@ -172,7 +175,7 @@ class _Stage:
 
     def _quiet(self, port: Port) -> Arranged:
         operation = self.plan.nodes[port.node].operation
-        assert isinstance(operation, ArrangeOp)  # noqa: S101 -- joins and reduces read arrangements only
+        assert isinstance(operation, ArrangeOp)
         layout = operation.layout
         state = self.snapshot.get(operation.arrangement)
         hidden = state is None or operation.arrangement in self.mode.given
@@ -228,7 +231,7 @@ class _Stage:
 
     def arrange(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
-        assert isinstance(operation, ArrangeOp)  # noqa: S101 -- by dispatch
+        assert isinstance(operation, ArrangeOp)
         name, layout = operation.arrangement, operation.layout
         state = self.snapshot.get(name)
         if name in self.mode.given and state is not None:

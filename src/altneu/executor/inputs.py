@@ -58,8 +58,8 @@ class Stamp:
         if late.any():
             i = int(np.flatnonzero(late)[0])
             raise BeforeFrontierError(
-                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:, i : i + 1])}, but times before "
-                f"{self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
+                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:, i : i + 1])}, "
+                f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
             )
         updates = Updates(rows, times, diffs)
         return updates if diffs.all() else updates.filter(diffs != 0)
@@ -68,12 +68,17 @@ class Stamp:
         if isinstance(where, int):
             return np.full(count, where, np.int64)
         if where not in table.column_names:
-            raise SchemaError(f"{what}={where!r} is not a column of the data; its columns are: {', '.join(table.column_names)}")
+            raise SchemaError(
+                f"{what}={where!r} is not a column of the data; its columns are: {', '.join(table.column_names)}"
+            )
         column = as_array(table.column(where))
         if not pa.types.is_integer(column.type):
             raise SchemaError(f"{what} column {where!r} is {named(column.type)}, but a {what} is a whole number (long)")
         if column.null_count:
-            raise SchemaError(f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; every row needs a {what}")
+            raise SchemaError(
+                f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; "
+                f"every row needs a {what}"
+            )
         try:
             return np.asarray(column.cast(pa.int64()))
         except pa.ArrowInvalid as error:
@@ -81,6 +86,7 @@ class Stamp:
 
 
 def named(data_type: pa.DataType) -> str:
+    """Spark's name of a type, Arrow's where Spark has none."""
     try:
         return type_name(data_type)
     except (SchemaError, TypeMismatchError):
@@ -95,7 +101,9 @@ def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
     """
     missing = [n for n in schema.names if n not in table.column_names]
     if missing:
-        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(table.column_names)}")
+        raise SchemaError(
+            f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(table.column_names)}"
+        )
     columns = tuple(_conform_column(as_array(table.column(f.name)), f, source) for f in schema)
     return normalise_rows(Rows(schema, columns, table.num_rows))
 
@@ -105,11 +113,16 @@ def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
     if found != f.type:
         wanted = named(f.type)
         if not _may_cast(found, f.type):
-            raise SchemaError(f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(found)}; cast it before inserting")
+            raise SchemaError(
+                f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(found)}; "
+                "cast it before inserting"
+            )
         try:
             column = column.cast(f.type)
         except pa.ArrowInvalid as error:
-            raise SchemaError(f"column {f.name!r} of source {source!r} is {wanted}, and a value of the data does not fit: {error}") from None
+            raise SchemaError(
+                f"column {f.name!r} of source {source!r} is {wanted}, and a value of the data does not fit: {error}"
+            ) from None
     if not f.nullable and column.null_count:
         row = column.is_null().index(True).as_py()
         raise SchemaError(f"column {f.name!r} of source {source!r} is NOT NULL, but row {row} has a null there")

@@ -51,7 +51,9 @@ class ShardView(Mapping[str, ArrangementState]):
         return sum(1 for _ in self)
 
 
-def run_here(plan: Plan, table: StateTable, inputs: Mapping[str, list[Updates]], region: Region, mode: StepMode) -> Outcome:
+def run_here(
+    plan: Plan, table: StateTable, inputs: Mapping[str, list[Updates]], region: Region, mode: StepMode
+) -> Outcome:
     """Run every stage of a step in this process.
 
     Cost:   follows the change: only shards with messages or due holds are run, only what they touch is opened.
@@ -85,7 +87,11 @@ def _due(plan: Plan, table: StateTable, region: Region) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for (name, shard), least in table.held.items():
         node = plan.arrangements.get(name)
-        if node is not None and isinstance(plan.nodes[node].operation, ArrangeOp) and (region.upper.least is None or least < region.upper.least):
+        if (
+            node is not None
+            and isinstance(plan.nodes[node].operation, ArrangeOp)
+            and (region.upper.least is None or least < region.upper.least)
+        ):
             found.setdefault(plan.nodes[node].stage, set()).add(shard)
     return found
 

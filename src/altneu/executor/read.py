@@ -44,7 +44,9 @@ def negatives(found: Updates, view: str) -> Updates | None:
     columns = {
         "operator": [f"view {view}"] * len(bad),
         "code": ["NEGATIVE_MULTIPLICITY"] * len(bad),
-        "message": [f"a row has count {d}: it was retracted more often than inserted" for d in found.diffs[bad].tolist()],
+        "message": [
+            f"a row has count {d}: it was retracted more often than inserted" for d in found.diffs[bad].tolist()
+        ],
         "row": [show_row(found.schema.names, r) for r in rows.to_pylist()],
     }
     return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), found.times[:, bad], np.ones(len(bad), np.int64))

@@ -1,13 +1,13 @@
 """Run steps on Spark: one job a step, its stages joined by Spark's own shuffle, its state in segments that tasks write.
 
-A step is small or large. Small ones run in the driver, on the same snapshots, in milliseconds; large ones, and those whose
-input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, ``repartitionById`` between stages, one ``collect`` of
-what the stages tell.
+A step is small or large. Small ones run in the driver, on the same snapshots, in milliseconds; large ones, and those
+whose input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, ``repartitionById`` between stages, one
+``collect`` of what the stages tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
-from altneu.executor.base import Region, StepMode, run
+from altneu.executor.base import Message, Region, StepMode, run
 from altneu.executor.inputs import Inputs, Stamp
 from altneu.executor.local import Outcome, run_here
 from altneu.executor.state import StateTable, blob_names, opener, updates_from_batch
@@ -94,11 +94,11 @@ class SparkExecutor:
 
     def _run_on_spark(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         table.settle()
-        wanted = {n for n in plan.arrangements} | set(plan.read_layouts)
+        wanted = {*plan.arrangements, *plan.read_layouts}
         states = {key: value for key, value in table.stored.items() if key[0] in wanted}
         blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
         directory = table.store.segment_directory
-        assert directory is not None  # noqa: S101 -- a session with Spark has a store with files
+        assert directory is not None
         whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
         task = Task(plan, region, whole, table.store.next_number, directory, states, blobs)
         outcome = Outcome("spark")
@@ -121,7 +121,9 @@ class SparkExecutor:
             if source in plan.sources:
                 parts += [self._read_frame(task, source, frame, stamp) for frame, stamp in frames]
         rows = [(shard, SEED, b"") for shard in range(self.shards)]
-        local = {-1 - plan.sources[s]: list(u) for s, u in inputs.updates.items() if s in plan.sources}
+        local: dict[int, list[Message]] = {
+            -1 - plan.sources[s]: list(u) for s, u in inputs.updates.items() if s in plan.sources
+        }
         outcome.received.update({s: sum(map(len, u)) for s, u in inputs.updates.items()})
         if local:
             result = run(plan, 0, 0, {}, local, task.region, StepMode(self.shards))
@@ -145,7 +147,7 @@ class SparkExecutor:
         return chosen.mapInArrow(_titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
 
     def _partial_sums(self, task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame | None:
-        """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns, all at one time."""
+        """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
         found = pre_aggregation(task.plan, source)
         if found is None or not isinstance(stamp.time, int) or stamp.diff != 1 or stamp.sign != 1:
             return None
@@ -153,10 +155,12 @@ class SparkExecutor:
         partials = accumulator.partials()
         if partials is None:
             return None
-        from pyspark.sql import functions as sf  # noqa: PLC0415
+        from pyspark.sql import functions as sf
 
         fields = [(new, stamp.schema.field(old).type) for new, old in renames.items()]
-        columns = [sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields]
+        columns = [
+            sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields
+        ]
         keys = [sf.col(quote_name(k)) for k in accumulator.key]
         sums = [sf.expr(expression).alias(name) for name, expression in partials]
         grouped = frame.select(*columns).groupBy(*keys).agg(*sums)
@@ -209,7 +213,7 @@ class SparkExecutor:
 
     def read(self, session: Any, view: View, at: int | None, on_errors: Any) -> DataFrame:
         """A view as a DataFrame: small ones from the driver, large ones read by tasks."""
-        from altneu.executor.spark_read import read_contents  # noqa: PLC0415
+        from altneu.executor.spark_read import read_contents
 
         table: StateTable = session.table
         ports = session.ports(view.name)
@@ -220,13 +224,13 @@ class SparkExecutor:
 
 def spark_schema(schema: pa.Schema) -> Any:
     """The Spark schema of Arrow columns."""
-    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
 
 
 def _spark_type(data_type: pa.DataType) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_type
 
     return from_arrow_type(data_type)
 
@@ -247,7 +251,7 @@ def _estimate(frame: DataFrame) -> int:
 
 @contextmanager
 def _source_failures(sources: list[str]) -> Iterator[None]:
-    """What Spark raises while it reads DataFrames is the sources' failure: our own kernels report theirs as messages."""
+    """What Spark raises while it reads DataFrames is the sources' failure: our kernels report theirs as messages."""
     try:
         yield
     except (errors.AltneuError, TooManyMatches):
@@ -257,7 +261,8 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
         if not sources:
             raise StepFailedError(f"a Spark job of the step failed and nothing of it is committed: {text}") from error
         raise SourceFailedError(
-            f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, and nothing of the step is committed: {text}\n"
+            f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, "
+            f"and nothing of the step is committed: {text}\n"
             "Call session.discard(source) and insert it again when it is mended."
         ) from error
 
@@ -279,8 +284,10 @@ def columns_read(plan: Plan, source: str) -> list[str] | None:
 
 
 def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] | None:
-    """The accumulator that alone reads a source through plain columns: with the source's column of each of its own, and its
-    channel. None when something else reads the source too."""
+    """The accumulator that alone reads a source, through plain columns; None when something else reads it too.
+
+    With it come the source's column for each of the accumulator's own, and its channel.
+    """
     number = plan.sources[source]
     readers = [i for i, n in enumerate(plan.nodes) if Port(number) in n.inputs]
     if len(readers) != 1:

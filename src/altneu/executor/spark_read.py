@@ -41,12 +41,22 @@ def read_contents(executor: SparkExecutor, session: Any, view: Any, at: int | No
     operation = ArrangeOp(ports.contents, table.layouts[ports.contents])
     part = Plan(table.lattice, (PhysicalNode(operation, (), 0, ports.schema),))
     frontier = Antichain.of(table.lattice, time)
-    task = Task(part, Region(frontier, frontier, frontier), StepMode(executor.shards), 0, table.store.segment_directory, states, blobs)
+    task = Task(
+        part,
+        Region(frontier, frontier, frontier),
+        StepMode(executor.shards),
+        0,
+        table.store.segment_directory,
+        states,
+        blobs,
+    )
     shards = executor.spark.range(0, executor.shards, 1, executor.shards)
     return shards.mapInArrow(_reader(task, ports.contents, time, view.name, on_errors), to_ddl(ports.schema))
 
 
-def _reader(task: Task, name: str, at: int, view: str, on_errors: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _reader(
+    task: Task, name: str, at: int, view: str, on_errors: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for shard in batch.column(0).to_pylist():

@@ -1,8 +1,8 @@
 """What arrangements keep, between the form that a step reads and the form that a store names.
 
-In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable batches:
-large ones are segments, small ones blobs inside the commit itself. Spark tasks are sent the second form and open what they
-touch; the driver keeps both and translates only what changed.
+In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable
+batches: large ones are segments, small ones blobs inside the commit itself. Spark tasks are sent the second form and
+open what they touch; the driver keeps both and translates only what changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from altneu.store import SegmentRef, Store, open_segment
 from altneu.update import Updates
 
 _NAMES_KEPT = 64  # batches remembered for each state before those no longer in use are looked for
-BLOB_BYTES = 16 * 1024  # below this a batch travels inside the commit: a file of its own would cost more than its content
+BLOB_BYTES = (
+    16 * 1024
+)  # below this a batch travels inside the commit: a file of its own would cost more than its content
 
 Data = dict[str, Any]  # {"segment": …} or {"blob": name}
 WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
@@ -112,14 +114,16 @@ def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
         return list(reader)
 
 
-def opener(directory: str | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]) -> OpenData:
+def opener(
+    directory: str | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]
+) -> OpenData:
     """How to open data: segments from a folder, blobs from a mapping or a function."""
     find = blobs if callable(blobs) else blobs.__getitem__
 
     def open_data(data: Data) -> list[pa.RecordBatch]:
         if "blob" in data:
             return from_ipc(find(data["blob"]))
-        assert directory is not None  # noqa: S101 -- stores without files name no segments
+        assert directory is not None
         return open_segment(directory, SegmentRef.from_json(data))
 
     return open_data
@@ -141,8 +145,8 @@ def blob_names(value: Any) -> Iterator[str]:
 class StateTable:
     """Every arrangement's state in every shard, live, stored, or both.
 
-    ``stored`` is what the store holds or will hold after the next commit; ``fresh`` are the live states that no stored value
-    tells yet. A memory store is never told: then live is all there is.
+    ``stored`` is what the store holds or will hold after the next commit; ``fresh`` are the live states that no stored
+    value tells yet. A memory store is never told: then live is all there is.
     """
 
     store: Store
@@ -220,7 +224,14 @@ class StateTable:
 
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
-        return (dict(self.live), dict(self.stored), dict(self.held), dict.fromkeys(self.fresh), dict.fromkeys(self.told), dict(self.blobs))
+        return (
+            dict(self.live),
+            dict(self.stored),
+            dict(self.held),
+            dict.fromkeys(self.fresh),
+            dict.fromkeys(self.told),
+            dict(self.blobs),
+        )
 
     def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
         """Undo everything since ``mark``: a step that failed never happened."""
@@ -259,7 +270,7 @@ class StateTable:
         return {key: self.stored[key] for key in sorted(self.told)}
 
     def committed(self) -> None:
-        """All is told: drop the blobs, which are in the log now, and the names of batches that no live state has any more."""
+        """All is told: drop the blobs, which are in the log now, and the names of batches that nothing has any more."""
         self.told.clear()
         self.blobs.clear()
         if len(self.names) > _NAMES_KEPT * (1 + len(self.live)):

@@ -1,7 +1,7 @@
 """Messages between Spark tasks: rows ``(shard, port, payload)`` whose payloads are Arrow IPC streams.
 
-Ports from 0 on are channels of the plan. A ``META`` row tells the driver what a stage made in a shard; a ``SEED`` row makes sure
-that every shard's task has a row, so that due work runs where nothing arrives.
+Ports from 0 on are channels of the plan. A ``META`` row tells the driver what a stage made in a shard; a ``SEED`` row
+makes sure that every shard's task has a row, so that due work runs where nothing arrives.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def decode(plan: Plan, channel: Channel, payload: bytes, snapshot: Snapshot, reg
         parts = [updates_from_batch(b, channel.schema, plan.lattice.width) for b in batches]
         return Updates.concat(parts, channel.schema, plan.lattice.width)
     operation = plan.nodes[channel.port.node].operation
-    assert isinstance(operation, ArrangeOp)  # noqa: S101 -- arranged channels start at arrangements
+    assert isinstance(operation, ArrangeOp)
     state: ArrangementState | None = snapshot.get(operation.arrangement)
     description = Description(region.lower, region.upper, region.since)
     new = Batch.from_record_batches(operation.layout, description, batches)
@@ -72,7 +72,9 @@ def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
@@ -97,4 +99,3 @@ def unpack_meta(payload: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         blobs[name] = payload[at : at + length]
         at += length
     return meta, blobs
-

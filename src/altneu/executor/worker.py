@@ -1,7 +1,7 @@
 """What runs inside Spark's Python workers: the functions given to ``mapInArrow``.
 
-Each drains its input, whatever happens: a task that stops reading kills its worker. Failures of a step travel to the driver as
-messages, so that it can tell them from failures of a source.
+Each drains its input, whatever happens: a task that stops reading kills its worker. Failures of a step travel to the
+driver as messages, so that it can tell them from failures of a source.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
         found = self.get(name)
         if found is None:
             raise KeyError(name)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(n for n, s in self.task.states if s == self.shard)
@@ -87,7 +87,7 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
 
 
 class Writer:
-    """Writes what a task makes: small as blobs that travel with its message, large as segments named by their content."""
+    """Writes what a task makes: small as blobs that travel with its message, large as content-named segments."""
 
     def __init__(self, task: Task, stage: int, shard: int) -> None:
         self.task, self.prefix = task, f"b{task.number}.s{stage}.{shard}"
@@ -122,14 +122,16 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Callable[[Batches], Ba
     return kernel
 
 
-def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Callable[[Batches], Batches]:
+def read_partials(
+    task: Task, source: str, accumulator: Accumulator, time: int, channel: int
+) -> Callable[[Batches], Batches]:
     """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone."""
 
     def kernel(batches: Batches) -> Batches:
         _freeze()
 
         def rows() -> Iterator[Row]:
-            from altneu.executor.base import shard_of  # noqa: PLC0415
+            from altneu.executor.base import shard_of
 
             received = 0
             for chunk in _chunks(batches):
@@ -150,7 +152,7 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
 
 
 def read_shards(task: Task) -> Callable[[Batches], Batches]:
-    """Stage 0 of a hydration: each shard reads the arrangements that the plan is given. The input has the shard's number."""
+    """Stage 0 of a hydration: each shard, whose number is the input, reads the arrangements that the plan is given."""
 
     def kernel(batches: Batches) -> Batches:
         _freeze()
@@ -248,7 +250,7 @@ def _guarded(rows: Iterator[Row], batches: Batches) -> Iterator[Row]:
         yield from rows
     except AltneuError as error:
         yield 0, META, pack_meta({"error": [type(error).__name__, str(error)]}, {})
-    except Exception as error:  # noqa: BLE001 -- told to the driver, which raises it
+    except Exception as error:
         if _is_from_input(error):
             raise
         text = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
@@ -273,6 +275,6 @@ def _freeze() -> None:
 
 def warm() -> None:
     """Compile or load the kernels, in the daemon from which workers are forked."""
-    from altneu.executor.warm import warm_kernels  # noqa: PLC0415
+    from altneu.executor.warm import warm_kernels
 
     warm_kernels()

@@ -1,7 +1,7 @@
 """Equijoin of two arrangements, by arrival.
 
-Every pair of one update from either side is produced exactly once, in the step in which the later of the two arrives, at
-the join of their times: new left with old and new right, old left with new right. No time is compared, so this is
+Every pair of one update from either side is produced exactly once, in the step in which the later of the two arrives,
+at the join of their times: new left with old and new right, old left with new right. No time is compared, so this is
 right for every lattice, any partition of the updates into steps, self-joins, and any compaction up to ``lower``.
 """
 
@@ -40,7 +40,8 @@ def join(left: Arranged, right: Arranged, spec: JoinSpec, budget: int | None = N
 
     Shape:  output columns as ``spec.outputs`` says; times are joins, diffs products.
     Cost:   O(d log n + matches) for d new updates; no exchange, no state beside the two arrangements.
-    Law:    at every time the output accumulates to the join of what the inputs accumulate to (tests/oracle/test_operators.py).
+    Law:    at every time the output accumulates to the join of what the inputs accumulate to
+            (tests/oracle/test_operators.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
@@ -111,9 +112,12 @@ def _blocks(batches: Sequence[Batch]) -> Iterator[Block]:
         yield from batch.blocks
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _expand(
-    starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Cross each probe's own run with its matches: two parallel arrays of positions."""
     total = 0

@@ -114,7 +114,7 @@ def _project(step: Project, updates: Updates, failures: Failures) -> Updates:
     return projected if any_failed is None else projected.filter(~any_failed)
 
 
-def _negate(step: Negate, updates: Updates, failures: Failures) -> Updates:
+def _negate(_step: Negate, updates: Updates, _failures: Failures) -> Updates:
     return Updates(updates.rows, updates.times, difference.negate(updates.diffs))
 
 
@@ -148,9 +148,7 @@ def _map(step: MapFunction, updates: Updates, failures: Failures) -> Updates:
 def _flat_map(step: FlatMapFunction, updates: Updates, failures: Failures) -> Updates:
     if step.function.batch:
         return _map_batch(step, updates, failures)
-    results, good = _call_rows(
-        lambda r: [as_row(x, step.schema) for x in step.function.call(r)], updates, failures
-    )
+    results, good = _call_rows(lambda r: [as_row(x, step.schema) for x in step.function.call(r)], updates, failures)
     parents = [i for i, made in zip(good, results, strict=True) for _ in made]
     rows, fits = build_rows([x for made in results for x in made], step.schema, updates, parents, failures)
     return updates.take(fits).with_rows(rows)
@@ -174,11 +172,15 @@ def as_row(value: object, schema: pa.Schema) -> tuple[object, ...]:
     if isinstance(value, dict):
         unknown = [k for k in value if k not in schema.names]
         if unknown:
-            raise SchemaError(f"the function returned {unknown[0]!r}, which is not among its columns: {', '.join(schema.names)}")
+            raise SchemaError(
+                f"the function returned {unknown[0]!r}, which is not among its columns: {', '.join(schema.names)}"
+            )
         return tuple(value.get(n) for n in schema.names)
     if isinstance(value, tuple | list) and not (len(schema) == 1 and pa.types.is_nested(schema.field(0).type)):
         if len(value) != len(schema):
-            raise SchemaError(f"the function returned {len(value)} values for {len(schema)} columns: {', '.join(schema.names)}")
+            raise SchemaError(
+                f"the function returned {len(value)} values for {len(schema)} columns: {', '.join(schema.names)}"
+            )
         return tuple(value)
     if len(schema) == 1:
         return (value,)
@@ -204,7 +206,10 @@ def build_rows(
             Rows.from_pylist([row], schema)
             good.append(i)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
-            errors[int(index[i])] = ("PYTHON_RESULT_TYPE", f"the function's result {row!r} does not fit its columns: {error}")
+            errors[int(index[i])] = (
+                "PYTHON_RESULT_TYPE",
+                f"the function's result {row!r} does not fit its columns: {error}",
+            )
     failures.add(updates, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
     return Rows.from_pylist([results[i] for i in good], schema), index[good]
 

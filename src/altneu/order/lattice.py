@@ -252,7 +252,7 @@ class Product(Lattice):
         return times[start : start + self.factors[index].width]
 
     def _less_equal(self, a: Times, b: Times) -> Mask:
-        return np.logical_and.reduce(  # type: ignore[no-any-return]
+        return np.logical_and.reduce(
             [f.less_equal(self.coordinate(a, i), self.coordinate(b, i)) for i, f in enumerate(self.factors)]
         )
 
