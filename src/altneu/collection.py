@@ -197,7 +197,9 @@ class Collection:
         """Rows of ``schema``: the known columns from here, null for the rest."""
         outputs = []
         for f in schema:
-            text = quote_name(known[f.name]) if f.name in known else f"CAST(NULL AS {type_name(f.type)})"
+            here = f.name in known and self.schema.field(known[f.name]).type == f.type
+            value = quote_name(known[f.name]) if f.name in known else "NULL"
+            text = value if here else f"CAST({value} AS {type_name(f.type)})"
             outputs.append((f.name, parse(text, self.schema)))
         return self._then(Project(tuple(outputs)))
 

@@ -98,10 +98,13 @@ class Concat(Node):
         """The parts."""
         return self.parts
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The common schema."""
-        return self.parts[0].schema
+    @cached_property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """The common schema; a column is nullable where it is in any part."""
+        first = self.parts[0].schema
+        return pa.schema(
+            [f.with_nullable(any(p.schema.field(i).nullable for p in self.parts)) for i, f in enumerate(first)]
+        )
 
     def describe(self) -> str:
         """Nothing beside the parts."""
@@ -149,7 +152,7 @@ class Aggregate:
     @property
     def accumulable(self) -> bool:
         """Whether a few numbers per group are all the state it needs."""
-        return not self.distinct and self.function in ("count", "sum", "avg")
+        return not self.distinct and self.function in ("count", "sum", "avg") and len(self.arguments) < 2
 
     def __str__(self) -> str:
         return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(self.arguments) or '*'})"

@@ -58,7 +58,7 @@ class View:
         with self._session.lock:
             found = self._read(at, errors)
         copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
-        rows = found.rows if len(copies) == len(found) else found.rows.take(copies)
+        rows = found.rows if (found.diffs == 1).all() else found.rows.take(copies)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
 
     def _read(self, at: int | None, errors: OnErrors) -> Updates:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from altneu import difference
 from altneu.errors import ERROR_SCHEMA, SchemaError
 from altneu.expressions import Expr
+from altneu.floats import normalise, normalise_rows
 from altneu.logic import Filter, FilterFunction, FlatMapFunction, Logic, MapFunction, Negate, Project, Step
 from altneu.rows import Rows, as_array, record_type
 from altneu.update import Updates
@@ -105,7 +106,7 @@ def _project(step: Project, updates: Updates, failures: Failures) -> Updates:
             columns.append(updates.rows.column(expression.column_name))
             continue
         result = expression.evaluate(updates.rows)
-        columns.append(result.values)
+        columns.append(normalise(result.values))
         if result.failed is not None:  # the first failing column names the row's error: one row, one error
             fresh = result.failed if any_failed is None else result.failed & ~any_failed
             failures.add(updates, np.flatnonzero(fresh), result.error)
@@ -196,7 +197,7 @@ def build_rows(
     """
     index = np.array(parents, dtype=np.int64)
     try:
-        return Rows.from_pylist(results, schema), index
+        return normalise_rows(Rows.from_pylist(results, schema)), index
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         pass  # some value does not fit: find which rows, one by one
     good: list[int] = []
@@ -211,7 +212,7 @@ def build_rows(
                 f"the function's result {row!r} does not fit its columns: {error}",
             )
     failures.add(updates, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
-    return Rows.from_pylist([results[i] for i in good], schema), index[good]
+    return normalise_rows(Rows.from_pylist([results[i] for i in good], schema)), index[good]
 
 
 def _map_batch(step: MapFunction | FlatMapFunction, updates: Updates, failures: Failures) -> Updates:
@@ -243,7 +244,7 @@ def _one_batch(step: MapFunction | FlatMapFunction, part: Updates) -> Updates:
     if made.num_rows != expected:
         raise SchemaError(f"{step.function.name} returned {made.num_rows} rows, expected {expected}")
     source = part if parents is None else part.take(parents)
-    return source.with_rows(Rows(step.schema, columns, expected))
+    return source.with_rows(normalise_rows(Rows(step.schema, columns, expected)))
 
 
 _RUN: dict[type[Step], Callable[[Any, Updates, Failures], Updates]] = {
