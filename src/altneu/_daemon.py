@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import importlib.util
 import sys
 
 PRELOADED = ("numba", "numpy", "polars", "pyarrow", "pyarrow.compute", "pyarrow.ipc", "pyspark.worker")
@@ -24,8 +23,9 @@ def preload() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         for name in PRELOADED:
             importlib.import_module(name)
-        if importlib.util.find_spec("altneu.executor.worker"):
-            importlib.import_module("altneu.executor.worker").warm()
+        from altneu.executor.worker import warm
+
+        warm()
     gc.collect()
     gc.freeze()
 

@@ -170,7 +170,7 @@ def test_spark_runs_where_there_is_no_java(tmp_path):
         cwd=empty,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
     )
     assert run.returncode == 0, run.stderr
