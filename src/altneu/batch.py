@@ -15,7 +15,7 @@ import pyarrow as pa
 from altneu.columns import Stack, TooWideError
 from altneu.errors import StoreCorruptError, TypeMismatchError
 from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.lookup import by_probe, expand, gather_words, locate, renumber
+from altneu.lookup import by_probe, expand, gather_words, locate, renumber, rows_of_hits
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows
 from altneu.sorting import Sorted, Unsorted, settle
@@ -25,6 +25,7 @@ BLOCK_ROWS = 1 << 16
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
 _NO_INTS = np.empty(0, np.int64)
+_ONE_BLOCK = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ class Block:
         Cost:   O(probes log n); about 10 microseconds for one probe, 100 ns each for many sorted ones.
         Law:    tests/laws/test_batch.py (against comparing every pair).
         """
-        probe, rows, _ = _search((self,), self.table, key_hash, keys)
+        hits, _ = _search((self,), self.table, key_hash, keys)
+        probe, rows = expand(hits, _ONE_BLOCK)
         return np.bincount(probe, minlength=len(key_hash)).astype(np.int64, copy=False), rows
 
     def run_starts(self) -> Ints:
@@ -346,6 +348,8 @@ def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
 
     Probes need not be sorted nor distinct. Null equals null. ``batches`` must not be empty.
 
+    Matches that are one run of one block are views of it; others are gathered.
+
     Cost:   O(probes log n + matches); blocks whose range of hashes holds no probe are not touched. About 20
             microseconds for one probe.
     Law:    tests/laws/test_batch.py (against comparing every pair).
@@ -353,16 +357,30 @@ def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
     Raises:
         TypeMismatchError: the probes' columns are not of the key's types.
     """
-    blocks, table = _all_blocks(batches)
-    probe, rows, used = _search(blocks, table, key_hash, keys)
+    hits, used = _search(*_all_blocks(batches), key_hash, keys)
     layout = batches[0].layout
-    width = layout.lattice.width
-    if not len(rows):
-        nothing = np.empty((width, 0), np.int64)
-        return Matches(probe, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
+    if len(hits) == 1:  # one run of one block: nothing to gather
+        probe, _, start, stop = hits[0].tolist()
+        block, cut = used[0], slice(start, stop)
+        controls = block.value_hash[cut], block.times[:, cut], block.diffs[cut]
+        return Matches(np.full(stop - start, probe), block.values.slice(start, stop), *controls)
     stack = Stack([b.values for b in used], layout.value_schema)
+    probes, rows = expand(hits, stack.starts)
+    if not len(rows):
+        nothing = np.empty((layout.lattice.width, 0), np.int64)
+        return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
     control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
-    return Matches(probe, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+    return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+
+
+def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:
+    """The blocks, older first, that hold the hash of a probe: all that is worth a ``Block.find``.
+
+    Cost:   one kernel call; a few microseconds for one probe, however many blocks there are.
+    """
+    blocks, table = _all_blocks(batches)
+    hits = locate(table, key_hash if len(key_hash) == 1 else np.sort(key_hash))
+    return [blocks[i] for i in renumber(hits, len(table)).tolist()]
 
 
 class _Blocks:
@@ -385,42 +403,37 @@ def _all_blocks(batches: Sequence[Batch]) -> tuple[_Blocks, Ints]:
     return _Blocks(batches), np.concatenate(tables) if tables else np.empty((0, 4), np.int64)
 
 
-def _search(
-    blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows
-) -> tuple[Ints, Ints, list[Block]]:
-    """Probes and rows that match, by probe; rows are numbered through the blocks returned, which are those hit."""
+def _search(blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block]]:
+    """Runs of rows that have the probes' keys, as lines (probe, block, start, stop), and the blocks they number."""
     order = _NO_INTS
     probes = key_hash
-    if len(probes) > 1 and not bool((probes[1:] >= probes[:-1]).all()):
+    if len(probes) > 1 and not (probes[1:] >= probes[:-1]).all():
         order = np.argsort(probes, kind="stable")
         probes = probes[order]
     hits = locate(table, probes)
     if not len(hits):
-        return _NO_INTS, _NO_INTS, []
+        return hits, []
     used = [blocks[i] for i in renumber(hits, len(table)).tolist()]
-    hits = by_probe(hits, order)
-    starts = np.cumsum([0] + [len(b) for b in used])
+    if len(hits) > 1 or len(order):
+        hits = by_probe(hits, order)
     schema = used[0].layout.key_schema
-    if is_injective(schema) and not (key_hash == NULL_HASH).any():
-        return *expand(hits, starts), used
-    return *_verified(hits, starts, used, keys, schema), used
+    if is_injective(schema) and not (probes == NULL_HASH).any():
+        return hits, used
+    return _verified(hits, used, keys, schema), used
 
 
-def _verified(hits: Ints, starts: Ints, used: list[Block], keys: Rows, schema: pa.Schema) -> tuple[Ints, Ints]:
-    """Expand hits to rows whose key really is the probe's: one comparison a run, or one a row where keys collide."""
+def _verified(hits: Ints, used: list[Block], keys: Rows, schema: pa.Schema) -> Ints:
+    """The hits whose key really is the probe's: one comparison a run, or one a row where keys collide."""
     for column, field in zip(keys.columns, schema, strict=True):
         if column.type != field.type:
             raise TypeMismatchError(
                 f"probing key {field.name!r} of type {field.type} with {column.type}; cast the probes"
             )
     stack = Stack([*(b.keys for b in used), keys], schema)
-    probes = starts[-1]
-    if all(b.collision_free for b in used):
-        equal = stack.equal(starts[hits[:, 1]] + hits[:, 2], probes + hits[:, 0])
-        return expand(hits if equal.all() else hits[equal], starts)
-    probe, rows = expand(hits, starts)
-    equal = stack.equal(rows, probes + probe)
-    return probe[equal], rows[equal]
+    if not all(b.collision_free for b in used):
+        hits = rows_of_hits(hits)
+    equal = stack.equal(stack.starts[hits[:, 1]] + hits[:, 2], stack.starts[-2] + hits[:, 0])
+    return hits if equal.all() else hits[equal]
 
 
 def _run_starts(blocks: Sequence[Block], layout: Layout) -> Ints:

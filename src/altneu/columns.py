@@ -12,7 +12,8 @@ bits: floats are normalised where they enter altneu.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
+from enum import Enum
+from itertools import accumulate
 from typing import Any, cast
 
 import numba
@@ -28,6 +29,7 @@ from altneu.rows import Ints, Rows
 
 Mask = npt.NDArray[np.bool_]
 
+FEW = 256  # up to this many rows Arrow stacks and takes faster than a kernel is called
 COLUMN_BYTES = 2**31 - 1  # int32 offsets reach no further
 
 
@@ -35,7 +37,7 @@ class TooWideError(ComputeError):
     """Rows of so many bytes that one array cannot hold them; callers take fewer rows at a time."""
 
 
-class Kind(IntEnum):
+class Kind(Enum):
     """How a column lies in memory."""
 
     FIXED = 0  # width bytes a value
@@ -234,11 +236,17 @@ def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.
 @numba.njit(cache=True)
 def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
     for k in range(len(index)):
+        if offsets[k] == offsets[k + 1]:
+            continue
         a = _part(starts, index[k])
         p = table[a, 0] + load_int32(table[a, 2] + 4 * (index[k] - starts[a] + table[a, 3]))
         for to in range(offsets[k], offsets[k + 1]):
             out[to] = load8(p)
             p += 1
+
+
+# How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
+_Table = tuple[Kind, int, Ints, bool]
 
 
 class Stack:
@@ -253,24 +261,23 @@ class Stack:
     [('y',), (None,), ('x',)]
     """
 
-    __slots__ = ("_tables", "parts", "schema", "starts")
+    __slots__ = ("_tables", "parts", "schema", "starts", "total")
 
     def __init__(self, parts: Sequence[Rows], schema: pa.Schema) -> None:
         self.parts = parts
         self.schema = schema
-        self.starts = np.zeros(len(parts) + 1, np.int64)
-        total = 0
-        for i, part in enumerate(parts):
-            total += part.count
-            self.starts[i + 1] = total
-        self._tables: dict[int, tuple[Kind, int, Ints]] = {}
+        starts = list(accumulate([part.count for part in parts], initial=0))
+        self.starts = np.array(starts, np.int64)
+        self.total = starts[-1]
+        self._tables: dict[int, _Table] = {}
 
-    def _table(self, column: int) -> tuple[Kind, int, Ints]:
+    def _table(self, column: int) -> _Table:
         found = self._tables.get(column)
         if found is None:
             kind, width = kind_of(self.parts[0].columns[column])
-            lines = [raw(p.columns[column], kind) for p in self.parts] if kind < Kind.NESTED else [(0, 0, 0, 0)]
-            found = self._tables[column] = kind, width, np.array(lines, np.int64)
+            flat = kind is not Kind.NESTED and kind is not Kind.NULL
+            lines = [raw(p.columns[column], kind) for p in self.parts] if flat else [(0, 0, 0, 0)]
+            found = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
         return found
 
     def _stacked(self, column: int) -> pa.Array:
@@ -281,7 +288,7 @@ class Stack:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
         mask = np.ones(len(left), np.bool_)
         for column in range(len(self.schema)):
-            kind, width, table = self._table(column)
+            kind, width, table, _ = self._table(column)
             if kind is Kind.FIXED:
                 _equal_fixed(table, self.starts, width, left, right, mask)
             elif kind is Kind.BYTES:
@@ -294,27 +301,31 @@ class Stack:
 
     def take(self, index: Ints) -> Rows:
         """The rows at ``index``, in that order, as one run of rows."""
-        columns = tuple(self._take(i, index) for i in range(len(self.schema)))
-        return Rows(self.schema, columns, len(index))
+        columns = range(len(self.schema))
+        if self.total <= FEW:
+            positions = pa.array(index)
+            return Rows(self.schema, tuple([self._stacked(i).take(positions) for i in columns]), len(index))
+        return Rows(self.schema, tuple([self._take(i, index) for i in columns]), len(index))
 
     def _take(self, column: int, index: Ints) -> pa.Array:
-        kind, width, table = self._table(column)
+        kind, width, table, nullable = self._table(column)
         dtype = self.schema.field(column).type
         if kind is Kind.NULL:
             return pa.nulls(len(index))
         if kind is Kind.NESTED:
             return self._stacked(column).take(pa.array(index))
-        return _gather(kind, width, table, self.starts, index, dtype)
+        return _gather((kind, width, table, nullable), self.starts, index, dtype)
 
     def encode(self, index: Ints) -> list[bytes]:
         """One canonical byte string per row: equal exactly when the rows are equal; their order is the tie-break."""
         return encode(self.take(index))
 
 
-def _gather(kind: Kind, width: int, table: Ints, starts: Ints, index: Ints, dtype: pa.DataType) -> pa.Array:
+def _gather(source: _Table, starts: Ints, index: Ints, dtype: pa.DataType) -> pa.Array:
+    kind, width, table, nullable = source
     size = len(index)
     valid, nulls = None, 0
-    if table[:, 1].any():
+    if nullable:
         bitmap = np.zeros((size + 7) >> 3, np.uint8)
         nulls = _gather_bitmap(table, starts, 1, index, bitmap)
         valid = pa.py_buffer(bitmap) if nulls else None
@@ -337,7 +348,10 @@ def _gather(kind: Kind, width: int, table: Ints, starts: Ints, index: Ints, dtyp
 
 def children(column: pa.Array) -> tuple[Ints, list[pa.Array]]:
     """Offsets (length + 1) of a list or map array into its child arrays; a null entry is empty."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
+    if len(column):
+        offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
+    else:
+        offsets = np.zeros(1, np.int64)  # the buffer may be missing
     if pa.types.is_map(column.type):
         return offsets, [column.keys, column.items]
     return offsets, [column.values]

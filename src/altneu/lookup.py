@@ -103,6 +103,21 @@ def by_probe(hits: Ints, original: Ints) -> Ints:
 
 
 @numba.njit(cache=True)
+def rows_of_hits(hits: Ints) -> Ints:
+    """Every row of every run as a run of its own."""
+    total = 0
+    for h in range(len(hits)):
+        total += hits[h, 3] - hits[h, 2]
+    out = np.empty((total, 4), np.int64)
+    to = 0
+    for h in range(len(hits)):
+        for at in range(hits[h, 2], hits[h, 3]):
+            out[to, 0], out[to, 1], out[to, 2], out[to, 3] = hits[h, 0], hits[h, 1], at, at + 1
+            to += 1
+    return out
+
+
+@numba.njit(cache=True)
 def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """Per matching row: its probe, and its number in the stack of blocks that begin at ``starts``."""
     total = 0

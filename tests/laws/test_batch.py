@@ -283,6 +283,7 @@ def test_a_stored_batch_of_another_arrangement_is_refused() -> None:
 def test_a_block_of_strings_that_cannot_be_gathered_in_one_is_cut() -> None:
     updates = [((i, "x" * 100), 0, 1) for i in range(10)]
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "FEW", 0)  # fewer rows than that never come near the limit
         patch.setattr(columns_module, "COLUMN_BYTES", 250)
         small_blocks(patch, 8)
         batch = pairs(updates)
@@ -307,3 +308,26 @@ def test_one_update_is_kept_and_a_zero_is_not() -> None:
     assert len(pairs([((1, "a"), 0, 0)])) == 0
     empty = Updates.empty(PAIRS.schema, 1)
     assert len(Batch.build(empty, PAIRS, whole(PAIRS)).updates()) == 0
+
+
+def test_rows_of_parts_are_compared_and_gathered_as_their_values_say() -> None:
+    """Slices begin within a byte of a bitmap and within a run of offsets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "FEW", 0)
+        for dtype, values in DOMAINS.values():
+            schema = pa.schema([("c", dtype)])
+            whole_column = pa.array(values * 7, dtype)
+            parts = [
+                Rows(schema, (whole_column.slice(start, 9),), len(whole_column.slice(start, 9))) for start in (0, 3)
+            ]
+            stack = columns_module.Stack(parts, schema)
+            index = np.random.default_rng(1).integers(0, stack.total, 50)
+            expected = [v for part in parts for v in part.columns[0].to_pylist()]
+            assert stack.take(index).columns[0].to_pylist() == [expected[i] for i in index]
+            other = np.random.default_rng(2).integers(0, stack.total, 50)
+            same = [expected[i] == expected[j] for i, j in zip(index, other, strict=True)]
+            assert stack.equal(index, other).tolist() == same
+            taken = stack.take(index)
+            taken.columns[0].validate(full=True)
+            pairs_of_bytes = zip(encode(taken), encode(stack.take(other)), strict=True)
+            assert [a == b for a, b in pairs_of_bytes] == same
