@@ -35,12 +35,22 @@ def group_rows(rows: Rows, extra: Ints, hashes: Hashes | None = None) -> tuple[I
         return groups, first
     stack = Stack([rows], rows.schema)
     unlike = _unlike(stack, extra, np.arange(rows.count), first[groups])
+    if not len(unlike):
+        return groups, first
     while len(unlike):  # a collision: those unlike their group's first row found groups of their own, round by round
         again, seconds = _assign(np.zeros(len(unlike), np.uint64), groups[unlike].reshape(1, -1))
         groups[unlike] = again + len(first)
         first = np.concatenate([first, unlike[seconds]])
         unlike = _unlike(stack, extra, unlike, first[groups[unlike]])
-    return groups, first
+    return _by_first(groups, first)
+
+
+def _by_first(groups: Ints, first: Ints) -> tuple[Ints, Ints]:
+    """Groups numbered again in order of first appearance, which collisions have upset."""
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return number[groups], first[order]
 
 
 def _unlike(stack: Stack, extra: Ints, left: Ints, right: Ints) -> Ints:
