@@ -10,9 +10,9 @@ import pyarrow as pa
 from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
-from altneu.grouping import Grouping
+from altneu.grouping import Grouping, check_names, user_schema
 from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Negate, Project, Step
-from altneu.types import parse_schema, quote_name, type_name
+from altneu.types import quote_name, type_name
 
 On = str | Sequence[str] | Mapping[str, str]
 JoinKind = Literal["inner", "left", "right", "full"]
@@ -69,12 +69,9 @@ class Collection:
             else:
                 outputs.append(parse_projection(column, self.schema))
         outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
-        names = [n for n, _ in outputs]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
         if not outputs:
             raise SchemaError("select needs at least one column")
+        check_names([n for n, _ in outputs])
         return self._then(Project(tuple(outputs)))
 
     def _column(self, name: str) -> Expr:
@@ -107,14 +104,14 @@ class Collection:
         The function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
         Cost:   linear: no exchange, no state.
         """
-        return self._then(MapFunction(Function.of(function), parse_schema(schema)))
+        return self._then(MapFunction(Function.of(function), user_schema(schema)))
 
     def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
         """Replace each row by the rows that a Python function yields for it.
 
         Cost:   linear: no exchange, no state.
         """
-        return self._then(FlatMapFunction(Function.of(function), parse_schema(schema)))
+        return self._then(FlatMapFunction(Function.of(function), user_schema(schema)))
 
     def negate(self) -> Collection:
         """Turn every count into its negative.
@@ -223,7 +220,7 @@ class Collection:
         return self if self.columns == list(names) else self.select(*map(quote_name, names))
 
     def _having(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
-        keys = other.select(*map(quote_name, other_key)).distinct()
+        keys = other._then(Project(tuple((n, other._column(n)) for n in other_key))).distinct()
         outputs = tuple((n, 0, n) for n in self.columns)
         return Collection(ir.Join(self.node, keys.node, key, other_key, outputs))
 
@@ -258,8 +255,7 @@ class Collection:
 
         Cost:   one exchange by row; one number for each distinct row.
         """
-        if name in self.columns:
-            raise SchemaError(f"there is a column {name!r} already; call count(name=...)")
+        check_names([*self.columns, name])
         return self._by_row(ir.CountOf(name))
 
     def threshold(self, function: Callable[[int], int]) -> Collection:
@@ -370,4 +366,4 @@ def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collect
     """
     if not name:
         raise SchemaError("a source needs a name")
-    return Collection(ir.Source(name, parse_schema(schema), keep))
+    return Collection(ir.Source(name, user_schema(schema), keep))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,15 +20,33 @@ if TYPE_CHECKING:
 Outputs = list[tuple[str, Expr]]
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that a user may not give to columns.
+
+    Raises:
+        SchemaError: two columns of one name, or a name that begins with ``#``.
+    """
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
+    reserved = next((n for n in names if n.startswith("#")), None)
+    if reserved is not None:
+        raise SchemaError(f"column {reserved!r}: names that begin with # are kept for altneu's own columns; rename it")
+
+
+def user_schema(schema: str | pa.Schema) -> pa.Schema:
+    """A schema that a user declares, with its names checked."""
+    parsed = parse_schema(schema)
+    check_names(parsed.names)
+    return parsed
+
+
 class Grouping:
     """What ``Collection.group_by`` returns."""
 
     def __init__(self, collection: Collection, keys: Outputs) -> None:
         self.collection, self.keys = collection, keys
-        names = [n for n, _ in keys]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise SchemaError(f"two group columns are called {twice!r}; give one of them another name")
+        check_names([n for n, _ in keys])
         for name, expression in keys:
             if pa.types.is_map(expression.type):
                 raise TypeMismatchError(
@@ -75,10 +93,7 @@ class Grouping:
             reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
         grouped = Collection(reduced)
         outputs = [(n, grouped._column(n)) for n in self.key] + results
-        names = [n for n, _ in outputs]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
+        check_names([n for n, _ in outputs])
         return grouped._then(Project(tuple(outputs)))
 
     def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> Collection:
@@ -91,7 +106,7 @@ class Grouping:
         """
         from altneu.collection import Collection
 
-        result = parse_schema(schema)
+        result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
         if clash is not None:
             raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
@@ -120,7 +135,7 @@ def _call(call: AggregateCall, arguments: dict[Expr, str], schema: pa.Schema) ->
         values = [a.sql for a in args] or ["1"]
         args = tuple(parse(f"CASE WHEN {condition} THEN {v} END", schema) for v in values)
     names = tuple(arguments.setdefault(a, f"#arg{len(arguments)}") for a in args)
-    return ir.Aggregate(function, names, call.type, call.distinct)
+    return ir.Aggregate(function, names, call.type, call.distinct, call.sql)
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -142,12 +142,13 @@ class Join(Node):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate of a group: a function over named columns of the input."""
+    """One aggregate of a group: a function over named columns of the input; ``text`` is how it was written."""
 
     function: str
     arguments: tuple[str, ...]
     type: pa.DataType
     distinct: bool = False
+    text: str = field(default="", compare=False, repr=False)
 
     @property
     def accumulable(self) -> bool:
@@ -155,7 +156,7 @@ class Aggregate:
         return not self.distinct and self.function in ("count", "sum", "avg") and len(self.arguments) < 2
 
     def __str__(self) -> str:
-        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(self.arguments) or '*'})"
+        return self.text or f"{self.function}({'distinct ' * self.distinct}{', '.join(self.arguments) or '*'})"
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,7 @@ class Reduce(Node):
 
     def describe(self) -> str:
         """Key and reducer."""
-        digest = getattr(getattr(self.reducer, "function", None), "digest", "")
-        details = [getattr(self.reducer, name, "") for name in ("default_row", "order", "with_diffs")]
-        return f"{self.key} {self.reducer} {details} {digest}"
+        return f"{self.key} {self.reducer!r}"
 
 
 @dataclass(frozen=True, eq=False)

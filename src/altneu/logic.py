@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -25,7 +25,7 @@ class Function:
     its author declares with it, so that a store notices when the function has been edited.
     """
 
-    call: Callable[..., Any]
+    call: Callable[..., Any] = field(repr=False)
     digest: str
     batch: bool = False
 

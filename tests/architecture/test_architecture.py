@@ -19,8 +19,12 @@ from altneu import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
-PYSPARK_ROOMS = re.compile(r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session)(\.|$)|pyspark_altneu(\.|$)")
-PUBLIC = ["Collection", "Session", "Step", "View", "arrow", "col", "errors", "source", "spark_session"]
+PYSPARK_ROOMS = re.compile(
+    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session|view)(\.|$)|pyspark_altneu(\.|$)"
+)
+PUBLIC = [
+    "Collection", "Session", "Step", "View", "arrow", "col", "errors", "fn", "lit", "source", "spark_session",
+]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
 
 
