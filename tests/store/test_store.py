@@ -29,7 +29,7 @@ def test_steps_say_what_was_committed(store):
 
 
 def test_values_come_back_as_they_were(store):
-    value = {"a": [None, True, 0, -(2**80), 1.5, "ü\ud800\0", {}], "": [], "nested": {"deep": [[[{"x": 1}]]]}}
+    value = {"a": [None, True, 0, -(2**8192) + 1, 1.5, "ü\ud800\0", {}], "": [], "nested": {"deep": [[[{"x": 1}]]]}}
     store.commit(frontier={"lower": [3, 4]}, set={"v": value, "": 1})
     assert store.state["v"] == value
     assert store.state[""] == 1
@@ -80,6 +80,7 @@ def test_blobs_of_every_kind(store, data):
         ({"set": {"a": {"blob": "x"}}, "blobs": {"x": "text"}}, "is a str"),
         ({"set": {"a": float("nan")}}, "no such number"),
         ({"set": {"a": [float("inf")]}}, "no such number"),
+        ({"set": {"a": 10**5000}}, "16610 bits"),
         ({"set": {"a": (1, 2)}}, "a tuple cannot be stored"),
         ({"set": {"a": {1: 2}}}, "named by strings"),
         ({"set": {"a": {"x": b"bytes"}}}, "a bytes cannot be stored"),

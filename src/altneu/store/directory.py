@@ -96,6 +96,10 @@ class DirectoryStore(Store):
             for place in (folder, folder / "log"):
                 clear_temporaries(place)
             log = CommitLog(folder / "log", _identity(folder))
+            with naming(folder / "log", "sync"):
+                sync_folder(
+                    folder / "log"
+                )  # a commit that its writer died too early to sync is built upon from here on
             store = cls(folder, lock, log, checkpoint_every=checkpoint_every, verify=verify)
             store._clear_scratch()
         except BaseException:
@@ -253,6 +257,7 @@ def _identity(folder: Path) -> str:
         with naming(path, "write"):
             put(path, text.encode("ascii"), exclusive=False)
             sync_folder(folder)
+            sync_folder(folder.parent)
     if regular_size(path) > 65536:
         raise StoreCorruptError(f"{path} is far too large to say a format")
     with naming(path, "read"):

@@ -88,13 +88,18 @@ def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool) ->
         finally:
             os.close(descriptor)
         if exclusive:
-            path.hardlink_to(beside)
-        else:
-            beside.replace(path)
-    except FileExistsError:
-        return False
+            return _link(beside, path)
+        beside.replace(path)
+        return True
     finally:
         discard(beside)
+
+
+def _link(beside: Path, path: Path) -> bool:
+    try:
+        path.hardlink_to(beside)
+    except FileExistsError:
+        return False
     return True
 
 

@@ -79,26 +79,38 @@ class CommitLog:
         Raises:
             StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
             StoreFullError: the disk is full; the log is as before.
-            StoreError: the file could not be written; or its name could not be synced, so that nobody knows whether it
-                survives a loss of power: the log must be opened anew.
+            StoreError: the file could not be written; or its name could not be synced, or an earlier call was
+                interrupted, so that nobody knows whether the commit is there: the log must be opened anew.
         """
         if self._doubt:
             raise StoreError(self._doubt)
         path = self.path(commit.number)
         data, digest = encode(commit)
-        with naming(path, "write"):
-            is_new = put(path, data, exclusive=True)
-        if not is_new and (found := self.read(commit.number)).transaction != commit.transaction:
+        doubt = f"commit {commit.number} was interrupted and may be there or not; open the store anew to find out"
+        self._doubt = doubt  # until the outcome is known: a KeyboardInterrupt may come between any two operations
+        try:
+            with naming(path, "write"):
+                is_new = put(path, data, exclusive=True)
+            if not is_new:
+                self._check_mine(commit)
+        except StoreError:
+            self._doubt = None
+            raise
+        try:
+            sync_folder(self._folder)
+        except OSError as error:
+            raise StoreError(f"{failure(error, path, 'sync')}; {doubt}") from error
+        self._doubt = None
+        return digest
+
+    def _check_mine(self, commit: Commit) -> None:
+        """A number that is taken: by this very transaction, or by another writer."""
+        found = self.read(commit.number)
+        if found.transaction != commit.transaction:
             raise StoreLockedError(
                 f"commit {commit.number} of {self._folder} was written by another writer (transaction "
                 f"{found.transaction}); this one keeps nothing of its step: close it and open the store anew"
             )
-        try:
-            sync_folder(self._folder)
-        except OSError as error:
-            self._doubt = f"{failure(error, path, 'sync')}; whether it is committed is in doubt: open the store anew"
-            raise StoreError(self._doubt) from error
-        return digest
 
     def replay(self, until: int | None = None) -> tuple[Ledger, Commit | None, int]:
         """The state after commit ``until`` (or the last), that commit, and the number of the checkpoint used, or 0.

@@ -18,6 +18,7 @@ from altneu.errors import StoreError
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _DEEPEST = 100
+_LONGEST = 8192  # bits of an integer: Python itself parses no number of more than 4300 digits
 _SEGMENT_NAME = re.compile(r"seg-(\d{8,19})-([0-9a-f]{32})\.arrow", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
@@ -121,8 +122,12 @@ def admit(value: object, found: References | None = None, depth: int = 0) -> Jso
     {'b17'}
     """
     kind = type(value)
-    if value is None or kind is str or kind is int or kind is bool:
+    if value is None or kind is str or kind is bool:
         return value  # type: ignore[return-value]  # the exact types are checked above
+    if isinstance(value, int) and kind is int:
+        if value.bit_length() > _LONGEST:
+            raise StoreError(f"an integer of {value.bit_length()} bits cannot be stored; the limit is {_LONGEST}")
+        return value
     if depth > _DEEPEST:
         raise StoreError(f"a value nested deeper than {_DEEPEST} levels cannot be stored")
     if isinstance(value, float) and kind is float:
