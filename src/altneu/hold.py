@@ -34,10 +34,8 @@ class Hold:
         runs = [*self.runs, self._sorted(updates)]
         while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
             last, before = runs.pop(), runs.pop()
-            merged = self._sorted(Updates.concat([before, last], self.schema, self.lattice.width))
-            if len(merged):
-                runs.append(merged)
-        return Hold(self.schema, self.lattice, tuple(runs))
+            runs.append(self._sorted(Updates.concat([before, last], self.schema, self.lattice.width)))
+        return Hold(self.schema, self.lattice, tuple(r for r in runs if len(r)))
 
     def _sorted(self, updates: Updates) -> Updates:
         together = consolidate(updates, self.lattice)
