@@ -189,7 +189,7 @@ class DirectoryStore(Store):
             for number in range(base + 1, self._number + 1):
                 ledger = self._log.follow(ledger, self._log.read(number))
                 named.update(ledger.segments)
-            # The log goes first: a crash in between must not leave a commit that can be replayed without its segments.
+            # Oldest first: a log cut short in between still ends with everything that is replayed.
             commits = [remove(self._log.path(number)) for number in numbers if number < oldest]
             segments = [remove(p) for p in self._over(self._segments) if p.name not in named]
             scratch = [remove(p) for p in self._over(self._scratch)]
