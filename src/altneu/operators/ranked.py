@@ -58,7 +58,7 @@ class _Track:
 
 
 @dataclass(frozen=True)
-class RankedAggregates:
+class GeneralAggregates:
     """Any aggregates of each group over an arrangement of ``schema`` by ``key``.
 
     Raises:
@@ -129,7 +129,7 @@ class _Ranks:
     first: Ints
 
 
-def reduce_ranked(arranged: Arranged, spec: RankedAggregates, operator: str = "reduce") -> ReduceOutput:
+def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
     """Bring the aggregates of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a group's
@@ -137,7 +137,7 @@ def reduce_ranked(arranged: Arranged, spec: RankedAggregates, operator: str = "r
     Cost:   re-reads the touched groups once, one sort of their values; then O(log n) a moment and aggregate, except that
             collect lists the group at each moment that changes it. No exchange, no state beside the arrangement.
     Law:    at every time the output accumulates to the aggregates of what the input accumulates to; a value whose count
-            is below zero makes its group an error until it is not (tests/operators/test_reduce_ranked.py).
+            is below zero makes its group an error until it is not (tests/operators/test_reduce_general.py).
 
     Raises:
         PlanError: the times are not totally ordered.

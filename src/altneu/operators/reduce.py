@@ -14,9 +14,11 @@ from altneu.operators.accumulable import (
     reduce_accumulable,
 )
 from altneu.operators.groups import ReduceOutput
-from altneu.operators.ranked import RankedAggregates, reduce_ranked
+from altneu.operators.python_reduce import PythonReduce, reduce_python
+from altneu.operators.ranked import GeneralAggregates, reduce_general
+from altneu.operators.top_k import TopK, reduce_top_k
 
-ReduceSpec = AccumulableSpec | RankedAggregates
+ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | PythonReduce
 
 
 def reduce(arranged: Arranged, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
@@ -25,8 +27,12 @@ def reduce(arranged: Arranged, spec: ReduceSpec, operator: str = "reduce") -> Re
     Law:    at every time the output accumulates to the function of what the input accumulates to (tests/operators).
     """
     match spec:
-        case RankedAggregates():
-            return reduce_ranked(arranged, spec, operator)
+        case GeneralAggregates():
+            return reduce_general(arranged, spec, operator)
+        case TopK():
+            return reduce_top_k(arranged, spec, operator)
+        case PythonReduce():
+            return reduce_python(arranged, spec, operator)
     return reduce_accumulable(arranged, spec, operator)
 
 
@@ -35,13 +41,17 @@ __all__ = [
     "Aggregates",
     "CountOf",
     "Distinct",
-    "RankedAggregates",
+    "GeneralAggregates",
+    "PythonReduce",
     "ReduceOutput",
     "ReduceSpec",
     "Threshold",
+    "TopK",
     "counter",
     "default_row",
     "reduce",
     "reduce_accumulable",
-    "reduce_ranked",
+    "reduce_general",
+    "reduce_python",
+    "reduce_top_k",
 ]

@@ -12,7 +12,7 @@ from altneu.batch import Layout
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.hashing import hash_bits
 from altneu.operators.aggregates import Aggregate
-from altneu.operators.ranked import RankedAggregates, reduce_ranked
+from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.reduce import reduce
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
 
@@ -105,7 +105,7 @@ def infinite(rng: random.Random) -> tuple[Any, ...]:
 
 
 def make(calls: tuple[Aggregate, ...], *, merged: bool = False) -> Run:
-    spec = RankedAggregates(("k",), calls, SCHEMA)
+    spec = GeneralAggregates(("k",), calls, SCHEMA)
     return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce(arranged, spec), merged=merged)
 
 
@@ -161,8 +161,8 @@ def test_aggregates_are_exact_when_hashes_collide():
 def test_many_values_of_one_group_toggled_at_many_times():
     rng = random.Random(7)
     calls = tuple(Aggregate(f, f, ("i",)) for f in ("min", "max")) + (Aggregate("d", "count", ("i",), distinct=True),)
-    spec = RankedAggregates(("k",), calls, SCHEMA)
-    run = Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce_ranked(arranged, spec))
+    spec = GeneralAggregates(("k",), calls, SCHEMA)
+    run = Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce_general(arranged, spec))
     alive: Counter[int] = Counter()
     step, expected, shown = [], {}, None
     for time in range(3_000):
@@ -203,8 +203,8 @@ def test_huge_multiplicities_are_counted_and_lists_of_them_refused():
 
 def test_a_global_aggregate_has_a_row_for_nothing_if_asked_for():
     calls = (Aggregate("n", "count", ()), Aggregate("m", "max", ("i",)), Aggregate("xs", "collect_list", ("i",)))
-    spec = RankedAggregates((), calls, SCHEMA, default_row=True)
-    run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_ranked(arranged, spec))
+    spec = GeneralAggregates((), calls, SCHEMA, default_row=True)
+    run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_general(arranged, spec))
     row = ("a", 3, None, None, None)
     first = run.step(updates_of(SCHEMA, [(row, 0, 1)]), 1)
     assert list(zip(first.oks.rows.to_pylist(), first.oks.diffs.tolist(), strict=True)) == [
@@ -226,8 +226,8 @@ NESTED = pa.schema([
 
 def test_nested_and_temporal_values_have_an_order():
     calls = tuple(Aggregate(f"{f}{c}", f, (c,)) for f in ("min", "max", "collect_set") for c in "plbyz")
-    spec = RankedAggregates(("k",), calls, NESTED)
-    run = Run(Layout(NESTED, ("k",), LATTICE), lambda arranged: reduce_ranked(arranged, spec))
+    spec = GeneralAggregates(("k",), calls, NESTED)
+    run = Run(Layout(NESTED, ("k",), LATTICE), lambda arranged: reduce_general(arranged, spec))
     rows = [
         (1, {"a": 1, "b": None}, [1, 2], True, 5, b"b", 3),
         (1, {"a": 1, "b": "x"}, [1], False, -5, b"", -3),
@@ -258,4 +258,4 @@ def test_nested_and_temporal_values_have_an_order():
 )
 def test_what_does_not_fit_is_refused_when_the_plan_is_built(call, error):
     with pytest.raises(error):
-        RankedAggregates(("k",), (call,), SCHEMA)
+        GeneralAggregates(("k",), (call,), SCHEMA)

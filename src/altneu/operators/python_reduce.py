@@ -1,0 +1,172 @@
+"""Reduce with a Python function: rows that it makes of each group, at every moment at which the group changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.batch import Arranged
+from altneu.errors import DiffOverflowError, SchemaError
+from altneu.floats import normalise_rows
+from altneu.operators.aggregates import NEGATIVE, check_names
+from altneu.operators.changes import state_text
+from altneu.operators.contents import Contents, contents
+from altneu.operators.groups import PYTHON_EXCEPTION, ReduceOutput, error_updates, output, require_total
+from altneu.operators.linear import as_row
+from altneu.operators.ranking import order_within_groups, whole_order
+from altneu.rows import Record, Rows, record_type
+from altneu.update import Updates, consolidate
+
+RESULT_TYPE = "PYTHON_RESULT_TYPE"
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+_LIMIT = 2**63
+
+Member = tuple[Record, int]
+
+
+@dataclass(frozen=True)
+class PythonReduce:
+    """``function(key, rows)`` makes rows of each group of ``key``.
+
+    ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value. The
+    function gives an iterable of results, each a tuple, a dict or, for one column, a value; with ``with_diffs`` of pairs
+    (result, diff). It must depend on nothing but its arguments.
+    """
+
+    key: tuple[str, ...]
+    function: Callable[[Any, list[tuple[Any, int]]], Iterable[Any]]
+    result: pa.Schema
+    input: pa.Schema
+    with_diffs: bool = False
+
+    def __post_init__(self) -> None:
+        check_names([*self.key, *self.result.names])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Key columns, then the result's columns."""
+        return pa.schema([*(self.input.field(name) for name in self.key), *self.result])
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a group came to at a moment: results with their diffs, or an error."""
+
+    results: list[tuple[tuple[Any, ...], int]]
+    error: tuple[str, str] | None = None
+
+
+_NOTHING = _Made([])
+
+
+def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduce") -> ReduceOutput:
+    """Bring the rows that a function makes of the touched groups up to date.
+
+    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. A function that raises, or whose
+            result does not fit, gives an error in place of the group's rows, until it does not.
+    Cost:   re-reads the touched groups; one call per group before the step and one per moment that changes it, each of
+            the size of the group. No exchange, no state beside the arrangement.
+    Law:    at every time the output accumulates to the function of what the input accumulates to
+            (tests/operators/test_reduce_python.py).
+
+    Raises:
+        PlanError: the times are not totally ordered.
+        DiffOverflowError: a count leaves the signed 64-bit range.
+    """
+    require_total(arranged.layout.lattice, operator)
+    if not len(arranged.new):
+        return output(spec.schema, [], [], arranged)
+    held = contents(arranged)
+    results: list[tuple[int, tuple[Any, ...], int]] = []
+    errors: list[tuple[int, int, tuple[str, str]]] = []
+    for at, was, is_ in _moments(held, spec):
+        for made, sign in ((was, -1), (is_, 1)):
+            results += [(at, row, sign * diff) for row, diff in made.results]
+        if was.error != is_.error:
+            errors += [(at, sign, made.error) for made, sign in ((was, -1), (is_, 1)) if made.error]
+    at = np.array([a for a, _, _ in errors], np.int64)
+    diffs = np.array([d for _, d, _ in errors], np.int64)
+    errs = error_updates(operator, held.groups, at, diffs, [text for _, _, text in errors])
+    return output(spec.schema, [_rows(results, held, spec, arranged)], [errs], arranged)
+
+
+def _rows(
+    results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec: PythonReduce, arranged: Arranged
+) -> Updates:
+    """The results as updates; what was and still is cancels."""
+    groups = held.groups
+    at = np.array([a for a, _, _ in results], np.int64)
+    made = normalise_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
+    keys = groups.keys.take(groups.new_group[at])
+    rows = Rows(spec.schema, (*keys.columns, *made.columns), len(results))
+    diffs = np.array([d for _, _, d in results], np.int64)
+    return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), arranged.layout.lattice)
+
+
+def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _Made]]:
+    """For each moment: a new update at it, what its group came to before, and what it comes to."""
+    groups = held.groups
+    order, starts = order_within_groups(whole_order(held.values), held.group, len(groups))
+    ordered = order.tolist()
+    record, key_record = record_type(held.values.schema.names), record_type(groups.keys.schema.names)
+    values = [record(row) for row in held.values.to_pylist()]
+    keys = [key_record(row) for row in groups.keys.to_pylist()]
+    counts = [0] * len(values)
+    for value, diff in zip(held.old_value.tolist(), groups.old_diffs.tolist(), strict=True):
+        counts[value] += diff
+    was, current = _NOTHING, -1
+
+    def made_of(group: int) -> _Made:
+        members = [(values[v], counts[v]) for v in ordered[starts[group] : starts[group + 1]] if counts[v]]
+        return _call(spec, keys[group], members)
+
+    for first, last in zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True):
+        updates = held.order[first:last].tolist()
+        group = int(groups.new_group[updates[0]])
+        if group != current:
+            current, was = group, made_of(group)
+        changes = dict.fromkeys(held.new_value[updates].tolist(), 0)
+        for value, diff in zip(held.new_value[updates].tolist(), groups.new_diffs[updates].tolist(), strict=True):
+            changes[value] += diff
+        if not any(changes.values()):
+            continue
+        for value, diff in changes.items():
+            counts[value] += diff
+            if not -_LIMIT <= counts[value] < _LIMIT:
+                raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
+        is_ = made_of(group)
+        yield updates[0], was, is_
+        was = is_
+
+
+def _call(spec: PythonReduce, key: Record, members: list[Member]) -> _Made:
+    """What the function makes of a group; of an empty one, nothing."""
+    if not members:
+        return _NOTHING
+    if any(count < 0 for _, count in members):
+        return _Made([], state_text(NEGATIVE, ()))
+    try:
+        given = list(spec.function(key, members))
+    except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
+        return _Made([], (PYTHON_EXCEPTION, f"{type(error).__name__}: {error}"))
+    try:
+        results = [_result(value, spec) for value in given]
+        Rows.from_pylist([row for row, _ in results], spec.result)
+    except (SchemaError, *_MISFITS) as error:
+        return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {error}"))
+    return _Made(results)
+
+
+def _result(value: Any, spec: PythonReduce) -> tuple[tuple[Any, ...], int]:
+    if not spec.with_diffs:
+        return as_row(value, spec.result), 1
+    if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int)):
+        raise SchemaError(f"with_diffs takes pairs (row, diff), and the function gave {value!r}")
+    if not -_LIMIT < value[1] < _LIMIT:
+        raise SchemaError(f"a diff of {value[1]} leaves the signed 64-bit range")
+    return as_row(value[0], spec.result), value[1]
