@@ -99,7 +99,7 @@ class Concat(Node):
         return self.parts
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The common schema; a column is nullable where it is in any part."""
         first = self.parts[0].schema
         return pa.schema(

@@ -37,6 +37,7 @@ from altneu.hydrate import hydration_plan, missing
 from altneu.lower import lower
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, TapOp, ViewPorts
+from altneu.progress import watch
 from altneu.rewrite import optimise
 from altneu.rows import record_type
 from altneu.sources import check_frame, is_spark_frame, to_table
@@ -223,7 +224,8 @@ class Session:
             before = self.table.layouts
             self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
             try:
-                self._hydrate(plan, name, node, fresh=stored is None)
+                with watch(f"altneu: computing view {name}"):
+                    self._hydrate(plan, name, node, fresh=stored is None)
             except BaseException:
                 self.table.layouts = before
                 raise
@@ -388,7 +390,8 @@ class Session:
             self._require_stored_views()
             since = self._since_after(upper)
             region = Region(self._frontier(self._lower), self._frontier(upper), self._frontier(since))
-            outcome, new = self._step(region, upper, since)
+            with watch(f"altneu: closing times {self._lower} to {upper}"):
+                outcome, new = self._step(region, upper, since)
             lower, self._lower, self._since = self._lower, upper, since
             self._filled |= {*self._pending.updates, *self._pending.frames}
             self._pending = Inputs()
