@@ -126,7 +126,8 @@ class Block:
     Shape:  ``keys`` and ``values`` n rows; ``key_hash``, ``value_hash`` uint64 (n,); ``times`` int64 (width, n);
             ``diffs`` int64 (n,). A block is never empty. A key's run may go on in the next block.
 
-    ``collision_free`` says that every run of equal key hash in the block holds one key.
+    ``collision_free`` says that every run of equal key hash in the block holds one key, including what of the run lies in
+    the blocks before and after.
     """
 
     layout: Layout
@@ -441,13 +442,8 @@ def _run_starts(blocks: Sequence[Block], layout: Layout) -> Ints:
     hashes = blocks[0].key_hash if len(blocks) == 1 else np.concatenate([b.key_hash for b in blocks])
     differs = np.ones(len(hashes), np.bool_)
     np.not_equal(hashes[1:], hashes[:-1], out=differs[1:])
-    if all(b.collision_free for b in blocks):
-        # Only where two blocks meet may one hash go on with another key.
-        suspects = np.cumsum([len(b) for b in blocks[:-1]], dtype=np.int64)
-        suspects = suspects[~differs[suspects]]
-    else:
+    if not all(b.collision_free for b in blocks):
         suspects = np.flatnonzero(~differs)
-    if len(suspects):
         stack = Stack([b.keys for b in blocks], layout.key_schema)
         differs[suspects] = ~stack.equal(suspects - 1, suspects)
     return np.flatnonzero(differs)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -223,10 +223,6 @@ def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:
     if sum(map(len, blocks)) > BLOCK_ROWS or sum(b.nbytes for b in blocks) > 4 * _BLOCK_BYTES:
         half = len(blocks) // 2
         return (*_together(blocks[:half]), *_together(blocks[half:]))
-    meets = [(a, b) for a, b in pairwise(blocks) if a.key_hash[-1] == b.key_hash[0]]
-    ends = [Stack([a.keys.slice(len(a) - 1, len(a)), b.keys.slice(0, 1)], layout.key_schema) for a, b in meets]
-    one, two = np.zeros(1, np.int64), np.ones(1, np.int64)
-    free = all(b.collision_free for b in blocks) and all(bool(e.equal(one, two).all()) for e in ends)
     block = Block(
         layout,
         Rows.concat([b.keys for b in blocks], layout.key_schema),
@@ -235,6 +231,6 @@ def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:
         np.concatenate([b.value_hash for b in blocks]),
         np.concatenate([b.times for b in blocks], axis=1),
         np.concatenate([b.diffs for b in blocks]),
-        free,
+        all(b.collision_free for b in blocks),
     )
     return (block,)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from altneu.batch import Batch, Description, Layout
 from altneu.columns import encode
 from altneu.errors import BeforeFrontierError, DiffOverflowError, PlanError
-from altneu.hashing import hash_bits
+from altneu.hashing import hash_bits, hash_rows
 from altneu.merging import Merge
 from altneu.order import Antichain, Epoch, Lattice
 from altneu.rows import Rows
@@ -231,6 +231,28 @@ def test_one_key_of_many_rows_is_merged_in_slices(bits: int | None) -> None:
     assert bits is not None or 0 < first.total - first.remaining < 200, "the key is cut between value hashes"
     assert summed(listed(merged.updates(), Epoch())) == summed([(row, 1, d) for row, _, d in updates])
     assert max(len(b) for b in merged.blocks) <= 64
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_keys_that_share_a_hash_are_not_cut_between_value_hashes(several: bool) -> None:
+    """Value hashes ascend within one key only, so a slice ends with all the keys of a hash."""
+    pick = random.Random(3)
+    with hash_bits(1), pytest.MonkeyPatch.context() as patch:
+        small_blocks(patch, 8)
+        sharing = np.flatnonzero(hash_rows(Rows.from_pydict({"k": range(20)}, LONGS.key_schema)) == 0).tolist()
+        batches, every = [], []
+        for t in range(2):
+            keys = sharing[:4] if several else sharing[t : t + 1]
+            part = [((pick.choice(keys), pick.randrange(30)), t, 1) for _ in range(60)]
+            updates = updates_of(part, LONGS.schema, Epoch())
+            batches.append(Batch.build(updates, LONGS, Description.interval(Epoch(), t, t + 1)))
+            every += part
+        merged = merge(batches, at(Epoch(), 1))
+    found = listed(merged.updates(), Epoch())
+    assert summed(found) == summed([(row, 1, d) for row, _, d in every])
+    assert len(found) == len(summed(found))
+    keys = [key for block in merged.blocks for (key,) in block.keys.to_pylist()]
+    assert keys == sorted(keys, key=keys.index), "the rows of a key lie together"
 
 
 def test_one_row_of_many_times_is_merged() -> None:
