@@ -181,7 +181,7 @@ class Stream:
 
     @cached_property
     def updates(self) -> pl.DataFrame:
-        """All updates of the year in order of time: the columns of ``FLIGHTS``, ``time`` and ``diff``; consolidated."""
+        """All updates, consolidated, in order of time (until 2014): columns of ``FLIGHTS``, ``time``, ``diff``."""
         came = self.versions.with_columns(time="start", diff=pl.lit(1, pl.Int64))
         went = self.versions.filter(pl.col("end").is_not_null()).with_columns(time="end", diff=pl.lit(-1, pl.Int64))
         return pl.concat([came, went]).select(*COLUMNS, "time", "diff").sort("time", maintain_order=True)
@@ -196,8 +196,3 @@ class Stream:
         """The rows that hold just before ``upper``, computed from the versions and not from the updates."""
         held = (pl.col("start") < upper) & (pl.col("end").is_null() | (pl.col("end") >= upper))
         return self.versions.filter(held).select(COLUMNS)
-
-    @property
-    def last_tick(self) -> int:
-        """The time of the last update: some flights of New Year's Eve land in 2014."""
-        return int(self.updates["time"][-1])

@@ -19,11 +19,13 @@ def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
     # How many flights of each day stand where: the departure board.
     board = flights.group_by("day", "origin", "state").agg(flights="count(*)")
 
-    # Who leaves late, and when in the day. `hours` adds up fractions, so it is a sum of doubles that really rounds.
+    # Who leaves late, and when in the day. `hours` adds up fractions: a sum of doubles, of which each one rounds.
     delays = (
         flights.filter("dep_delay is not null")
         .group_by("carrier", "hour")
-        .agg(flights="count(*)", mean="avg(dep_delay)", hours="sum(dep_delay / 60)", worst="max(dep_delay)")
+        .agg(
+            flights="count(*)", mean="avg(dep_delay)", hours="sum(greatest(dep_delay, 0) / 60)", worst="max(dep_delay)"
+        )
     )
 
     # Where passengers wait longest for those who arrive.

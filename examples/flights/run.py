@@ -42,6 +42,11 @@ class Verdict:
     recompute_seconds: float
     problem: str | None
 
+    @property
+    def equal(self) -> bool:
+        """Whether nothing was found to differ."""
+        return self.problem is None
+
 
 class Pipeline:
     """A session that maintains the four views over one stream of flights.

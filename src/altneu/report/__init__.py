@@ -4,7 +4,7 @@ The report takes plain data and knows of no session, so whatever has steps can b
 last hour. The charts are drawn by uPlot (MIT licence), which lies in ``uplot/`` as published.
 """
 
-from altneu.report.model import Report, StepRecord, Table, Text, percentile
+from altneu.report.model import Cell, Report, StepRecord, Table, Text, percentile
 from altneu.report.render import render, write
 
-__all__ = ["Report", "StepRecord", "Table", "Text", "percentile", "render", "write"]
+__all__ = ["Cell", "Report", "StepRecord", "Table", "Text", "percentile", "render", "write"]
