@@ -144,6 +144,9 @@ def _step(step: Any, row: Row, schema: pa.Schema) -> Iterator[tuple[Row, int]]:
         case FilterFunction(function):
             if _call(function.call, row, schema):
                 yield row, 1
+        case MapFunction(function, result) if function.batch:
+            made = _call(lambda _: function.call(Rows.from_pylist([row], schema).to_batch()), row, schema)
+            yield plain(tuple(made.column(name)[0].as_py() for name in result.names)), 1
         case MapFunction(function):
             yield _as_row(_call(function.call, row, schema)), 1
         case FlatMapFunction(function):
@@ -161,6 +164,9 @@ def _call(function: Callable[[Any], Any], row: Row, schema: pa.Schema) -> Any:
 
 
 def _as_row(made: Any) -> Row:
+    """A tuple, a dictionary in the order of the columns, or one value for one column."""
+    if isinstance(made, dict):
+        return plain(tuple(made.values()))
     return plain(tuple(made)) if isinstance(made, tuple | list) else (plain(made),)
 
 

@@ -1,0 +1,39 @@
+"""The runners: every operator test runs on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from altneu import Session
+from tests.oracle.runners import Runner
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        "memory",
+        "shards",
+        "durable",
+        pytest.param("driver", marks=pytest.mark.spark),
+        pytest.param("spark", marks=pytest.mark.spark),
+    ],
+)
+def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    match request.param:
+        case "memory":
+            yield Runner("memory", lambda _: Session())
+        case "shards":
+            yield Runner("shards", lambda _: Session(shards=3))
+        case "durable":
+            folder = lambda: tmp_path_factory.mktemp("store")  # noqa: E731
+            yield Runner("durable", lambda path: Session(path=path), folder, reopened=True)
+        case "driver":
+            spark = request.getfixturevalue("spark")
+            yield Runner("driver", lambda _: Session(spark, shards=3, placement="driver"), together=True)
+        case "spark":
+            spark = request.getfixturevalue("spark")
+            yield Runner(
+                "spark", lambda _: Session(spark, placement="spark"), together=True, convert=spark.createDataFrame
+            )

@@ -1,0 +1,112 @@
+"""Every operator, on every runner, against recomputation at every time.
+
+Spark runs all plans in one session, so that a step costs one job and not one for each plan.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from altneu import Session
+from altneu.hashing import hash_bits
+from tests.oracle.histories import History, accumulated, random_cuts, random_history, undone
+from tests.oracle.queries import SOURCES, TABLES, queries
+from tests.oracle.runners import Judge, Runner, Trace, Traces, observe, state_left, table_of
+
+PLANS = queries()
+TIMES = 7  # of random changes; at one time more everything is taken back
+
+
+def history_of(seed: int, cases: int, size: int) -> History:
+    history = random_history(random.Random(seed), TABLES, cases, TIMES, size)
+    end = undone(history, TIMES)
+    return {name: updates + end[name] for name, updates in history.items()}
+
+
+def cuts_of(seed: int) -> list[int]:
+    return random_cuts(random.Random(seed), TIMES + 1)
+
+
+TINY = 64  # rows that a spine may leave alone
+EACH, ONE = list(range(1, TIMES + 2)), [TIMES + 1]
+HISTORY = history_of(seed=1, cases=8, size=3)
+JUDGE = Judge(PLANS, HISTORY)
+
+
+@dataclass
+class Runs:
+    """What one runner made of the history, for each way to cut it into steps; run when first asked for."""
+
+    runner: Runner
+    known: dict[tuple[int, ...], Traces] = field(default_factory=dict)
+
+    def trace(self, name: str, cuts: Sequence[int]) -> Trace:
+        traces = self.known.setdefault(tuple(cuts), {})
+        if name not in traces:
+            wanted = PLANS if self.runner.together else {name: PLANS[name]}
+            traces |= self.runner.run(wanted, SOURCES, HISTORY, cuts)
+        return traces[name]
+
+
+@pytest.fixture(scope="module")
+def runs(runner):
+    return Runs(runner)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_step_shows_what_recomputation_gives(runs, name):
+    for cuts in {"memory": [EACH, ONE, cuts_of(3)], "shards": [EACH], "durable": [[2, 3, 8]]}.get(
+        runs.runner.name, [cuts_of(5)]
+    ):
+        JUDGE.check(name, runs.trace(name, cuts))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_collisions_of_hashes_change_nothing(name):
+    history = history_of(seed=2, cases=3, size=2)
+    with hash_bits(2):
+        traces = Runner("memory", lambda _: Session()).run({name: PLANS[name]}, SOURCES, history, [3, 4, TIMES + 1])
+    Judge(PLANS, history).check(name, traces[name])
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_order_of_inserts_changes_nothing(name):
+    """Pieces in any order, and long before their time, give the very updates that one insert a step gives."""
+    rng = random.Random(name)
+    whole = Runner("memory", lambda _: Session()).run({name: PLANS[name]}, SOURCES, HISTORY, [4, TIMES + 1])[name]
+    with Session() as session:
+        view = session.maintain(name, PLANS[name])
+        pieces = []
+        for source in session._sources:
+            updates = rng.sample(HISTORY[source], len(HISTORY[source]))
+            cut = rng.randrange(len(updates))
+            pieces += [(source, updates[:cut]), (source, updates[cut:])]
+        for source, updates in rng.sample(pieces, len(pieces)):
+            session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
+        for seen in whole.steps:
+            session.advance(to=seen.upper)
+            assert observe(view, seen.lower, seen.upper) == seen
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_retracting_everything_returns_to_nothing(name):
+    """State included: what is left of it adds up to nothing, and what comes and goes does not pile up."""
+    rounds = 8
+    with Session(shards=2) as session:
+        view = session.maintain(name, PLANS[name])
+        kept = []
+        for time in range(2 * rounds):
+            for source in session._sources:
+                there = accumulated(HISTORY[source], TIMES - 1)
+                updates = [(row, time, n if time % 2 == 0 else -n) for row, n in there.items()]
+                session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
+            kept.append(session.advance().state_rows)
+        nothing = JUDGE.expected(name, TIMES)[0]
+        assert observe(view, time, time + 1).contents == nothing
+        assert not view.errors().num_rows
+        assert [rows for _, rows in state_left(session)] == [1] * len(nothing)
+        assert kept[-1] <= 3 * max(kept[:2]) + TINY
