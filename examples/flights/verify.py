@@ -31,8 +31,8 @@ def query(view: str, enough: int = ENOUGH_FLIGHTS) -> str:
     return {
         "board": "SELECT day, origin, state, count(*) AS flights FROM flights GROUP BY day, origin, state",
         "delays": """
-            SELECT carrier, hour, count(*) AS flights, avg(dep_delay) AS mean, sum(greatest(dep_delay, 0) / 60) AS hours,
-                max(dep_delay) AS worst
+            SELECT carrier, hour, count(*) AS flights, avg(dep_delay) AS mean,
+                sum(greatest(dep_delay, 0) / 60) AS hours, max(dep_delay) AS worst
             FROM flights WHERE dep_delay IS NOT NULL GROUP BY carrier, hour""",
         "routes": f"""
             SELECT origin, dest, count(*) AS flights, avg(arr_delay) AS delay
