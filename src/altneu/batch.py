@@ -126,8 +126,8 @@ class Block:
     Shape:  ``keys`` and ``values`` n rows; ``key_hash``, ``value_hash`` uint64 (n,); ``times`` int64 (width, n);
             ``diffs`` int64 (n,). A block is never empty. A key's run may go on in the next block.
 
-    ``collision_free`` says that every run of equal key hash in the block holds one key, including what of the run lies in
-    the blocks before and after.
+    ``collision_free`` says that every run of equal key hash in the block holds one key, including what of the run
+    lies in the blocks before and after.
     """
 
     layout: Layout

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from altneu import columns as columns_module
-from altneu.batch import Batch, Description, Layout, find_in
+from altneu.batch import Batch, Description, Layout, find_in, hit_blocks
 from altneu.columns import TooWideError, encode
 from altneu.errors import DiffOverflowError, StoreCorruptError, TypeMismatchError
 from altneu.hashing import hash_bits, hash_rows
@@ -175,6 +175,11 @@ def test_many_probes_into_many_blocks() -> None:
     counts = np.bincount(found.probe, minlength=5000).tolist()
     assert counts == [expected.get(key, 0) for key in wanted]
     assert (np.diff(found.probe) >= 0).all()
+    few = probes.slice(0, 5)
+    hashes = set(hash_rows(few).tolist())
+    hit = [b for batch in batches for b in batch.blocks if hashes & set(b.key_hash.tolist())]
+    assert hit_blocks(batches, hash_rows(few)) == hit
+    assert 0 < len(hit) < len(batches[0].blocks)
 
 
 def test_null_is_a_key_as_any_other() -> None:
