@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -31,9 +32,13 @@ def updates_of(schema: pa.Schema, updates: Iterable[Update]) -> Updates:
     return Updates(Rows(schema, rows.columns, len(listed)), times, np.array([diff for _, _, diff in listed], np.int64))
 
 
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def comparable(row: Sequence[Any]) -> tuple[Any, ...]:
     """A row whose NaN equals itself, lists included."""
-    return tuple(comparable(v) if isinstance(v, list) else "NaN" if v != v else v for v in row)
+    return tuple(comparable(v) if isinstance(v, list) else "NaN" if is_nan(v) else v for v in row)
 
 
 def collect(updates: Updates) -> dict[int, Counter[tuple[Any, ...]]]:
@@ -132,7 +137,7 @@ def history(
     *,
     diffs: Sequence[int] = (1, 1, 2, -1),
 ) -> list[Step]:
-    """Steps of updates on few rows: insertions, exact retractions of what is there, simultaneous changes that cancel."""
+    """Steps of updates on few rows: insertions, exact retractions, simultaneous changes that cancel."""
     alive: list[tuple[tuple[Any, ...], int]] = []
     time = 0
     made: list[Step] = []

@@ -25,10 +25,11 @@ from altneu.operators.reduce import (
 )
 from altneu.order import Epoch, Product
 from altneu.rows import Rows
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
+from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([
-    ("k", pa.string()), ("i", pa.int64()), ("s", pa.int16()), ("d", pa.decimal128(20, 3)), ("f", pa.float64()), ("g", pa.float32()),
+    ("k", pa.string()), ("i", pa.int64()), ("s", pa.int16()), ("d", pa.decimal128(20, 3)),
+    ("f", pa.float64()), ("g", pa.float32()),
 ])  # fmt: skip
 CALLS = (
     Aggregate("n", "count", ()),
@@ -46,7 +47,7 @@ CALLS = (
 
 def total(values: list[tuple[Any, int]]) -> Any:
     """The exact sum of finite values, or what IEEE 754 makes of the others."""
-    if any(v != v for v, n in values if n) or {math.inf, -math.inf} <= {v for v, n in values if n}:
+    if any(is_nan(v) for v, n in values if n) or {math.inf, -math.inf} <= {v for v, n in values if n}:
         return NAN
     infinite = [v for v, n in values if n and isinstance(v, float) and math.isinf(v)]
     return infinite[0] if infinite else sum((Fraction(v) * n for v, n in values), Fraction(0))
@@ -63,7 +64,7 @@ def shown_as_negative(column: list[tuple[Any, int]]) -> bool:
     """Whether the accumulations of one column show a negative count: the sums are all there is to judge by."""
     kinds: Counter[str] = Counter()
     for v, n in column:
-        special = v is None or v != v or (isinstance(v, float) and math.isinf(v))
+        special = v is None or (isinstance(v, float) and not math.isfinite(v))
         kinds[repr(v) if special else "finite"] += n
     finite = [(v, n) for v, n in column if v is not None and not (isinstance(v, float) and not math.isfinite(v))]
     return min(kinds.values(), default=0) < 0 or (kinds["finite"] == 0 and total(finite) != 0)
@@ -72,7 +73,7 @@ def shown_as_negative(column: list[tuple[Any, int]]) -> bool:
 NEGATIVE = "the group holds a row more often retracted than inserted"
 
 
-class Overflow(Exception):
+class SumOverflowError(Exception):
     pass
 
 
@@ -86,13 +87,13 @@ def aggregate(call: Aggregate, column: list[tuple[Any, int]], kind: pa.DataType)
     exact = total(values)
     if pa.types.is_decimal(kind):
         if abs(exact) >= 10 ** (min(kind.precision + 10, 38) - kind.scale):
-            raise Overflow(call)
+            raise SumOverflowError(call)
         with localcontext(prec=200):
             number = Decimal(exact.numerator) / Decimal(exact.denominator)
             return number if call.function == "sum" else (number / count).quantize(Decimal("1e-7"), ROUND_HALF_UP)
     if pa.types.is_integer(kind) and call.function == "sum":
         if not -(2**63) <= exact < 2**63:
-            raise Overflow(call)
+            raise SumOverflowError(call)
         return int(exact)
     return as_double(exact) if call.function == "sum" else as_double(exact) / count
 
@@ -113,7 +114,7 @@ def oracle(held: Counter[tuple[Any, ...]]) -> Expected:
                     aggregate(c, columns[c.arguments[0]], SCHEMA.field(c.arguments[0]).type) if c.arguments else count
                     for c in CALLS
                 ]
-            except Overflow as overflow:
+            except SumOverflowError as overflow:
                 message = f"{overflow} left the range of its type; cast its argument to a wider one"
                 errs["ARITHMETIC_OVERFLOW", message, shown] += 1
             else:

@@ -14,7 +14,7 @@ from altneu.hashing import hash_bits
 from altneu.operators.aggregates import Aggregate
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.reduce import reduce
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
+from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("d", pa.decimal128(12, 2))]
@@ -40,10 +40,6 @@ def compare(a: Any, b: Any) -> int:
     if a == b or (is_nan(a) and is_nan(b)):
         return 0
     return 1 if is_nan(a) else -1 if is_nan(b) else 1 if a > b else -1
-
-
-def is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 ascending = cmp_to_key(compare)
@@ -127,7 +123,7 @@ def test_each_aggregate_alone_tells_only_its_own_changes(call):
 def test_infinities_are_values():
     rng = random.Random(3)
     for _ in range(20):
-        calls = tuple(c for c in CALLS if c.name not in ("sdf",))
+        calls = tuple(c for c in CALLS if c.name != "sdf")
         check(make(calls), SCHEMA, history(rng, infinite, 3, 8, diffs=(1, 2)), judge(calls))
 
 
@@ -160,7 +156,11 @@ def test_aggregates_are_exact_when_hashes_collide():
 
 def test_many_values_of_one_group_toggled_at_many_times():
     rng = random.Random(7)
-    calls = tuple(Aggregate(f, f, ("i",)) for f in ("min", "max")) + (Aggregate("d", "count", ("i",), distinct=True),)
+    calls = (
+        Aggregate("min", "min", ("i",)),
+        Aggregate("max", "max", ("i",)),
+        Aggregate("d", "count", ("i",), distinct=True),
+    )
     spec = GeneralAggregates(("k",), calls, SCHEMA)
     run = Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce_general(arranged, spec))
     alive: Counter[int] = Counter()
@@ -219,7 +219,8 @@ def test_a_global_aggregate_has_a_row_for_nothing_if_asked_for():
 
 
 NESTED = pa.schema([
-    ("k", pa.int64()), ("p", pa.struct([("a", pa.int64()), ("b", pa.string())])), ("l", pa.list_(pa.int64())), ("b", pa.bool_()),
+    ("k", pa.int64()), ("p", pa.struct([("a", pa.int64()), ("b", pa.string())])), ("l", pa.list_(pa.int64())),
+    ("b", pa.bool_()),
     ("t", pa.timestamp("us", tz="UTC")), ("y", pa.binary()), ("z", pa.date32()),
 ])  # fmt: skip
 

@@ -9,7 +9,7 @@ from altneu.batch import Layout
 from altneu.errors import DiffOverflowError, PlanError
 from altneu.hashing import hash_bits
 from altneu.operators.reduce import PythonReduce, reduce
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
+from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.float64())])
 RESULT = pa.schema([("what", pa.string()), ("total", pa.float64()), ("xs", pa.list_(pa.int64()))])
@@ -28,7 +28,7 @@ def describe(key: Any, rows: list[tuple[Any, int]]) -> Any:
 
 def ordered(group: list[tuple[tuple[Any, ...], int]]) -> list[tuple[tuple[Any, ...], int]]:
     def line(value: Any) -> tuple[int, Any]:
-        return (0, 0) if value is None else (2, 0) if value != value else (1, value)
+        return (0, 0) if value is None else (2, 0) if is_nan(value) else (1, value)
 
     return sorted(group, key=lambda g: [line(v) for v in g[0]])
 

@@ -10,7 +10,7 @@ from altneu.batch import Layout
 from altneu.errors import DiffOverflowError, PlanError, UnknownColumnError
 from altneu.hashing import hash_bits
 from altneu.operators.reduce import TopK, reduce
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
+from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([("x", pa.float64()), ("k", pa.string()), ("s", pa.string())])
 ORDERS = [
@@ -25,9 +25,7 @@ ORDERS = [
 def compare_values(a: Any, b: Any, descending: bool, nulls_first: bool) -> int:
     if a is None or b is None:
         return 0 if a is b else (-1 if (a is None) == nulls_first else 1)
-    big = float("inf")
-    keys = [(v != v, 0 if v != v else v) if isinstance(v, float) else (False, v) for v in (a, b)]
-    assert big
+    keys = [(is_nan(v), 0 if is_nan(v) else v) for v in (a, b)]
     return 0 if keys[0] == keys[1] else (1 if (keys[0] > keys[1]) != descending else -1)
 
 

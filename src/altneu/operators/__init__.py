@@ -1,0 +1,1 @@
+"""Operators: kernels over column batches, pure functions of updates and of arrangements."""

@@ -100,15 +100,18 @@ def default_row(spec: Aggregates) -> Rows:
 
 def empty_group_row(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Rows:
     """The row of the empty group under ``schema``: 0 for counts, empty lists for collect, null for the rest."""
-    values = [0 if a.function == "count" else [] if a.function.startswith("collect") else None for a in aggregates]
+    values: list[Any] = [
+        0 if a.function == "count" else [] if a.function.startswith("collect") else None for a in aggregates
+    ]
     return Rows.from_pylist([tuple(values)], schema)
 
 
 def reduce_accumulable(arranged: Arranged, spec: AccumulableSpec, operator: str = "reduce") -> ReduceOutput:
     """Bring the results of the touched groups up to date.
 
-    Shape:  an arrangement of slots by the key columns in; rows of ``spec.schema`` and error rows out, at the times of the new
-            updates at which a result differs from the one before; -1 for the row that was, +1 for the row that is.
+    Shape:  an arrangement of slots by the key columns in; rows of ``spec.schema`` and error rows out, at the times of
+            the new updates at which a result differs from the one before; -1 for the row that was, +1 for the row
+            that is.
     Cost:   O(d log n) for d new slots, over all groups at once; no exchange, no state beside the arrangement.
     Law:    at every time the output accumulates to the aggregate of what the input accumulates to
             (tests/operators/test_reduce_accumulable.py).

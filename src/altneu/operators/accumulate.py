@@ -1,9 +1,9 @@
 """Accumulable aggregates: updates become additive slots, and the slots are all the state there is.
 
-An update ``(row, time, diff)`` becomes updates ``(key columns, slot number)`` whose diffs are amounts: slot 0 takes the
-diff, the slots of each argument (``exact_sum``) take its nulls and the digits of its value times the diff. Slots are an
-ordinary collection, so an ordinary arrangement keeps them, consolidation adds them up, and a bulk load may bring sums made
-elsewhere (``from_partials``).
+An update ``(row, time, diff)`` becomes updates ``(key columns, slot number)`` whose diffs are amounts: slot 0 takes
+the diff, the slots of each argument (``exact_sum``) take its nulls and the digits of its value times the diff. Slots
+are an ordinary collection, so an ordinary arrangement keeps them, consolidation adds them up, and a bulk load may
+bring sums made elsewhere (``from_partials``).
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ Mask = npt.NDArray[np.bool_]
 class Accumulator:
     """Explodes updates into the slots of accumulable aggregates.
 
-    Each distinct argument column has its slots once, whichever aggregates read it: ``count(x)``, ``sum(x)`` and ``avg(x)``
-    cost what ``sum(x)`` costs. No aggregates at all (only the count of rows) serves distinct, count and threshold.
+    Each distinct argument column has its slots once, whichever aggregates read it: ``count(x)``, ``sum(x)`` and
+    ``avg(x)`` cost what ``sum(x)`` costs. No aggregates at all (only the count of rows) serves distinct, count and
+    threshold.
 
     >>> from altneu.order import Epoch
     >>> made = Accumulator(
@@ -191,7 +192,7 @@ class Accumulator:
         return tuple(made)
 
     def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
-        """Slots at one time from sums made elsewhere, a row a group: key columns and the columns that ``partials`` names.
+        """Slots at one time from sums made elsewhere, a row a group: key columns and those that ``partials`` names.
 
         Raises:
             PlanError: the aggregates have no partial sums.
@@ -219,8 +220,8 @@ class Accumulator:
 
 
 _OVERFLOW = (
-    "a sum left the signed 64-bit range of a slot: more than 2^31 rows of one group, or counts beyond 2^63; the step is not "
-    "committed. Group by one column more, and add the groups up in a second step"
+    "a sum left the signed 64-bit range of a slot: more than 2^31 rows of one group, or counts beyond 2^63; "
+    "the step is not committed. Group by one column more, and add the groups up in a second step"
 )
 
 
@@ -269,7 +270,8 @@ def _explode(
 ) -> tuple[Ints, npt.NDArray[np.int16], Ints, bool]:
     """Add up the slots of each group: (group, slot, amount) of every slot that is not zero; overflow seen.
 
-    Groups are taken in ranges whose dense table of sums stays in the processor's cache, rows of a range in their own order.
+    Groups are taken in ranges whose dense table of sums stays in the processor's cache, rows of a range in their own
+    order.
     """
     bases = np.ones(len(kinds) + 1, np.int64)
     for a in range(len(kinds)):

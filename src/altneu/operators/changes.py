@@ -25,7 +25,7 @@ from altneu.update import Updates
 
 @compiled
 def room_for(moments: int, many: int) -> Any:
-    """Arrays for the changes of so many moments: position, diff, state, then validity, low and high words a line each."""
+    """Arrays for the changes of so many moments: position, diff, state; validity, low and high words by aggregate."""
     room = 2 * moments
     lines = np.empty((many, room), np.bool_), np.empty((many, room), np.int64), np.empty((many, room), np.int64)
     return np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), lines[0], lines[1], lines[2]
@@ -77,7 +77,7 @@ def tell(
     arranged: Arranged,
     operator: str,
 ) -> ReduceOutput:
-    """Turn a kernel's changes into rows and errors; ``finals(which, valid, low, high)`` makes the aggregates' columns."""
+    """A kernel's changes as rows and errors; ``finals(which, valid, low, high)`` makes the aggregates' columns."""
     at, diffs, states, valid, low, high = changes
     good = states == DATA
     clean = bool(good.all())

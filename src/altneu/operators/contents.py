@@ -17,8 +17,8 @@ class Contents:
     """The distinct values of the groups that have new updates.
 
     Shape:  ``values`` V rows, no two equal in one group, with ``group`` (V,). Old updates: ``old_value`` and
-            ``groups.old_diffs``, by ``groups.old_start``. New ones: ``new_value``; ``order`` has their positions by (group,
-            time), ``moments`` where in it each run of equal (group, time) starts, one more at the end.
+            ``groups.old_diffs``, by ``groups.old_start``. New ones: ``new_value``; ``order`` has their positions by
+            (group, time), ``moments`` where in it each run of equal (group, time) starts, one more at the end.
     """
 
     groups: Groups

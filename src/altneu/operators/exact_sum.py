@@ -1,10 +1,11 @@
 """Exact sums: every number as digits of 32 bits at fixed places, so that adding is exact and order means nothing.
 
-A value's magnitude is cut into 32-bit digits, each digit carries the value's sign, and a diff multiplies each digit. The
-digits of a group are plain int64 sums: they commute, they cancel exactly when a row is retracted however retractions are
-grouped, and 2^31 rows fit before a digit could leave int64. Floats use one grid of places for every exponent (a
-superaccumulator, of which only the few digits a group touches exist). Only a diff of 2^24 or more is carried over into
-higher digits at once; the sum stays exact, and emptiness is judged by the normalised sum and never by single digits.
+A value's magnitude is cut into 32-bit digits, each digit carries the value's sign, and a diff multiplies each digit.
+The digits of a group are plain int64 sums: they commute, they cancel exactly when a row is retracted however
+retractions are grouped, and 2^31 rows fit before a digit could leave int64. Floats use one grid of places for every
+exponent (a superaccumulator, of which only the few digits a group touches exist). Only a diff of 2^24 or more is
+carried over into higher digits at once; the sum stays exact, and emptiness is judged by the normalised sum and never
+by single digits.
 
 Slots of one argument, relative to its base: number of nulls, of NaN, of +inf, of -inf, then the digits.
 
@@ -209,7 +210,7 @@ def to_double(magnitude: Ints, length: int, negative: bool, kind: int) -> float:
     mantissa, e = _top_bits(magnitude, length)
     if kind == DOUBLE:  # the grid begins at 2^-1074, so exponent and mantissa are the bits themselves
         bits = _PLUS_INFINITY_BITS if e >= _EXPONENT - 1 else (e << 52) + mantissa
-        value = np.int64(bits).view(np.float64)
+        value: float = np.int64(bits).view(np.float64)
     else:
         value = float(mantissa) * 2.0**e
     return -value if negative else value
@@ -220,7 +221,7 @@ def bits_of(value: float) -> int:
     """The bits of a double, with one NaN and no -0.0."""
     if value != value:  # noqa: PLR0124 -- NaN, in a kernel
         return _NAN_BITS
-    return np.float64(value + 0.0).view(np.int64)
+    return np.float64(value + 0.0).view(np.int64)  # type: ignore[return-value]
 
 
 @compiled
@@ -250,7 +251,7 @@ def beyond(magnitude: Ints, length: int, limit: Ints) -> bool:
 
 @compiled
 def scale_divide(magnitude: Ints, length: int, factor: int, divisor: int) -> int:
-    """Replace a magnitude by ``magnitude * factor / divisor`` rounded half up; returns its length. ``factor`` < 2^31."""
+    """Make a magnitude ``magnitude * factor / divisor``, rounded half up; returns its length. ``factor`` < 2^31."""
     carry = 0
     for i in range(length):
         total = magnitude[i] * factor + carry
@@ -284,7 +285,7 @@ def scale_divide(magnitude: Ints, length: int, factor: int, divisor: int) -> int
 
 @compiled
 def int128_of(magnitude: Ints, length: int, negative: bool) -> tuple[int, int]:
-    """Two's complement words (low, high) of a magnitude below 2^127 (or 2^63 for integers, whose low word is the value)."""
+    """Two's complement words (low, high) of a magnitude below 2^127; of a smaller integer the low word is the value."""
     for i in range(length, 4):
         magnitude[i] = 0
     low = magnitude[0] | (magnitude[1] << 32)

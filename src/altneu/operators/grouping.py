@@ -18,9 +18,12 @@ Hashes = npt.NDArray[np.uint64]
 def group_rows(rows: Rows, extra: Ints, hashes: Hashes | None = None) -> tuple[Ints, Ints]:
     """Number the distinct (row, extra) pairs in order of first appearance.
 
-    Shape:  n rows and ``extra`` int64 (w, n) in; for each row its group, and for each group the position of its first row.
-    Cost:   O(n): one hash, one table as large as the number of groups, one comparison of each row with its group's first.
-    Law:    two rows share a group exactly if they are equal, whatever their hashes (tests/operators/test_accumulate.py).
+    Shape:  n rows and ``extra`` int64 (w, n) in; for each row its group, and for each group the position of its first
+            row.
+    Cost:   O(n): one hash, one table as large as the number of groups, one comparison of each row with its group's
+            first.
+    Law:    two rows share a group exactly if they are equal, whatever their hashes
+            (tests/operators/test_accumulate.py).
 
     >>> import pyarrow as pa
     >>> rows = Rows.from_pydict({"k": ["a", "b", "a"]}, pa.schema([("k", pa.string())]))

@@ -149,17 +149,17 @@ def show_key(names: Sequence[str], row: Sequence[object]) -> str:
 
 
 def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
-    """Positions ordered by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
+    """Positions by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
     order = np.arange(len(groups)) if _in_order(groups, times) else np.lexsort((times, groups))
     return order, _moments(groups, times, order)
 
 
 @compiled
 def _in_order(groups: Ints, times: Ints) -> bool:
+    ordered = True
     for i in range(1, len(groups)):
-        if groups[i] == groups[i - 1] and times[i] < times[i - 1]:
-            return False
-    return True
+        ordered &= groups[i] != groups[i - 1] or times[i] >= times[i - 1]
+    return ordered
 
 
 @compiled

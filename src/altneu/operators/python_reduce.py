@@ -33,9 +33,9 @@ Member = tuple[Record, int]
 class PythonReduce:
     """``function(key, rows)`` makes rows of each group of ``key``.
 
-    ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value. The
-    function gives an iterable of results, each a tuple, a dict or, for one column, a value; with ``with_diffs`` of pairs
-    (result, diff). It must depend on nothing but its arguments.
+    ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value.
+    The function gives an iterable of results, each a tuple, a dict or, for one column, a value; with ``with_diffs``
+    of pairs (result, diff). It must depend on nothing but its arguments.
     """
 
     key: tuple[str, ...]
@@ -67,8 +67,8 @@ _NOTHING = _Made([])
 def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduce") -> ReduceOutput:
     """Bring the rows that a function makes of the touched groups up to date.
 
-    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. A function that raises, or whose
-            result does not fit, gives an error in place of the group's rows, until it does not.
+    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. A function that raises, or
+            whose result does not fit, gives an error in place of the group's rows, until it does not.
     Cost:   re-reads the touched groups; one call per group before the step and one per moment that changes it, each of
             the size of the group. No exchange, no state beside the arrangement.
     Law:    at every time the output accumulates to the function of what the input accumulates to
@@ -89,9 +89,9 @@ def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduc
             results += [(at, row, sign * diff) for row, diff in made.results]
         if was.error != is_.error:
             errors += [(at, sign, made.error) for made, sign in ((was, -1), (is_, 1)) if made.error]
-    at = np.array([a for a, _, _ in errors], np.int64)
+    failed = np.array([a for a, _, _ in errors], np.int64)
     diffs = np.array([d for _, d, _ in errors], np.int64)
-    errs = error_updates(operator, held.groups, at, diffs, [text for _, _, text in errors])
+    errs = error_updates(operator, held.groups, failed, diffs, [text for _, _, text in errors])
     return output(spec.schema, [_rows(results, held, spec, arranged)], [errs], arranged)
 
 

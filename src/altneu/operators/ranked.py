@@ -120,8 +120,9 @@ class GeneralAggregates:
 class _Ranks:
     """Ranks of all tracks in one line of positions.
 
-    Shape:  ``position`` (T, V): where each value counts, -1 for null; ``starts`` (T, K + 1): ordered tracks have group g's
-            positions from ``starts[t, g]`` up to ``starts[t, g + 1]``; ``first`` (R,): a value at each position.
+    Shape:  ``position`` (T, V): where each value counts, -1 for null; ``starts`` (T, K + 1): ordered tracks have
+            group g's positions from ``starts[t, g]`` up to ``starts[t, g + 1]``; ``first`` (R,): a value at each
+            position.
     """
 
     position: Ints
@@ -132,10 +133,10 @@ class _Ranks:
 def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
     """Bring the aggregates of the touched groups up to date.
 
-    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a group's
-            result differs from the one before.
-    Cost:   re-reads the touched groups once, one sort of their values; then O(log n) a moment and aggregate, except that
-            collect lists the group at each moment that changes it. No exchange, no state beside the arrangement.
+    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a
+            group's result differs from the one before.
+    Cost:   re-reads the touched groups once, one sort of their values; then O(log n) a moment and aggregate, except
+            that collect lists the group at each moment that changes it. No exchange, no state beside the arrangement.
     Law:    at every time the output accumulates to the aggregates of what the input accumulates to; a value whose count
             is below zero makes its group an error until it is not (tests/operators/test_reduce_general.py).
 

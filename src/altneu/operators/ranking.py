@@ -81,7 +81,7 @@ def _list_codes(column: pa.Array) -> Ints:
 
 
 def sort_lines(column: pa.Array, *, descending: bool, nulls_first: bool) -> list[Ints]:
-    """Lines of keys for a lexicographic sort: a line that puts nulls in their place when there are any, and the codes."""
+    """Lines of keys for a lexicographic sort: one that puts nulls in their place when there are any, and the codes."""
     line = codes(column)
     if descending:
         line = ~line

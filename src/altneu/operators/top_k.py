@@ -26,8 +26,8 @@ from altneu.update import Updates
 class TopK:
     """The first ``k`` rows of each group of ``key``, counted with their multiplicity.
 
-    ``order`` lists (column, descending, nulls first). Ties are decided by the whole row's value, column by column in the
-    schema's order, ascending, nulls first; arrival means nothing.
+    ``order`` lists (column, descending, nulls first). Ties are decided by the whole row's value, column by column in
+    the schema's order, ascending, nulls first; arrival means nothing.
 
     Raises:
         PlanError: ``k`` is negative.
@@ -142,7 +142,7 @@ def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, 
 
 @compiled
 def _sweep(new: Any, old: Any, starts: Ints, empty: Any, k: int) -> Any:
-    """Go through the moments of every group: (update, rank, diff) of the rows that come and go, (update, diff) of errors.
+    """Go through the moments: (update, rank, diff) of the rows that come and go, (update, diff) of errors.
 
     A moment that touches only ranks behind a full first k changes nothing and is passed over.
     """
