@@ -1,0 +1,1 @@
+"""Where plans meet rows: the worker step, and the two executors that run it."""

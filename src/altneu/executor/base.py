@@ -35,7 +35,7 @@ from altneu.physical import (
     TapOp,
 )
 from altneu.rows import Rows
-from altneu.spine import Spine, merge
+from altneu.spine import Spine
 from altneu.update import Updates, consolidate
 
 
@@ -235,7 +235,7 @@ class _Stage:
         name, layout = operation.arrangement, operation.layout
         state = self.snapshot.get(name)
         if name in self.mode.given and state is not None:
-            return [Arranged(layout, (), merge(state.spine.batches, self.region.since))]
+            return [Arranged(layout, (), state.spine.merged(self.region.since))]
         parts = self.received(i)
         if not parts and (state is None or not state.hold.is_due(self.region.upper)):
             return [None]

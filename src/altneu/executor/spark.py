@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from altneu.view import View
 
 DRIVER_ROWS = 200_000  # a step of fewer rows is quicker in the driver than a Spark job is to start
-DRIVER_BYTES = 8 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
+DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
 DRIVER_MATCHES = 4_000_000  # a step that would make more matches in the driver is run again on Spark
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
 
-_JOB_SETTINGS = {
-    "spark.sql.adaptive.enabled": "false",  # placement by shard needs no second opinion, and each stage costs less
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
-}
+_JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
+# Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
+_OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
 
 
 class SparkExecutor:
@@ -103,7 +102,7 @@ class SparkExecutor:
         task = Task(plan, region, whole, table.store.next_number, directory, states, blobs)
         outcome = Outcome("spark")
         title = f"altneu step {region.lower.to_pylist()} to {region.upper.to_pylist()}"
-        with self._job(title), _source_failures(list(inputs.frames)):
+        with self._job(title, own=not inputs.frames), _source_failures(list(inputs.frames)):
             messages = self._first_stage(task, inputs, outcome)
             for stage in range(1, plan.depth):
                 messages = messages.repartitionById(self.shards, "shard").mapInArrow(
@@ -187,14 +186,15 @@ class SparkExecutor:
                 outcome.taps.setdefault(int(node), []).extend(parts)
 
     @contextmanager
-    def _job(self, title: str) -> Iterator[None]:
+    def _job(self, title: str, *, own: bool = False) -> Iterator[None]:
         """Settings and a readable name for the jobs inside; on an interrupt they are cancelled."""
         context = self.spark.sparkContext
-        before = {key: self.spark.conf.get(key, None) for key in _JOB_SETTINGS}
+        settings = _OWN_SETTINGS if own else _JOB_SETTINGS
+        before = {key: self.spark.conf.get(key, None) for key in settings}
         group = f"altneu-{id(self)}"
         context.setJobGroup(group, title, interruptOnCancel=True)
         try:
-            for key, value in _JOB_SETTINGS.items():
+            for key, value in settings.items():
                 self.spark.conf.set(key, value)
             yield
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ right for every lattice, any partition of the updates into steps, self-joins, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu import difference
-from altneu.batch import Arranged, Batch, Block
+from altneu.batch import Arranged, Batch, Block, hit_blocks
+from altneu.columns import Stack
+from altneu.errors import DiffOverflowError
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
@@ -74,18 +76,55 @@ class _Matches:
         ends = np.append(block.run_starts(), len(block))
         ends = ends[np.searchsorted(ends, starts, side="right")]
         hashes = block.key_hash[starts]
-        for other in _blocks(batches):
+        runs = _value_runs(block) if self.spec.lattice.is_total else None
+        for other in hit_blocks(batches, hashes):
             counts, rows = other.find(hashes, keys)
-            if len(rows):
-                self._emit(block, other, _expand(starts, ends, counts, rows), flipped=flipped)
+            if not len(rows):
+                continue
+            their_runs = _value_runs(other) if self.spec.lattice.is_total else None
+            if runs is None and their_runs is None:
+                self._emit_pairs(block, other, _expand(starts, ends, counts, rows), flipped=flipped)
+            else:
+                self._emit_waves(block, other, (starts, ends, counts, rows), (runs, their_runs), flipped=flipped)
 
-    def _emit(self, block: Block, other: Block, pairs: tuple[Ints, Ints], *, flipped: bool) -> None:
+    def _emit_pairs(self, block: Block, other: Block, pairs: tuple[Ints, Ints], *, flipped: bool) -> None:
+        """Every pair, at the join of its times."""
         mine, theirs = pairs
-        self.count += len(mine)
-        if self.budget is not None and self.count > self.budget:
-            raise TooManyMatches(f"{self.count} matches")
+        self._allow(len(mine))
         times = self.spec.lattice.join(block.times[:, mine], other.times[:, theirs])
         diffs = difference.multiply(block.diffs[mine], other.diffs[theirs])
+        self._emit(block, other, mine, theirs, times, diffs, flipped=flipped)
+
+    def _emit_waves(
+        self,
+        block: Block,
+        other: Block,
+        found: tuple[Ints, Ints, Ints, Ints],
+        runs: tuple[Ints | None, Ints | None],
+        *,
+        flipped: bool,
+    ) -> None:
+        """Every pair of values once, their histories walked together in order of time."""
+        mine_runs, their_runs = (
+            np.arange(len(b)) if r is None else r for b, r in zip((block, other), runs, strict=True)
+        )
+        histories = (mine_runs, block.times[0], block.diffs, their_runs, other.times[0], other.diffs)
+        mine, theirs, times, diffs, fits = _waves(*found, *histories)
+        if not fits:
+            raise DiffOverflowError(
+                "a product of diffs in a join left the signed 64-bit range; the step is not committed"
+            )
+        self._allow(len(mine))
+        self._emit(block, other, mine, theirs, times.reshape(1, -1), diffs, flipped=flipped)
+
+    def _allow(self, count: int) -> None:
+        self.count += count
+        if self.budget is not None and self.count > self.budget:
+            raise TooManyMatches(f"{self.count} matches")
+
+    def _emit(
+        self, block: Block, other: Block, mine: Ints, theirs: Ints, times: Ints, diffs: Ints, *, flipped: bool
+    ) -> None:
         sides = ((other, theirs), (block, mine)) if flipped else ((block, mine), (other, theirs))
         positions = [pa.array(index) for _, index in sides]
         columns = tuple(_column(sides[side][0], name).take(positions[side]) for _, side, name in self.spec.outputs)
@@ -107,9 +146,21 @@ def _probes(block: Block) -> tuple[Ints, Rows]:
     return starts, keys
 
 
-def _blocks(batches: Sequence[Batch]) -> Iterator[Block]:
-    for batch in batches:
-        yield from batch.blocks
+def _value_runs(block: Block) -> Ints | None:
+    """For each row the number of its run of equal key and value; None when every run is one row."""
+    if len(block) == 1:
+        return None
+    alike = (block.value_hash[1:] == block.value_hash[:-1]) & (block.key_hash[1:] == block.key_hash[:-1])
+    later = np.flatnonzero(alike) + 1
+    if not len(later):
+        return None
+    same = np.ones(len(later), np.bool_)
+    for rows in (block.keys, block.values):
+        if rows.columns:
+            same &= Stack([rows], rows.schema).equal(later - 1, later)
+    fresh = np.ones(len(block), np.int64)
+    fresh[later[same]] = 0
+    return np.cumsum(fresh) if same.any() else None
 
 
 @numba.njit(cache=True)
@@ -134,3 +185,69 @@ def _expand(
                 at += 1
         base += counts[i]
     return mine, theirs
+
+
+@numba.njit(cache=True)
+def _waves(
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    my_runs: npt.NDArray[np.int64],
+    my_times: npt.NDArray[np.int64],
+    my_diffs: npt.NDArray[np.int64],
+    their_runs: npt.NDArray[np.int64],
+    their_times: npt.NDArray[np.int64],
+    their_diffs: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], bool]:
+    """Pair runs of equal value: n and m updates at a total order of times make at most n + m - 1, not n * m.
+
+    Either history is walked in order of time with the other's count so far; a change meets what has been before it.
+    """
+    room = 1024
+    mine, theirs = np.empty(room, np.int64), np.empty(room, np.int64)
+    times, diffs = np.empty(room, np.int64), np.empty(room, np.int64)
+    size, base, fits = 0, 0, True
+    for i in range(len(starts)):
+        top = base + counts[i]
+        a0 = starts[i]
+        while a0 < ends[i] and counts[i] > 0:
+            a1 = a0 + 1
+            while a1 < ends[i] and my_runs[a1] == my_runs[a0]:
+                a1 += 1
+            b0 = base
+            while b0 < top:
+                b1 = b0 + 1
+                while b1 < top and their_runs[rows[b1]] == their_runs[rows[b0]]:
+                    b1 += 1
+                if size + (a1 - a0) + (b1 - b0) > room:
+                    room = 2 * room + (a1 - a0) + (b1 - b0)
+                    mine, theirs = _grown(mine, room), _grown(theirs, room)
+                    times, diffs = _grown(times, room), _grown(diffs, room)
+                p, q, left, right = a0, b0, 0, 0
+                while p < a1 or q < b1:
+                    if p < a1 and (q >= b1 or my_times[p] <= their_times[rows[q]]):
+                        time, factor, count = my_times[p], my_diffs[p], right
+                        left += factor
+                        p += 1
+                    else:
+                        time, factor, count = their_times[rows[q]], their_diffs[rows[q]], left
+                        right += factor
+                        q += 1
+                    if count != 0:
+                        product = factor * count
+                        if abs(float(factor) * float(count)) > 9.3e18 or product // count != factor:
+                            fits = False
+                        mine[size], theirs[size], times[size], diffs[size] = a0, rows[b0], time, product
+                        size += 1
+                b0 = b1
+            a0 = a1
+        base = top
+    return mine[:size], theirs[:size], times[:size], diffs[:size], fits
+
+
+@numba.njit(cache=True)
+def _grown(array: npt.NDArray[np.int64], room: int) -> npt.NDArray[np.int64]:
+    made = np.empty(room, np.int64)
+    made[: len(array)] = array
+    return made
