@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
@@ -21,7 +22,7 @@ from altneu.errors import (
     UnknownColumnError,
     UnsupportedFunctionError,
 )
-from altneu.expressions import dialect, intervals, registry
+from altneu.expressions import intervals, registry
 from altneu.expressions.expr import Call, Column, Expr, Literal, Scope
 from altneu.expressions.names import AGGREGATES, WINDOWS
 from altneu.expressions.registry import constant_value
@@ -47,7 +48,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseXor: "^",
     exp.BitwiseLeftShift: "<<",
     exp.BitwiseRightShift: ">>",
-    dialect.UnsignedRightShift: ">>>",
     exp.RegexpLike: "rlike",
     exp.DPipe: "concat",
 }
@@ -162,7 +162,8 @@ def folded(made: Call) -> Expr:
     """A call of constants as the constant it gives, unless it fails or is of a nested type."""
     if not made.function.fold or pt.is_nested(made.type) or not all(a.is_literal for a in made.args):
         return made
-    vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
+    with np.errstate(all="ignore"):
+        vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
     if vector.failures:
         return made
     value = constant_value(vector)

@@ -37,7 +37,7 @@ def possible(source: pa.DataType, target: pa.DataType) -> bool:
     if source == T.STRING:
         return target not in (T.DAY_TIME, T.YEAR_MONTH)
     if is_numeric(source):
-        return is_numeric(target) or target in (T.BOOLEAN, T.TIMESTAMP) or (target == T.BINARY and source in INTEGRAL)
+        return is_numeric(target) or target in (T.BOOLEAN, T.TIMESTAMP)
     if source == T.BOOLEAN:
         return is_numeric(target)
     if source == T.DATE:
@@ -100,8 +100,6 @@ def convert(vector: Vector, target: pa.DataType, count: int) -> Vector:
     if is_nested(source):
         array, failures = _nested(vector.arrow, target)
         return Vector(target, arrow=array, failures=failures, constant=vector.constant)
-    if target == T.BINARY:
-        return _to_binary(vector)
     kernel = _kernel(source, target)
     return kernel(vector, target)
 
@@ -149,7 +147,7 @@ def explain(vector: Vector, target: pa.DataType, code: str) -> Callable[[int], s
         names = f'"{T.type_name(vector.type).upper()}" cannot be cast to "{T.type_name(target).upper()}"'
         if code == CAST_OVERFLOW:
             return f"The value {shown} of the type {names} due to an overflow"
-        if code == OUT_OF_RANGE:
+        if code in (OUT_OF_RANGE, "NUMERIC_OUT_OF_SUPPORTED_RANGE"):
             return f"The value {shown} of the type {names}: it has too many digits"
         return f"The value {shown} of the type {names} because it is malformed"
 
@@ -158,8 +156,7 @@ def explain(vector: Vector, target: pa.DataType, code: str) -> Callable[[int], s
 
 def _number(vector: Vector, target: pa.DataType) -> Vector:
     """Between whole numbers, booleans and floats where nothing but the range can be lost."""
-    with np.errstate(over="ignore"):
-        values = vector.values.astype(dtype_of(target))
+    values = vector.values.astype(dtype_of(target))
     if vector.type in INTEGRAL and target in INTEGRAL and INTEGRAL.index(vector.type) > INTEGRAL.index(target):
         return checked(vector, target, values, values != vector.values)
     return _same(vector, target, values)
@@ -169,13 +166,12 @@ def _float_to_integral(vector: Vector, target: pa.DataType) -> Vector:
     dtype = dtype_of(target)
     limits = np.iinfo(dtype)
     values = vector.values
-    with np.errstate(invalid="ignore"):
-        whole = np.trunc(values)
-        # 2^63 - 1 is no double: the nearest one is 2^63, which Java's comparison lets through and saturates
-        top = float(limits.max)
-        fits = (np.floor(values) <= top) & (np.ceil(values) >= float(limits.min))
-        clipped = np.where(fits, whole, 0)
-        result = np.where(clipped >= top, limits.max, np.where(clipped >= top, 0, clipped).astype(dtype)).astype(dtype)
+    whole = np.trunc(values)
+    # 2^63 - 1 is no double: the nearest one is 2^63, which Java's comparison lets through and saturates
+    top = float(limits.max)
+    fits = (np.floor(values) <= top) & (np.ceil(values) >= float(limits.min))
+    clipped = np.where(fits, whole, 0)
+    result = np.where(clipped >= top, limits.max, np.where(clipped >= top, 0, clipped).astype(dtype)).astype(dtype)
     return checked(vector, target, result, ~fits)
 
 
@@ -202,8 +198,10 @@ def _inexact_to_decimal(vector: Vector, target: pa.DataType) -> Vector:
     present = finite if vector.valid is None else finite & vector.valid
     array = pa.array(vector.values.astype(np.float64), mask=~present)
     values, bad = text_in.decimals_of(text_out.shortest(array), target)
-    if not finite.all():
-        bad = bad | ~finite  # Spark gives null for NaN and infinities only without ANSI
+    if not finite.all():  # NaN and infinities become null, with ANSI too
+        return checked(
+            Vector(vector.type, vector.values, present, constant=vector.constant), target, values, bad, OUT_OF_RANGE
+        )
     return checked(vector, target, values, bad, OUT_OF_RANGE)
 
 
@@ -214,8 +212,7 @@ def _from_decimal(vector: Vector, target: pa.DataType) -> Vector:
             return _same(vector, target, vector.values.astype(dtype_of(target)))
         text = pc.cast(vector.arrow, T.STRING)
         values = Vector(T.DOUBLE, arrow=pc.cast(text, T.DOUBLE)).values
-        with np.errstate(over="ignore"):
-            return _same(vector, target, values.astype(dtype_of(target)))
+        return _same(vector, target, values.astype(dtype_of(target)))
     unit = _MICROS if target == T.TIMESTAMP else 1
     values = vector.values.astype(object) if vector.type.precision + 6 > 18 else vector.values
     whole = abs(values * unit) // 10**scale
@@ -250,24 +247,15 @@ def _number_to_time(vector: Vector) -> Vector:
         clipped = np.clip(seconds, -limit - 1, limit)
         result = np.where(clipped < -limit, np.iinfo(np.int64).min, np.maximum(clipped, -limit) * _MICROS)
         return _same(vector, T.TIMESTAMP, np.where(seconds > limit, np.iinfo(np.int64).max, result))
-    bad = ~np.isfinite(values)
-    micros = np.where(bad, 0.0, values.astype(np.float64) * _MICROS)
-    top = 2.0**63
-    result = np.where(np.abs(micros) < top, micros, 0).astype(np.int64)
-    result = np.where(micros >= top, np.iinfo(np.int64).max, np.where(micros <= -top, np.iinfo(np.int64).min, result))
-    return checked(vector, T.TIMESTAMP, result, bad, INVALID)
+    finite = np.isfinite(values)
+    micros = np.where(finite, values.astype(np.float64) * _MICROS, 0.0)
+    far = np.abs(micros) >= 2.0**63
+    result = checked(vector, T.TIMESTAMP, np.where(far, 0, micros).astype(np.int64), far)
+    return result if finite.all() else _also(result, checked(vector, T.TIMESTAMP, result.values, ~finite, INVALID))
 
 
-def _to_binary(vector: Vector) -> Vector:
-    if vector.type == T.STRING:
-        return Vector(T.BINARY, arrow=pc.cast(vector.arrow, T.BINARY), constant=vector.constant)
-    width = vector.values.dtype.itemsize
-    raw = np.ascontiguousarray(vector.values).byteswap().tobytes()
-    fixed = pa.Array.from_buffers(pa.binary(width), len(vector), [None, pa.py_buffer(raw)])
-    array = pc.cast(fixed, T.BINARY)
-    if vector.valid is not None:
-        array = pc.if_else(pa.array(vector.valid), array, None)
-    return Vector(T.BINARY, arrow=array, constant=vector.constant)
+def _also(first: Vector, second: Vector) -> Vector:
+    return first.with_failures(first.failures + second.failures)
 
 
 def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failure, ...]]:

@@ -127,7 +127,7 @@ def remainder(call: Call, a: Values, b: Values) -> Values:
     return fit(rescale(rest, scale, call.type.scale), call.type)[0]
 
 
-def pmod(call: Call, a: Values, b: Values) -> Values:
+def pmod(call: Call, a: Values, b: Values) -> Any:
     """Remainder, moved up by the divisor where it is negative."""
     a, b, scale = _aligned(call, a, b)
     rest = abs(a) % abs(b)
@@ -136,4 +136,4 @@ def pmod(call: Call, a: Values, b: Values) -> Values:
     moved = rest + b
     again = abs(moved) % abs(b)
     again = np.where(np.asarray(moved < 0, np.bool_), -again, again)
-    return fit(rescale(np.where(negative, again, rest), scale, call.type.scale), call.type)[0]
+    return _checked(call, rescale(np.where(negative, again, rest), scale, call.type.scale))

@@ -52,14 +52,14 @@ class SparkExpressions(Spark):
             this = self._parse_term()
             while this is not None:
                 if self._match_pair(TokenType.LT, TokenType.LT):
-                    node: type[exp.Expr] = exp.BitwiseLeftShift
-                elif self._match_pair(TokenType.GT, TokenType.GT):
-                    node = exp.BitwiseRightShift
-                    if self._match(TokenType.GT):
-                        node = UnsignedRightShift
-                else:
+                    this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+                elif not self._match_pair(TokenType.GT, TokenType.GT):
                     break
-                this = self.expression(node(this=this, expression=self._parse_term()))
+                elif self._match(TokenType.GT):
+                    arguments = [this, self._parse_term()]
+                    this = self.expression(exp.Anonymous(this="shiftrightunsigned", expressions=arguments))
+                else:
+                    this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
             return this
 
         def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
@@ -90,10 +90,6 @@ class SparkExpressions(Spark):
             elif self._match_text_seq("NULLS", "LAST"):
                 nulls_first = False
             return self.expression(exp.Ordered(this=this, desc=descending, nulls_first=nulls_first))
-
-
-class UnsignedRightShift(exp.Binary):
-    """``a >>> b``."""
 
 
 _LEVELS: tuple[tuple[TokenType, type[exp.Expr]], ...] = (

@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
@@ -128,7 +129,10 @@ class Expr:
 
     def result(self, scope: Scope) -> Result:
         """``evaluate`` on a scope, which several expressions may share."""
-        vector = self.vector(scope)
+        with np.errstate(
+            all="ignore"
+        ):  # kernels look at the numbers themselves, and nothing means anything under a null
+            vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
         failures = vector.failures
@@ -149,8 +153,6 @@ def _null_out(vector: Vector, failed: Mask) -> pa.Array:
 
     if has_numpy(vector.type):
         return Vector(vector.type, vector.values, both_valid(vector.valid, ~failed)).arrow
-    import numpy as np
-
     index = np.arange(len(failed))
     return vector.arrow.take(pa.array(index, mask=failed))
 

@@ -28,6 +28,10 @@ _UNITS = r"(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND)S?"
 _DAY_TIME = re.compile(r"([+-])?(?:(\d+) )?(?:(\d+):)?(\d+)(?::(\d+))?(?:\.(\d{1,9}))?")
 
 
+class DayLiteral(Literal):
+    """An interval written in days: a date moved by it stays a date."""
+
+
 def literal(node: exp.Expr) -> Literal:
     """The constant of an INTERVAL literal.
 
@@ -59,7 +63,8 @@ def _amount(text: str, unit: str, node: exp.Expr) -> Literal:
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: {text!r} is no number of {unit.lower()}s")
     if unit in _MONTHS:
         return Literal(int(text) * _MONTHS[unit], T.YEAR_MONTH)
-    return Literal(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME)
+    made = DayLiteral if unit in ("DAY", "WEEK") else Literal
+    return made(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME)
 
 
 def _phrases(text: str, node: exp.Expr) -> Literal:
@@ -75,7 +80,8 @@ def _phrases(text: str, node: exp.Expr) -> Literal:
         raise UnsupportedFunctionError(
             f"{node.sql('spark')!r}: months and days do not mix in one interval; add two intervals"
         )
-    return Literal(sum(p.value for p in parts), parts[0].type)
+    made = DayLiteral if all(isinstance(p, DayLiteral) for p in parts) else Literal
+    return made(sum(p.value for p in parts), parts[0].type)
 
 
 def _span(text: str, first: str, last: str, node: exp.Expr) -> Literal:
@@ -112,6 +118,8 @@ def arithmetic(symbol: str, left: Expr, right: Expr, call: Callable[[str, Sequen
     interval = {a, b} & {T.DAY_TIME, T.YEAR_MONTH}
     if not interval:
         return None
+    if symbol in "+-" and isinstance(left, DayLiteral) and isinstance(right, DayLiteral):
+        return DayLiteral(left.value + (right.value if symbol == "+" else -right.value), T.DAY_TIME)
     if symbol in "+-" and a == b:
         return call("interval_add" if symbol == "+" else "interval_subtract", [left, right])
     if symbol == "*":
@@ -127,6 +135,8 @@ def _on_point(symbol: str, point: Expr, other: Expr, call: Callable[[str, Sequen
         return call("date_diff_days" if point.type == kind == T.DATE else "timestamp_diff", [point, other])
     if symbol not in "+-":
         return None
+    if point.type == T.DATE and isinstance(other, DayLiteral) and other.value is not None:
+        return call("date_add" if symbol == "+" else "date_sub", [point, Literal(other.value // _MICROS["DAY"], T.INT)])
     if kind in (T.DAY_TIME, T.YEAR_MONTH):
         amount = other if symbol == "+" else call("negative", [other])
         return call("add_interval", [point, amount])

@@ -96,22 +96,25 @@ class Function:
         self, call: Call, vectors: list[Vector], count: int, rows: int, failures: Failures, constant: bool
     ) -> Vector:
         valid: Mask | None = None
+        shift = 0
+        fixed = self.constants
         if self.style == "numpy":
-            arguments: list[Any] = [v.values for v in vectors]
+            arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
         elif self.style == "arrow":
-            arguments = [v.arrow if constant else v.expand(count).arrow for v in vectors]
+            arguments = [
+                None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
+            ]
         else:
+            shift = 1
             arguments = [count, *(vectors if constant else [v.expand(count) for v in vectors])]
         if self.style != "vector":
             for vector in vectors:
                 valid = both_valid(valid, vector.valid)
-        if self.constants:
-            shift = 1 if self.style == "vector" else 0
-            for i in self.constants:
-                if i < len(vectors):
-                    arguments[i + shift] = constant_value(vectors[i])
-                    if arguments[i + shift] is None and self.style != "vector":
-                        return null_result(call.type, count, failures, constant)
+        for i in fixed:
+            if i < len(vectors):
+                arguments[i + shift] = constant_value(vectors[i])
+                if arguments[i + shift] is None and self.style != "vector":
+                    return null_result(call.type, count, failures, constant)
         values = self.kernel(call, *arguments)
         null: Mask | None = None
         if type(values) is Out:

@@ -15,8 +15,10 @@ from altneu.expressions import decimals, time_in
 from altneu.expressions.vector import Failure, Mask, Values, Vector, dtype_of
 
 _SPACE = "".join(chr(c) for c in range(33)) + "\x7f"
+_DECIMAL = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$"
 _FLOAT = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[df]?$"
 _SPECIAL = r"(?i)^[+-]?(inf|infinity)$|^nan$"
+UNSUPPORTED_RANGE = "NUMERIC_OUT_OF_SUPPORTED_RANGE"
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
@@ -39,10 +41,10 @@ def _failures(vector: Vector, target: pa.DataType, bad: Mask) -> tuple[Failure, 
 
     if not pt.is_decimal128(target):
         return (Failure(bad, INVALID, explain(vector, target, INVALID)),)
-    shaped = Vector(
-        T.BOOLEAN, arrow=pc.match_substring_regex(trim(vector.arrow), _FLOAT[:-9] + "$").fill_null(False)
-    ).values
-    pairs = ((bad & ~shaped, INVALID), (bad & shaped, OUT_OF_RANGE))
+    text = trim(vector.arrow)
+    shaped = _mask(pc.match_substring_regex(text, _DECIMAL))
+    huge = shaped & _mask(pc.match_substring_regex(text, r"^[+-]?0*[1-9]\d{38}"))
+    pairs = ((bad & ~shaped, INVALID), (bad & huge, UNSUPPORTED_RANGE), (bad & shaped & ~huge, OUT_OF_RANGE))
     return tuple(Failure(mask, code, explain(vector, target, code)) for mask, code in pairs if mask.any())
 
 

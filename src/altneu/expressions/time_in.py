@@ -63,7 +63,7 @@ def timestamps(text: pa.Array, *, zoned: bool) -> tuple[Values, Mask]:
 
 
 def _clock(rest: pa.Array, days: Values, *, zoned: bool) -> tuple[Values, Mask]:
-    bare = _mask(pc.equal(pc.utf8_trim(rest, " T"), ""))
+    bare = _mask(pc.equal(rest, ""))
     if bare.all():
         return np.zeros(len(bare), np.int64), np.zeros(len(bare), np.bool_)
     parts = pc.extract_regex(rest, _CLOCK)

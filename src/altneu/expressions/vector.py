@@ -32,6 +32,7 @@ _DTYPES: dict[pa.DataType, np.dtype[Any]] = {
     T.TIMESTAMP: np.dtype(np.int64),
     T.TIMESTAMP_NTZ: np.dtype(np.int64),
     T.DAY_TIME: np.dtype(np.int64),
+    T.YEAR_MONTH: np.dtype(np.int64),
 }
 _SMALL_DECIMAL = 18
 _LOW = (1 << 64) - 1
@@ -197,6 +198,9 @@ def _to_numpy(array: pa.Array) -> tuple[Values, Mask | None]:
         return np.zeros(count, dtype), valid
     if data_type == T.BOOLEAN:
         return _unpack(data, offset, count), valid
+    if data_type == T.YEAR_MONTH:
+        months = np.frombuffer(data, np.int32)[4 * offset : 4 * (offset + count) : 4]
+        return months.astype(np.int64), valid
     if pa.types.is_decimal128(data_type):
         limbs = np.frombuffer(data, np.int64)[2 * offset : 2 * (offset + count)]
         low, high = limbs[0::2], limbs[1::2]
@@ -214,6 +218,10 @@ def _to_arrow(values: Values, valid: Mask | None, data_type: pa.DataType) -> pa.
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if data_type == T.BOOLEAN:
         data = pa.py_buffer(np.packbits(values, bitorder="little"))
+    elif data_type == T.YEAR_MONTH:
+        parts = np.zeros((count, 4), np.int32)
+        parts[:, 0] = values
+        data = pa.py_buffer(parts)
     elif pa.types.is_decimal128(data_type):
         data = pa.py_buffer(_limbs(values, valid))
     else:

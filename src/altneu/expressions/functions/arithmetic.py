@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr
 
 GROUP = "Arithmetic"
-OVERFLOW, OUT_OF_RANGE, DIVIDE_BY_ZERO = "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO"
+OVERFLOW, BINARY_OVERFLOW = "ARITHMETIC_OVERFLOW", "BINARY_ARITHMETIC_OVERFLOW"
+OUT_OF_RANGE, DIVIDE_BY_ZERO = "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO"
 _NAMES = {T.BYTE: "tinyint", T.SHORT: "smallint", T.INT: "integer", T.LONG: "long"}
 _TRIES = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
 
@@ -34,18 +35,11 @@ def overflow(call: Call, values: Values, mask: Mask) -> Any:
             values,
             ((mask, OUT_OF_RANGE, lambda _: f"the result of `{call.text}` does not fit {T.type_name(call.type)}"),),
         )
+    code = BINARY_OVERFLOW if call.type in (T.BYTE, T.SHORT) and call.name in _TRIES else OVERFLOW
     hint = _TRIES.get(call.name)
     tail = f"; {hint} gives NULL instead" if hint else ""
-    return Out(
-        values,
-        (
-            (
-                mask,
-                OVERFLOW,
-                lambda _: f"{_NAMES.get(call.type, T.type_name(call.type))} overflow in `{call.text}`{tail}",
-            ),
-        ),
-    )
+    kind = _NAMES.get(call.type, T.type_name(call.type))
+    return Out(values, ((mask, code, lambda _: f"{kind} overflow in `{call.text}`{tail}"),))
 
 
 def by_zero(call: Call, values: Values, zero: Mask, also: Sequence[Any] = ()) -> Out:
@@ -86,8 +80,7 @@ def _minus(call: Call, a: Values, b: Values) -> Any:
 
 def _times(call: Call, a: Values, b: Values) -> Any:
     if a.dtype.kind == "f":
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return a * b
+        return a * b
     if is_decimal(call.type):
         return decimals.multiply(call, a, b)
     if call.type == T.LONG:
@@ -113,8 +106,7 @@ def _divide(call: Call, a: Values, b: Values) -> Any:
         return by_zero(call, result, zero) if zero.any() else result
     if zero.any():
         return by_zero(call, a / np.where(zero, 1.0, b), zero)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return a / b
+    return a / b
 
 
 def _whole_divide(call: Call, a: Values, b: Values) -> Any:
@@ -140,8 +132,7 @@ def truncated(a: Values, b: Values) -> Values:
 def remainder(a: Values, b: Values) -> Values:
     """Remainder with the sign of the dividend (``b`` has no zeros)."""
     if a.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            return np.fmod(a, b)
+        return np.fmod(a, b)
     if a.dtype == object:
         rest = abs(a) % abs(b)
         return np.where(a < 0, -rest, rest)
@@ -165,18 +156,15 @@ def _numeric_or_interval(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
 
 def _pmod(call: Call, a: Values, b: Values) -> Any:
     zero = b == 0
-    any_zero = zero.any()
-    if any_zero:
+    if zero.any():
         b = np.where(zero, np.ones(1, b.dtype), b)
     if is_decimal(call.type):
-        result = decimals.pmod(call, a, b)
+        out = decimals.pmod(call, a, b)
+        result, others = (out.values, out.failures) if type(out) is Out else (out, ())
     else:
         first = remainder(a, b)
-        with np.errstate(invalid="ignore"):
-            result = np.where(first < 0, remainder(first + b, b), first).astype(a.dtype, copy=False)
-    if any_zero:
-        return Out(result, ((zero, "REMAINDER_BY_ZERO", lambda _: f"Remainder by zero in `{call.text}`"),))
-    return result
+        result, others = np.where(first < 0, remainder(first + b, b), first).astype(a.dtype, copy=False), ()
+    return Out(result, ((zero, "REMAINDER_BY_ZERO", lambda _: f"Remainder by zero in `{call.text}`"), *others))
 
 
 def _nulls_for_failures(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,144 @@
+"""Compare expressions with Spark itself on the same rows.
+
+All expressions go into one select: each stands in ``CASE WHEN ok THEN expression END``, where ``ok`` says for which rows altneu gave a
+value, so that Spark evaluates it there and nowhere else; an error that altneu missed then fails the query. Of the rows that
+altneu says fail, some are put to Spark one by one, and must fail with the same error class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.expressions import Result, parse
+from altneu.rows import Rows
+
+ERRORS_PER_CODE = 1
+
+
+def compare(spark, table: pa.Table, expressions: Sequence[str], tolerance: dict[str, float] | None = None) -> list[str]:
+    """Differences between altneu and Spark, one text each; empty when they agree."""
+    schema = T.parse_schema(table.schema)
+    rows = Rows.from_batch(table)
+    compiled = {text: parse(text, schema) for text in expressions}
+    results = {text: expr.evaluate(rows) for text, expr in compiled.items()}
+    differences = _types(spark, table, compiled)
+    differences += _values(spark, table, results, tolerance or {})
+    return differences + _errors(spark, table, results)
+
+
+def _types(spark, table, compiled):
+    frame = spark.createDataFrame(table.slice(0, 0))
+    columns = {text: f"({text}) AS e{i}" for i, text in enumerate(compiled)}
+    try:
+        fields = frame.selectExpr(*columns.values()).schema
+    except Exception:  # noqa: BLE001 -- asked one by one, to name the one at fault
+        differences = []
+        for text, column in columns.items():
+            try:
+                frame.selectExpr(column)
+            except Exception as error:  # noqa: BLE001 -- whatever Spark raises is a difference
+                differences.append(f"{text}: Spark refuses it: {_reason(error)}")
+        return differences
+    names = {text: field.dataType.simpleString().replace(", ", ",") for text, field in zip(compiled, fields, strict=True)}
+    return [
+        f"{text}: Spark's type is {names[text]}, ours {T.type_name(expr.type)}"
+        for text, expr in compiled.items()
+        if names[text] != T.type_name(expr.type)
+    ]
+
+
+def _values(spark, table, results, tolerance):
+    oks = np.stack([np.ones(len(table), bool) if r.failed is None else ~r.failed for r in results.values()], axis=1)
+    flat = pa.array(oks.reshape(-1))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(len(table) + 1) * oks.shape[1], pa.int32()), flat)
+    wide = table.append_column("__row", pa.array(range(len(table)))).append_column("__ok", lists)
+    frame = spark.createDataFrame(wide)
+    columns = [f"CASE WHEN __ok[{i}] THEN ({text}) END AS e{i}" for i, text in enumerate(results)]
+    try:
+        found = frame.repartition(1).selectExpr("__row", *columns).toArrow().sort_by("__row")
+    except Exception as error:  # noqa: BLE001 -- narrowed down to the expressions at fault
+        return _narrow(spark, frame, results, columns, error)
+    differences = []
+    for i, (text, result) in enumerate(results.items()):
+        differences += _column(text, table, result, plain(found.column(f"e{i}").combine_chunks()), tolerance.get(text, 0.0))
+    return differences
+
+
+def _narrow(spark, frame, results, columns, error):
+    differences = []
+    for text, column in zip(results, columns, strict=True):
+        try:
+            frame.repartition(1).selectExpr(column).toArrow()
+        except Exception as one:  # noqa: BLE001 -- reported
+            differences.append(f"{text}: Spark fails where altneu has a value: {_reason(one)}")
+    return differences or [f"Spark fails on all expressions together: {_reason(error)}"]
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    return text[text.find("[") :].splitlines()[0][:300] if "[" in text else text.splitlines()[0][:300]
+
+
+def _column(text: str, table: pa.Table, result: Result, theirs: list, tolerance: float) -> list[str]:
+    differences = []
+    for row, (mine, their) in enumerate(zip(plain(result.values), theirs, strict=True)):
+        if result.failed is not None and result.failed[row]:
+            continue
+        if not same(mine, their, tolerance):
+            shown = {k: v for k, v in table.slice(row, 1).to_pylist()[0].items() if k in text}
+            differences.append(f"{text} at {shown}: Spark {their!r}, altneu {mine!r}")
+    return differences[:3]
+
+
+def plain(array: pa.Array) -> list:
+    """Python values; moments as integers, since Python's end at the year 9999."""
+    if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+        array = array.cast(pa.int64())
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.int32())
+    return array.to_pylist()
+
+
+def same(mine: object, their: object, tolerance: float = 0.0) -> bool:
+    """Whether two values are equal, floats bit by bit (NaN being NaN, -0.0 being 0.0)."""
+    if isinstance(mine, float) and isinstance(their, float):
+        if math.isnan(mine) or math.isnan(their):
+            return math.isnan(mine) and math.isnan(their)
+        if mine == their:
+            return True
+        return tolerance > 0 and math.isclose(mine, their, rel_tol=tolerance, abs_tol=tolerance)
+    if isinstance(mine, (list, tuple)) and isinstance(their, (list, tuple)):
+        return len(mine) == len(their) and all(same(a, b, tolerance) for a, b in zip(mine, their, strict=True))
+    if isinstance(mine, dict) and isinstance(their, dict):
+        return mine.keys() == their.keys() and all(same(mine[k], their[k], tolerance) for k in mine)
+    return type(mine) is type(their) and mine == their
+
+
+def _errors(spark, table, results):
+    differences = []
+    for text, result in results.items():
+        if result.failed is None:
+            continue
+        seen: dict[str, int] = {}
+        for row in np.flatnonzero(result.failed):
+            code = result.error(int(row))[0]
+            seen[code] = seen.get(code, 0) + 1
+            if seen[code] > ERRORS_PER_CODE:
+                continue
+            shown = {k: v for k, v in table.slice(int(row), 1).to_pylist()[0].items() if k in text}
+            try:
+                got = spark.createDataFrame(table.slice(int(row), 1)).selectExpr(f"({text}) AS x").toArrow()
+            except Exception as error:  # noqa: BLE001 -- its class is compared
+                name = getattr(error, "getCondition", lambda: None)() or _reason(error)
+                if name.split(".")[0] != code:
+                    differences.append(f"{text} at {shown}: Spark raises {name}, altneu {code}")
+            else:
+                differences.append(f"{text} at {shown}: Spark gives {plain(got.column(0).combine_chunks())[0]!r}, altneu {result.error(int(row))}")
+    return differences
+
+
