@@ -17,8 +17,9 @@ class Contents:
     """The distinct values of the groups that have new updates.
 
     Shape:  ``values`` V rows, no two equal in one group, with ``group`` (V,). Old updates: ``old_value`` and
-            ``groups.old_diffs``, by ``groups.old_start``. New ones: ``new_value``; ``order`` has their positions by
-            (group, time), ``moments`` where in it each run of equal (group, time) starts, one more at the end.
+            ``groups.old_diffs``, by ``groups.old_start``. New ones by (group, time): ``new_value`` and ``new_diffs``.
+            A moment is a run of new updates of equal (group, time): moment m goes from ``moments[m]`` up to
+            ``moments[m + 1]``, is of ``moment_group[m]``, and ``moment_at[m]`` is one of its updates in ``groups``.
     """
 
     groups: Groups
@@ -26,8 +27,10 @@ class Contents:
     group: Ints
     old_value: Ints
     new_value: Ints
-    order: Ints
+    new_diffs: Ints
     moments: Ints
+    moment_group: Ints
+    moment_at: Ints
 
 
 def contents(arranged: Arranged) -> Contents:
@@ -39,8 +42,18 @@ def contents(arranged: Arranged) -> Contents:
     old_group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start))
     both = Rows.concat([groups.old_values, groups.new_values], arranged.layout.value_schema)
     group = np.concatenate([old_group, groups.new_group])
-    value, first = group_rows(both, group.reshape(1, -1))
+    hashes = np.concatenate([groups.old_hashes, groups.new_hashes])
+    value, first = group_rows(both, group.reshape(1, -1), hashes)
     order, moments = in_time_order(groups.new_group, groups.new_times)
-    old = len(old_group)
-    values = both if len(first) == both.count else both.take(first)
-    return Contents(groups, values, group[first], value[:old], value[old:], order, moments)
+    old, moment_at = len(old_group), order[moments[:-1]]
+    return Contents(
+        groups,
+        both if len(first) == both.count else both.take(first),
+        group[first],
+        value[:old],
+        value[old:][order],
+        groups.new_diffs[order],
+        moments,
+        groups.new_group[moment_at],
+        moment_at,
+    )

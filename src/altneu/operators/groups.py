@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged, Block, find_in
 from altneu.errors import ERROR_SCHEMA, PlanError
+from altneu.hashing import Hashes
 from altneu.operators.compiled import compiled
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
+
+Words = TypeVar("Words", Ints, Hashes)
 
 NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION = (
     "NEGATIVE_MULTIPLICITY",
@@ -26,12 +31,12 @@ NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION = (
 class ReduceOutput:
     """What a reduce made of a step: rows, errors (``ERROR_SCHEMA``), and times at which it must look again.
 
-    ``pended`` holds updates of (key columns) at those times; over a total order there is none.
+    ``pended`` holds updates of (key columns) at those times; over a total order there are none.
     """
 
     oks: Updates
     errs: Updates
-    pended: Updates
+    pended: tuple[Updates, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,9 @@ class Groups:
     """The K distinct keys of a step's updates, the updates, and what the groups held before.
 
     Shape:  ``keys`` K rows; ``new_group`` (n,), ascending, the group of each new update, with ``new_values`` n rows,
-            ``new_times`` and ``new_diffs`` (n,); ``old_start`` (K + 1,): the old updates of group g are those from
-            ``old_start[g]`` up to ``old_start[g + 1]`` of ``old_values`` and ``old_diffs``.
+            ``new_hashes`` of the values, ``new_times`` and ``new_diffs`` (n,); ``old_start`` (K + 1,): the old updates
+            of group g are those from ``old_start[g]`` up to ``old_start[g + 1]`` of ``old_values``, ``old_hashes`` and
+            ``old_diffs``.
 
     The times of old updates are not kept: over a total order all of them are before every new one, and sum up.
     """
@@ -48,10 +54,12 @@ class Groups:
     keys: Rows
     new_group: Ints
     new_values: Rows
+    new_hashes: Hashes
     new_times: Ints
     new_diffs: Ints
     old_start: Ints
     old_values: Rows
+    old_hashes: Hashes
     old_diffs: Ints
 
     def __len__(self) -> int:
@@ -65,19 +73,19 @@ def touched(arranged: Arranged) -> Groups:
     """
     blocks, layout = arranged.new.blocks, arranged.layout
     hashes, keys = arranged.new.distinct_keys()
-    new_group = _number(blocks)
-    new_values = Rows.concat([b.values for b in blocks], layout.value_schema)
-    new_times = _join([b.times[0] for b in blocks])
-    new_diffs = _join([b.diffs for b in blocks])
-    old = find_in(arranged.old, hashes, keys) if any(len(batch) for batch in arranged.old) else None
-    if old is None:
-        nothing = np.empty(0, np.int64)
-        starts = np.zeros(keys.count + 1, np.int64)
-        return Groups(
-            keys, new_group, new_values, new_times, new_diffs, starts, Rows.empty(layout.value_schema), nothing
-        )
+    new = (
+        _number(blocks) if keys.count > 1 else np.zeros(len(arranged.new), np.int64),
+        Rows.concat([b.values for b in blocks], layout.value_schema),
+        _join([b.value_hash for b in blocks]),
+        _join([b.times[0] for b in blocks]),
+        _join([b.diffs for b in blocks]),
+    )
+    if not any(len(batch) for batch in arranged.old):
+        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
+        return Groups(keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
+    old = find_in(arranged.old, hashes, keys)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    return Groups(keys, new_group, new_values, new_times, new_diffs, starts, old.values, old.diffs)
+    return Groups(keys, *new, starts, old.values, old.value_hash, old.diffs)
 
 
 def _number(blocks: Sequence[Block]) -> Ints:
@@ -102,8 +110,8 @@ def _last(column: pa.Array) -> pa.Array:
     return column.slice(len(column) - 1, 1)
 
 
-def _join(parts: Sequence[Ints]) -> Ints:
-    return np.asarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+def _join(parts: Sequence[Words]) -> Words:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def require_total(lattice: Lattice, operator: str) -> Lattice:
@@ -122,8 +130,13 @@ def require_total(lattice: Lattice, operator: str) -> Lattice:
 def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates], arranged: Arranged) -> ReduceOutput:
     """Put a reduce's output together; nothing is pended."""
     width = arranged.layout.lattice.width
-    pended = Updates.empty(arranged.layout.key_schema, width)
-    return ReduceOutput(Updates.concat(oks, schema, width), Updates.concat(errs, ERROR_SCHEMA, width), pended)
+    failed = Updates.concat(errs, ERROR_SCHEMA, width) if errs else _no_errors(width)
+    return ReduceOutput(Updates.concat(oks, schema, width), failed)
+
+
+@lru_cache
+def _no_errors(width: int) -> Updates:
+    return Updates.empty(ERROR_SCHEMA, width)
 
 
 def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: Sequence[tuple[str, str]]) -> Updates:

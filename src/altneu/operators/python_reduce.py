@@ -125,13 +125,13 @@ def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _
         members = [(values[v], counts[v]) for v in ordered[starts[group] : starts[group + 1]] if counts[v]]
         return _call(spec, keys[group], members)
 
-    for first, last in zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True):
-        updates = held.order[first:last].tolist()
-        group = int(groups.new_group[updates[0]])
+    new_value, new_diffs = held.new_value.tolist(), held.new_diffs.tolist()
+    bounds = zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True)
+    for (begin, end), group, at in zip(bounds, held.moment_group.tolist(), held.moment_at.tolist(), strict=True):
         if group != current:
             current, was = group, made_of(group)
-        changes = dict.fromkeys(held.new_value[updates].tolist(), 0)
-        for value, diff in zip(held.new_value[updates].tolist(), groups.new_diffs[updates].tolist(), strict=True):
+        changes = dict.fromkeys(new_value[begin:end], 0)
+        for value, diff in zip(new_value[begin:end], new_diffs[begin:end], strict=True):
             changes[value] += diff
         if not any(changes.values()):
             continue
@@ -140,7 +140,7 @@ def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _
             if not -_LIMIT <= counts[value] < _LIMIT:
                 raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
         is_ = made_of(group)
-        yield updates[0], was, is_
+        yield at, was, is_
         was = is_
 
 

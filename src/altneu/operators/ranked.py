@@ -154,8 +154,9 @@ def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = 
     kinds = np.array([t.kind for t in tracks], np.int64)
     ranked = np.array([t.ranked for t in tracks], np.bool_)
     changes, flat, list_starts, overflow = _sweep(
-        (held.order, held.moments, held.groups.new_group, held.new_value, held.groups.new_diffs),
-        (held.groups.old_start, held.old_value, held.groups.old_diffs, held.values.count),
+        (held.moment_group, held.moments, held.groups.old_start, held.values.count),
+        (held.new_value, held.new_diffs),
+        (held.old_value, held.groups.old_diffs),
         (kinds, ranked, ranks.position, ranks.starts, ranks.first, *empty_set(len(ranks.first))),
         words,
         (reads, finishing, spec.default_row),
@@ -177,7 +178,15 @@ def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = 
                 made.append(column.take(pa.array(words, mask=~good)))
         return made
 
-    return tell(changes, held.groups, finals, spec.schema, spec.aggregates, arranged, operator)
+    return tell(
+        (held.moment_at[changes[0]], *changes[1:]),
+        held.groups,
+        finals,
+        spec.schema,
+        spec.aggregates,
+        arranged,
+        operator,
+    )
 
 
 def _rank(tracks: Sequence[_Track], held: Contents) -> _Ranks:
@@ -242,40 +251,45 @@ def _words(tracks: Sequence[_Track], values: Rows) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _add(sums: Ints, t: int, kind: int, value: int, diff: int, words: Any, digits: Ints) -> bool:
-    low, high = words
-    upper = high[t, value] if high.shape[1] > 0 else 0
-    return add_value(sums, 1 + STRIDE * t, kind, low[t, value], upper, diff, digits)
+def _apply(begin: int, end: int, updates: Any, ranking: Any, words: Any, state: Any) -> tuple[int, bool]:
+    """Let updates count in every track; returns the change in how many values are below zero, and overflow.
 
-
-@compiled
-def _apply(value: int, diff: int, ranking: Any, words: Any, state: Any) -> Any:
-    """Let one update count in every track; returns the change in how many values are below zero, and overflow."""
+    One call for a run of updates: taking tuples of arrays apart costs more than an update does.
+    """
+    values, diffs = updates
     kinds, ranked, position, _, _, bits, levels = ranking
     sums, value_counts, counts, there, digits = state
-    overflow = bump(sums, 0, diff)
-    before = value_counts[value]
-    overflow |= bump(value_counts, value, diff)
-    negative = (1 if value_counts[value] < 0 else 0) - (1 if before < 0 else 0)
-    for t in range(len(kinds)):
-        at = position[t, value]
-        if not ranked[t]:
-            if at < 0:
-                overflow |= bump(sums, 1 + STRIDE * t + NULLS, diff)
-            else:
-                overflow |= _add(sums, t, kinds[t], value, diff, words, digits)
-        elif at >= 0:
-            was = counts[at] > 0
-            overflow |= bump(counts, at, diff)
-            if was != (counts[at] > 0):
-                toggle = -1 if was else 1
-                there[t] += toggle
-                overflow |= _add(sums, t, kinds[t], value, toggle, words, digits)
+    low, high = words
+    negatives = 0
+    overflow = False
+    for p in range(begin, end):
+        value, diff = values[p], diffs[p]
+        overflow |= bump(sums, 0, diff)
+        negatives -= 1 if value_counts[value] < 0 else 0
+        overflow |= bump(value_counts, value, diff)
+        negatives += 1 if value_counts[value] < 0 else 0
+        for t in range(len(kinds)):
+            at = position[t, value]
+            amount = diff
+            if ranked[t]:
+                if at < 0:
+                    continue
+                was = counts[at] > 0
+                overflow |= bump(counts, at, diff)
+                if was == (counts[at] > 0):
+                    continue
+                amount = -1 if was else 1
+                there[t] += amount
                 if was:
                     remove(bits, levels, at)
                 else:
                     insert(bits, levels, at)
-    return negative, overflow
+            elif at < 0:
+                overflow |= bump(sums, 1 + STRIDE * t + NULLS, diff)
+                continue
+            upper = high[t, value] if high.shape[1] > 0 else 0
+            overflow |= add_value(sums, 1 + STRIDE * t, kinds[t], low[t, value], upper, amount, digits)
+    return negatives, overflow
 
 
 @compiled
@@ -318,27 +332,18 @@ def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, s
 
 
 @compiled
-def _advance(m: int, new: Any, ranking: Any, words: Any, state: Any, notes: Any) -> Any:
-    """Apply the updates of one moment, noting each rank it touches with the count before.
-
-    Returns how many ranks were noted, the change in how many values are below zero, and overflow.
-    """
-    order, moments, _, new_value, new_diffs = new
-    ranked, position, counts = ranking[1], ranking[2], state[2]
+def _note(m: int, begin: int, end: int, values: Ints, ranking: Any, counts: Ints, notes: Any) -> int:
+    """Note each rank that a moment's updates will touch, with its count before them; returns how many."""
+    ranked, position = ranking[1], ranking[2]
     stamp, noted, noted_count = notes
-    many, negatives = 0, 0
-    overflow = False
-    for p in range(moments[m], moments[m + 1]):
-        value = new_value[order[p]]
+    many = 0
+    for p in range(begin, end):
         for t in range(len(ranked)):
-            at = position[t, value]
+            at = position[t, values[p]]
             if ranked[t] and at >= 0 and stamp[at] != m:
                 stamp[at], noted[many], noted_count[many] = m, at, counts[at]
                 many += 1
-        change, over = _apply(value, new_diffs[order[p]], ranking, words, state)
-        negatives += change
-        overflow |= over
-    return many, negatives, overflow
+    return many
 
 
 @compiled
@@ -394,47 +399,45 @@ def _finals(
 
 
 @compiled
-def _sweep(new: Any, old: Any, ranking: Any, words: Any, read: Any) -> Any:
+def _sweep(groups: Any, new: Any, old: Any, ranking: Any, words: Any, read: Any) -> Any:
     """Go through the moments of every group.
 
     Returns the changes, the values of the lists made, where each list starts, and whether anything overflowed. A list's
     low word is its number.
     """
-    order, moments, groups = new[0], new[1], new[2]
-    old_starts, old_value, old_diffs, size = old
+    moment_group, moments, old_starts, size = groups
     tracks, ranks, many, count = len(ranking[0]), len(ranking[4]), len(read[0]), len(moments) - 1
+    lists_read = np.sum(read[0][:, 1] >= LIST)
     state = (
         np.zeros(1 + STRIDE * tracks, np.int64), np.zeros(size, np.int64), np.zeros(ranks, np.int64),
         np.zeros(tracks, np.int64), np.zeros(8, np.int64),
     )  # fmt: skip
-    room = 1 + np.max(np.diff(moments)) * tracks
+    room = 1 + (np.max(np.diff(moments)) * tracks if lists_read > 0 else 0)
     notes = np.full(ranks, -1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     stale, number, magnitude = np.ones(many, np.bool_), np.zeros(many, np.int64), np.zeros(SCRATCH, np.int64)
     flat, made_lists = np.empty(64, np.int64), np.zeros(1, np.int64)
-    ends = np.zeros((count + len(old_starts)) * np.sum(read[0][:, 1] >= LIST) + 1, np.int64)
+    ends = np.zeros((count + len(old_starts)) * lists_read + 1, np.int64)
     out, finals = room_for(count, many), finals_for(many)
     made, current, line, negatives = 0, -1, 0, 0
     overflow = False
     for m in range(count):
-        at = order[moments[m]]
-        group = groups[at]
+        group = moment_group[m]
         if group != current:
-            current, negatives = group, 0
+            current = group
             state[0][:] = 0
             state[3][:] = 0
             stale[:] = True
-            for p in range(old_starts[group], old_starts[group + 1]):
-                change, over = _apply(old_value[p], old_diffs[p], ranking, words, state)
-                negatives += change
-                overflow |= over
+            negatives, over = _apply(old_starts[group], old_starts[group + 1], old, ranking, words, state)
+            overflow |= over
             lists = flat, ends, made_lists, number, stale, magnitude
             flat = _finals(line, group, negatives, read, ranking, state, finals, lists)
-        noted, change, over = _advance(m, new, ranking, words, state, notes)
+        noted = _note(m, moments[m], moments[m + 1], new[0], ranking, state[2], notes) if lists_read > 0 else 0
+        change, over = _apply(moments[m], moments[m + 1], new, ranking, words, state)
         negatives += change
         overflow |= over
         _mark(read[0], stale, group, noted, ranking, state, notes)
         line = 1 - line
         lists = flat, ends, made_lists, number, stale, magnitude
         flat = _finals(line, group, negatives, read, ranking, state, finals, lists)
-        made = emit_change(finals, 1 - line, at, out, made)
+        made = emit_change(finals, 1 - line, m, out, made)
     return cut(out, made), flat[: ends[made_lists[0]]], ends[: made_lists[0] + 1], overflow

@@ -94,7 +94,7 @@ def sort_lines(column: pa.Array, *, descending: bool, nulls_first: bool) -> list
 
 def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
     """Positions by (group, keys), and where each of ``count`` groups starts (one more at the end)."""
-    order = np.argsort(lines[0], kind="stable") if len(lines) == 1 else np.lexsort(lines[::-1])
+    order = np.argsort(lines[0]) if len(lines) == 1 else np.lexsort(lines[::-1])
     by_group, starts = bucket(groups[order], count)
     return order[by_group], starts
 

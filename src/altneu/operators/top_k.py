@@ -69,18 +69,19 @@ def reduce_top_k(arranged: Arranged, spec: TopK, operator: str = "top_k") -> Red
     rank = np.empty(len(ordered), np.int64)
     rank[ordered] = np.arange(len(ordered))
     rows_made, errors_made, overflow = _sweep(
-        (held.order, held.moments, groups.new_group, rank[held.new_value], groups.new_diffs),
-        (groups.old_start, rank[held.old_value], groups.old_diffs),
-        starts,
+        (held.moment_group, held.moments, groups.old_start, starts),
+        (rank[held.new_value], held.new_diffs),
+        (rank[held.old_value], groups.old_diffs),
         empty_set(len(ordered)),
         spec.k,
     )
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
-    at, which, diffs = rows_made
+    moment, which, diffs = rows_made
+    at = held.moment_at[moment]
     rows = arranged.layout.join(groups.keys.take(groups.new_group[at]), held.values.take(ordered[which]))
     oks = Updates(Rows(spec.schema, rows.columns, rows.count), groups.new_times[at].reshape(1, -1), diffs)
-    at, diffs = errors_made
+    at, diffs = held.moment_at[errors_made[0]], errors_made[1]
     errs = error_updates(operator, groups, at, diffs, [state_text(NEGATIVE, ())] * len(at))
     return output(spec.schema, [oks], [errs], arranged)
 
@@ -93,16 +94,23 @@ def _ordered(held: Contents, spec: TopK) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _apply(at: int, diff: int, counts: Ints, bits: Any, levels: Ints) -> tuple[int, bool]:
-    """Add to a row's count; returns the change in how many rows are below zero, and overflow."""
-    before = counts[at]
-    overflow = bump(counts, at, diff)
-    after = counts[at]
-    if before <= 0 < after:
-        insert(bits, levels, at)
-    elif after <= 0 < before:
-        remove(bits, levels, at)
-    return (1 if after < 0 else 0) - (1 if before < 0 else 0), overflow
+def _apply(begin: int, end: int, updates: Any, counts: Ints, bits: Any, levels: Ints) -> tuple[int, int, bool]:
+    """Add updates to the rows' counts: the least rank touched, the change in how many are below zero, and overflow."""
+    ranks, diffs = updates
+    least, negatives = len(counts), 0
+    overflow = False
+    for p in range(begin, end):
+        at = ranks[p]
+        least = min(least, at)
+        before = counts[at]
+        overflow |= bump(counts, at, diffs[p])
+        after = counts[at]
+        if before <= 0 < after:
+            insert(bits, levels, at)
+        elif after <= 0 < before:
+            remove(bits, levels, at)
+        negatives += (1 if after < 0 else 0) - (1 if before < 0 else 0)
+    return least, negatives, overflow
 
 
 @compiled
@@ -141,13 +149,12 @@ def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, 
 
 
 @compiled
-def _sweep(new: Any, old: Any, starts: Ints, empty: Any, k: int) -> Any:
-    """Go through the moments: (update, rank, diff) of the rows that come and go, (update, diff) of errors.
+def _sweep(groups: Any, new: Any, old: Any, empty: Any, k: int) -> Any:
+    """Go through the moments: (moment, rank, diff) of the rows that come and go, (moment, diff) of errors.
 
     A moment that touches only ranks behind a full first k changes nothing and is passed over.
     """
-    order, moments, groups, new_rank, new_diffs = new
-    old_starts, old_rank, old_diffs = old
+    moment_group, moments, old_starts, starts = groups
     bits, levels = empty
     counts = np.zeros(starts[-1], np.int64)
     most = min(k, np.max(np.diff(starts))) + 1
@@ -158,31 +165,27 @@ def _sweep(new: Any, old: Any, starts: Ints, empty: Any, k: int) -> Any:
     made, errors, current, negatives, used = 0, 0, -1, 0, 0
     overflow = False
     for m in range(len(moments) - 1):
-        at = order[moments[m]]
-        group = groups[at]
+        group = moment_group[m]
+        start, end = starts[group], starts[group + 1]
         if group != current:
-            current, negatives = group, 0
-            for p in range(old_starts[group], old_starts[group + 1]):
-                change, over = _apply(old_rank[p], old_diffs[p], counts, bits, levels)
-                negatives += change
-                overflow |= over
-            used = 0 if negatives else _first(k, starts[group], starts[group + 1], counts, bits, levels, was)
-        before, least = negatives, starts[group + 1]
-        for p in range(moments[m], moments[m + 1]):
-            least = min(least, new_rank[order[p]])
-            change, over = _apply(new_rank[order[p]], new_diffs[order[p]], counts, bits, levels)
-            negatives += change
+            current = group
+            _, negatives, over = _apply(old_starts[group], old_starts[group + 1], old, counts, bits, levels)
             overflow |= over
+            used = 0 if negatives else _first(k, start, end, counts, bits, levels, was)
+        before = negatives
+        least, change, over = _apply(moments[m], moments[m + 1], new, counts, bits, levels)
+        negatives += change
+        overflow |= over
         if (before > 0) != (negatives > 0):
-            err_at[errors], err_diff[errors] = at, 1 if negatives > 0 else -1
+            err_at[errors], err_diff[errors] = m, 1 if negatives > 0 else -1
             errors += 1
         elif negatives > 0 or (used > 0 and least > was[0][used - 1] and np.sum(was[1][:used]) == k):
             continue
-        now = 0 if negatives else _first(k, starts[group], starts[group + 1], counts, bits, levels, is_)
+        now = 0 if negatives else _first(k, start, end, counts, bits, levels, is_)
         if made + 2 * most > len(out[0]):
             more = np.empty(len(out[0]), np.int64)
             out = np.concatenate((out[0], more)), np.concatenate((out[1], more)), np.concatenate((out[2], more))
-        made = _differ(was, used, is_, now, at, out, made)
+        made = _differ(was, used, is_, now, m, out, made)
         was, is_, used = is_, was, now
     rows = out[0][:made], out[1][:made], out[2][:made]
     return rows, (err_at[:errors].copy(), err_diff[:errors].copy()), overflow
