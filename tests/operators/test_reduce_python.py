@@ -2,6 +2,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -126,7 +127,7 @@ def test_a_function_that_gives_nothing_to_iterate_over_is_an_error():
 
 def test_with_diffs_results_carry_their_own_counts():
     def function(_key, rows):
-        return [((row.x,), n * 10) for row, n in rows] + [((99,), -1)]
+        return [((row.x,), np.int64(n * 10)) for row, n in rows] + [((99,), -1)]
 
     run = make(function, NUMBER, with_diffs=True)
     made = run.step(updates_of(SCHEMA, [(ROW, 0, 2)]), 1)

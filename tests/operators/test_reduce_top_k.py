@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from altneu.batch import Layout
-from altneu.errors import DiffOverflowError, PlanError, UnknownColumnError
+from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.hashing import hash_bits
 from altneu.operators.reduce import TopK, reduce
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
@@ -121,6 +121,15 @@ def test_all_rows_are_one_group_without_key_columns():
     assert +held == {4.0: 1, 3.0: 1}
 
 
+def test_ties_between_rows_of_maps_are_decided_by_their_entries():
+    schema = pa.schema([("x", pa.int64()), ("m", pa.map_(pa.string(), pa.int64()))])
+    spec = TopK((), 2, (("x", False, False),), schema)
+    run = Run(Layout(schema, (), LATTICE), lambda arranged: reduce(arranged, spec))
+    rows = [(1, [("b", 1)]), (1, [("a", 2)]), (1, [("a", 2), ("b", 1)])]
+    made = run.step(updates_of(schema, [(row, 0, 1) for row in rows]), 1)
+    assert made.oks.rows.to_pylist() == [rows[1], rows[2]]
+
+
 def test_large_counts_and_a_large_k():
     made = make(2**50, ()).step(updates_of(SCHEMA, [((1.0, "a", "x"), 0, 2**40), ((2.0, "a", "x"), 0, 2**55)]), 1)
     assert made.oks.diffs.tolist() == [2**40, 2**50 - 2**40]
@@ -131,5 +140,8 @@ def test_large_counts_and_a_large_k():
 def test_what_does_not_fit_is_refused_when_the_plan_is_built():
     with pytest.raises(PlanError, match="not negative"):
         TopK(("k",), -1, (), SCHEMA)
+    maps = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
+    with pytest.raises(TypeMismatchError, match="maps have no order"):
+        TopK((), 1, (("m", False, False),), maps)
     with pytest.raises(UnknownColumnError):
         TopK(("k",), 1, (("y", False, False),), SCHEMA)

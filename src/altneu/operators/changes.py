@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
+from altneu.errors import StepFailedError
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate
 from altneu.operators.compiled import compiled
 from altneu.operators.groups import (
@@ -65,6 +66,8 @@ def cut(out: Any, made: int) -> Any:
     return out[0][:made], out[1][:made], out[2][:made], out[3][:, :made], out[4][:, :made], out[5][:, :made]
 
 
+_MOST_ELEMENTS = 2**31 - 1
+
 Finals = Callable[[Any, Any, Ints, Ints], list[pa.Array]]
 
 
@@ -103,10 +106,18 @@ def state_text(state: int, aggregates: Sequence[Aggregate]) -> tuple[str, str]:
 
 
 def list_column(type_: pa.DataType, elements: pa.Array, starts: Ints, which: Ints, valid: Any) -> pa.Array:
-    """Lists out of ``elements``: row i has those from ``starts[which[i]]`` up to ``starts[which[i] + 1]``."""
+    """Lists out of ``elements``: row i has those from ``starts[which[i]]`` up to ``starts[which[i] + 1]``.
+
+    Raises:
+        StepFailedError: the lists are too long together for one column.
+    """
     which = np.where(valid, which, 0)
     sizes = np.where(valid, starts[which + 1] - starts[which], 0)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
+    if offsets[-1] > _MOST_ELEMENTS:
+        raise StepFailedError(
+            f"the lists collected in this step hold {offsets[-1]} values, and a column holds 2^31 - 1; take smaller steps"
+        )
     index = np.repeat(starts[which] - offsets[:-1], sizes) + np.arange(offsets[-1])
     values = elements.take(pa.array(index))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=type_)

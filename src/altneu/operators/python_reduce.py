@@ -165,8 +165,9 @@ def _call(spec: PythonReduce, key: Record, members: list[Member]) -> _Made:
 def _result(value: Any, spec: PythonReduce) -> tuple[tuple[Any, ...], int]:
     if not spec.with_diffs:
         return as_row(value, spec.result), 1
-    if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int)):
+    if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | np.integer)):
         raise SchemaError(f"with_diffs takes pairs (row, diff), and the function gave {value!r}")
-    if not -_LIMIT < value[1] < _LIMIT:
-        raise SchemaError(f"a diff of {value[1]} leaves the signed 64-bit range")
-    return as_row(value[0], spec.result), value[1]
+    diff = int(value[1])
+    if not -_LIMIT < diff < _LIMIT:
+        raise SchemaError(f"a diff of {diff} leaves the signed 64-bit range")
+    return as_row(value[0], spec.result), diff

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.columns import children
-from altneu.errors import TypeMismatchError
 from altneu.operators.grouping import bucket
 from altneu.rows import Ints, Rows
 
@@ -23,10 +22,9 @@ _LOW_BITS = np.int64(2**63 - 1)
 def codes(column: pa.Array) -> Ints:
     """One int64 a value, ordered as the values are (NaN greatest); what stands at a null means nothing.
 
-    Cost:   O(n) for numbers, dates, times and booleans; one sort for the rest.
+    Maps compare as the lists of their entries: SQL gives them no order, but ties between rows are decided by it.
 
-    Raises:
-        TypeMismatchError: the type has no order (maps).
+    Cost:   O(n) for numbers, dates, times and booleans; one sort for the rest.
 
     >>> ranked = codes(pa.array([1.5, float("nan"), -2.0, float("inf")]))
     >>> np.argsort(ranked).tolist()
@@ -47,10 +45,8 @@ def codes(column: pa.Array) -> Ints:
         fields = [column.field(i) for i in range(type_.num_fields)]
         lines = [line for field in fields for line in sort_lines(field, descending=False, nulls_first=True)]
         return _dense(lines, len(column))
-    if pa.types.is_list(type_):
+    if pa.types.is_list(type_) or pa.types.is_map(type_):
         return _list_codes(column)
-    if pa.types.is_map(type_):
-        raise TypeMismatchError("maps have no order; order by map_keys, map_values or map_entries instead")
     if pa.types.is_null(type_):
         return np.zeros(len(column), np.int64)
     return pc.rank(column, "ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
@@ -73,8 +69,9 @@ def _dense(lines: Sequence[Ints], count: int) -> Ints:
 
 def _list_codes(column: pa.Array) -> Ints:
     """Lists compare element by element, nulls first, and a list is less than one it begins."""
-    offsets, (values,) = children(column)
-    inner = _dense(sort_lines(values, descending=False, nulls_first=True), len(values)).tolist()
+    offsets, parts = children(column)
+    lines = [line for part in parts for line in sort_lines(part, descending=False, nulls_first=True)]
+    inner = _dense(lines, len(parts[0])).tolist()
     keys = [tuple(inner[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     rank = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([rank[key] for key in keys], np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
-from altneu.errors import DiffOverflowError, PlanError, UnknownColumnError
+from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.aggregates import NEGATIVE
 from altneu.operators.bitmap import empty_set, following, insert, remove
 from altneu.operators.changes import state_text
@@ -32,6 +32,7 @@ class TopK:
     Raises:
         PlanError: ``k`` is negative.
         UnknownColumnError: an order column that is not there.
+        TypeMismatchError: an order column that is a map.
     """
 
     key: tuple[str, ...]
@@ -45,6 +46,10 @@ class TopK:
         for name, _, _ in self.order:
             if self.schema.get_field_index(name) < 0:
                 raise UnknownColumnError(name, self.schema.names, "top_k order")
+            if pa.types.is_map(self.schema.field(name).type):
+                raise TypeMismatchError(
+                    f"top_k cannot order by {name!r}: maps have no order; order by a value taken of it"
+                )
 
 
 def reduce_top_k(arranged: Arranged, spec: TopK, operator: str = "top_k") -> ReduceOutput:
