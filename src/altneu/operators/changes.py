@@ -116,7 +116,7 @@ def list_column(type_: pa.DataType, elements: pa.Array, starts: Ints, which: Int
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     if offsets[-1] > _MOST_ELEMENTS:
         raise StepFailedError(
-            f"the lists collected in this step hold {offsets[-1]} values, and a column holds 2^31 - 1; take smaller steps"
+            f"the lists collected in this step hold {offsets[-1]} values, a column at most 2^31 - 1; take smaller steps"
         )
     index = np.repeat(starts[which] - offsets[:-1], sizes) + np.arange(offsets[-1])
     values = elements.take(pa.array(index))
