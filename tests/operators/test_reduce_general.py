@@ -201,6 +201,13 @@ def test_huge_multiplicities_are_counted_and_lists_of_them_refused():
         make(calls).step(updates_of(SCHEMA, [(row, 0, 2**62), (row, 1, 2**62)]), 2)
 
 
+def test_an_error_of_all_rows_says_so():
+    spec = GeneralAggregates((), (Aggregate("m", "max", ("i",)),), SCHEMA)
+    run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_general(arranged, spec, "the maximum"))
+    made = run.step(updates_of(SCHEMA, [(("a", 3, None, None, None), 0, -1)]), 1)
+    assert made.errs.rows.to_pylist() == [("the maximum", *NEGATIVE, "all rows")]
+
+
 def test_a_global_aggregate_has_a_row_for_nothing_if_asked_for():
     calls = (Aggregate("n", "count", ()), Aggregate("m", "max", ("i",)), Aggregate("xs", "collect_list", ("i",)))
     spec = GeneralAggregates((), calls, SCHEMA, default_row=True)

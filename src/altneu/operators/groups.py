@@ -155,9 +155,11 @@ def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: S
 def show_key(names: Sequence[str], row: Sequence[object]) -> str:
     """A key as readable text.
 
-    >>> show_key(["carrier", "hour"], ("UA", 5))
-    'carrier=UA, hour=5'
+    >>> show_key(["carrier", "hour"], ("UA", 5)), show_key([], ())
+    ('carrier=UA, hour=5', 'all rows')
     """
+    if not names:
+        return "all rows"
     return ", ".join(f"{name}={'null' if value is None else value}" for name, value in zip(names, row, strict=True))
 
 
