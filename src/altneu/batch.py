@@ -361,8 +361,8 @@ def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
     hits, used = _search(*_all_blocks(batches), key_hash, keys)
     layout = batches[0].layout
     if len(hits) == 1:  # one run of one block: nothing to gather
-        probe, _, start, stop = hits[0].tolist()
-        block, cut = used[0], slice(start, stop)
+        probe, number, start, stop = hits[0].tolist()
+        block, cut = used[number], slice(start, stop)
         controls = block.value_hash[cut], block.times[:, cut], block.diffs[cut]
         return Matches(np.full(stop - start, probe), block.values.slice(start, stop), *controls)
     stack = Stack([b.values for b in used], layout.value_schema)
