@@ -135,7 +135,7 @@ def write_report(path: Path, pipeline: Pipeline, table: report.Table, title: str
         "a day, median": f"{pipeline.median_day:.3g} s",
         "a day, slowest": f"{max(day.seconds for day in days):.3g} s",
         "rows of state": f"{days[-1].state_rows:,}",
-        "than computing anew": f"{ratio:.1f}× faster" if ratio >= 1 else f"{1 / ratio:.1f}× slower",
+        "against computing anew": f"{ratio:.1f}× faster" if ratio >= 1 else f"{1 / ratio:.1f}× slower",
     }
     summary = [_SUMMARY]
     if pipeline.bulk is not None:
