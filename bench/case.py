@@ -1,0 +1,30 @@
+"""One case in a process of its own, so that no case sees the memory or the warm caches of another."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import first, steps, streams, workloads
+from bench.scale import FULL, QUICK, Scale
+from bench.tables import Findings
+
+CASES: dict[str, Callable[[Scale], Findings]] = {
+    "a": lambda scale: first.measure(workloads.groups(scale), scale),
+    "b1": lambda scale: first.measure(workloads.joined(scale, 1), scale),
+    "b10": lambda scale: first.measure(workloads.joined(scale, 10), scale),
+    "c": streams.measure,
+    "d": steps.measure,
+}
+
+
+def main(name: str, scale: str, out: str) -> None:
+    """Run a case and write what it found as JSON."""
+    found = CASES[name]({"full": FULL, "quick": QUICK}[scale])
+    Path(out).write_text(json.dumps(found.to_json()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,136 @@
+"""Stopwatches, and the memory that a section of the run took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import psutil
+
+SAMPLE_SECONDS = 0.05
+MIB = 1 << 20
+
+T = TypeVar("T")
+
+
+@dataclass
+class Peak:
+    """The most memory that was seen while a section ran.
+
+    Units:  bytes resident. ``python`` is this process and its child Python processes, ``jvm`` the Java process. Pages
+            that processes share (a forked worker's imports, a mapped segment) count in each: an upper bound.
+    """
+
+    python: int = 0
+    jvm: int = 0
+
+    def join(self, other: Peak) -> Peak:
+        """The larger of both, each part for itself."""
+        return Peak(max(self.python, other.python), max(self.jvm, other.jvm))
+
+    def __str__(self) -> str:
+        return f"{self.python / MIB:,.0f}" + (f" + {self.jvm / MIB:,.0f}" if self.jvm else "")
+
+
+@dataclass
+class Timed:
+    """Seconds of each run of one contender, and its peak memory over all of them."""
+
+    seconds: list[float] = field(default_factory=list)
+    peak: Peak = field(default_factory=Peak)
+
+    @property
+    def median(self) -> float:
+        """The median of the runs."""
+        return float(np.median(self.seconds))
+
+
+@contextmanager
+def memory() -> Iterator[Peak]:
+    """Sample memory while the block runs; the value is complete when the block ends."""
+    peak = Peak()
+    stop = threading.Event()
+
+    def watch() -> None:
+        me = psutil.Process()
+        while True:
+            now = _resident(me)
+            peak.python, peak.jvm = max(peak.python, now.python), max(peak.jvm, now.jvm)
+            if stop.wait(SAMPLE_SECONDS):
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def _resident(me: psutil.Process) -> Peak:
+    now = Peak(python=me.memory_info().rss)
+    for child in me.children(recursive=True):
+        try:
+            size = child.memory_info().rss
+            is_java = "java" in child.name()
+        except psutil.NoSuchProcess:
+            continue  # it ended between the listing and the look
+        if is_java:
+            now.jvm += size
+        else:
+            now.python += size
+    return now
+
+
+def timed(run: Callable[[], T], into: Timed) -> T:
+    """Run once; add its seconds and its peak to ``into``."""
+    with memory() as peak:
+        started = time.perf_counter()
+        result = run()
+        into.seconds.append(time.perf_counter() - started)
+    into.peak = into.peak.join(peak)
+    return result
+
+
+def in_turns(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, Timed]:
+    """Run each contender once, then each again: what disturbs the machine for a while disturbs all of them."""
+    found = {name: Timed() for name in contenders}
+    for _ in range(turns):
+        for name, run in contenders.items():
+            timed(run, found[name])
+    return found
+
+
+@dataclass
+class Steps:
+    """One step after another: seconds on the clock, and seconds this thread computed.
+
+    On a shared machine the clock's tail shows other processes too, the thread's own time does not.
+    """
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def run(self, step: Callable[[], T]) -> T:
+        """Run and record one step."""
+        cpu, wall = time.thread_time(), time.perf_counter()
+        result = step()
+        self.wall.append(time.perf_counter() - wall)
+        self.cpu.append(time.thread_time() - cpu)
+        return result
+
+    @property
+    def total(self) -> float:
+        """Seconds on the clock of all steps."""
+        return float(sum(self.wall))
+
+
+def milliseconds(seconds: Sequence[float], percentile: float) -> float:
+    """A percentile in milliseconds; 100 is the maximum."""
+    return float(np.percentile(seconds, percentile)) * 1e3
