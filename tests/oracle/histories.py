@@ -1,7 +1,7 @@
 """Random histories: few keys, small values, nulls, duplicates, retractions, simultaneous changes that cancel or not.
 
-Many independent histories travel in one: the first column of every row is its case. In even cases no count is ever below zero; odd
-cases retract whatever they like, rows that were never there too, and often mend it later.
+Many independent histories travel in one: the first column of every row is its case. In even cases no count is ever
+below zero; odd cases retract whatever they like, rows that were never there too, and often mend it later.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tests.oracle.recompute import Multiset, Row, without_zeros
 
@@ -26,7 +27,7 @@ def random_history(rng: random.Random, tables: Mapping[str, MakeRow], cases: int
             held: Multiset = Counter()
             for time in range(times):
                 for _ in range(rng.randint(0, size)):
-                    for row, diff in _change(rng, held, lambda case=case: make(rng, case), mend=case % 2 == 1):
+                    for row, diff in _change(rng, held, partial(make, rng, case), mend=case % 2 == 1):
                         held[row] += diff
                         updates.append((row, time, diff))
         rng.shuffle(updates)
@@ -67,7 +68,9 @@ def accumulated(updates: list[Update], time: int) -> Multiset:
 
 def undone(history: History, time: int) -> History:
     """Updates at ``time`` that take back whatever is left then."""
-    return {name: [(row, time, -n) for row, n in accumulated(updates, time).items()] for name, updates in history.items()}
+    return {
+        name: [(row, time, -n) for row, n in accumulated(updates, time).items()] for name, updates in history.items()
+    }
 
 
 def random_cuts(rng: random.Random, times: int) -> list[int]:

@@ -32,7 +32,13 @@ def row_of_b(rng: random.Random, case: int) -> tuple[object, ...]:
 def row_of_c(rng: random.Random, case: int) -> tuple[object, ...]:
     decimal = rng.choice(["0.00", "1.25", "-3.50", "99.99", None])
     some = rng.choice([None, *DOUBLES] if case % 4 > 1 else [None, *DOUBLES[:5]])
-    return case, rng.choice([1, 1, 2, None]), plain(some), plain(rng.choice([1.5, -0.5, None])), decimal and Decimal(decimal)
+    return (
+        case,
+        rng.choice([1, 1, 2, None]),
+        plain(some),
+        plain(rng.choice([1.5, -0.5, None])),
+        decimal and Decimal(decimal),
+    )
 
 
 TABLES = {"a": row_of_a, "b": row_of_b, "c": row_of_c}
@@ -71,7 +77,11 @@ def _linear(one: Collection, other: Collection) -> dict[str, Collection]:
         "concat of opposites": one.concat(one.negate().filter("k = 1")),
         "consolidate": A.select("trial", "k").consolidate(),
         "inspect": A.select("trial", "k").inspect(_look),
-        "linear chain": A.filter("k > 0").select("trial", y="12 div v", v="v").negate().filter("y <> 6").select("trial", z="y + v"),
+        "linear chain": A.filter("k > 0")
+        .select("trial", y="12 div v", v="v")
+        .negate()
+        .filter("y <> 6")
+        .select("trial", z="y + v"),
     }
 
 
@@ -128,7 +138,9 @@ def _aggregates() -> dict[str, Collection]:
         "count distinct": a.agg(n="count(distinct v)", pairs="count(distinct v, s)", total="sum(distinct v)"),
         "collect": a.agg(xs="collect_list(v)", ys="collect_set(v)", texts="collect_list(s)", n="count(*)"),
         "collect floats": c.agg(xs="collect_list(x)", ys="collect_set(x)"),
-        "aggregate filters": a.agg(n="count(*) filter (where v > 0)", m="max(v) filter (where s = 'x')", some="bool_or(v > 1)"),
+        "aggregate filters": a.agg(
+            n="count(*) filter (where v > 0)", m="max(v) filter (where s = 'x')", some="bool_or(v > 1)"
+        ),
         "count_if, bool_and": a.agg(n="count_if(v > 0)", every="bool_and(v > 0)"),
         "expressions of aggregates": a.agg(ratio="sum(v) / count(*)", spread="max(v) - min(v)"),
         "expression of sums": a.agg(y="sum(v) * 2 + count(v)", z="sum(v + k)"),
@@ -140,9 +152,16 @@ def _aggregates() -> dict[str, Collection]:
         "default row": everything.agg(n="count(*)", total="sum(v)", mean="avg(v)"),
         "default row of all": everything.agg(n="count(*)", least="min(v)", xs="collect_set(s)"),
         "default row, filtered": A.filter("trial = 0").group_by().agg(n="count(*)", total="sum(v)"),
-        "default row, expression": A.filter("trial = 2").group_by().agg(y="count(*) + coalesce(sum(v), 100)", m="max(v)"),
-        "overflowing sum": A.select("trial", "k", big="v * 4611686018427387904").group_by("trial").agg(total="sum(big)"),
-        "overflowing sum, in range": A.filter("v <> 0").select("trial", big="4611686018427387904").group_by("trial").agg(t="sum(big)"),
+        "default row, expression": A.filter("trial = 2")
+        .group_by()
+        .agg(y="count(*) + coalesce(sum(v), 100)", m="max(v)"),
+        "overflowing sum": A.select("trial", "k", big="v * 4611686018427387904")
+        .group_by("trial")
+        .agg(total="sum(big)"),
+        "overflowing sum, in range": A.filter("v <> 0")
+        .select("trial", big="4611686018427387904")
+        .group_by("trial")
+        .agg(t="sum(big)"),
     }
 
 
@@ -163,7 +182,7 @@ def _reductions(one: Collection) -> dict[str, Collection]:
         "top_k by expression": A.top_k(1, "pmod(v, 3) desc", per=["trial"]),
         "top_k of floats": C.select("trial", "k", "x").top_k(2, "x desc", per=["trial"]),
         "reduce": A.group_by("trial", "k").reduce(_spread, "least long, rows long"),
-        "reduce with errors": A.group_by("trial").reduce(lambda key, rows: [6 // len(rows[1:])], "y long"),
+        "reduce with errors": A.group_by("trial").reduce(lambda _, rows: [6 // len(rows[1:])], "y long"),
         "reduce with diffs": A.group_by("trial").reduce(_counted, "s string", with_diffs=True),
         "reduce by expression": A.group_by("trial", odd="pmod(v, 2)").reduce(_spread, "least long, rows long"),
     }
@@ -187,11 +206,17 @@ def _shared(one: Collection, other: Collection) -> dict[str, Collection]:
     return {
         "diamond": totals.join(A.distinct(), on=["trial", "k"]).select("trial", "s", y="total - coalesce(v, 0)"),
         "diamond of opposites": one.distinct().concat(one.distinct().negate()),
-        "diamond of errors": A.select("trial", y="6 div v").filter("y > 1").concat(A.select("trial", y="6 div v").filter("y < 1")),
+        "diamond of errors": A.select("trial", y="6 div v")
+        .filter("y > 1")
+        .concat(A.select("trial", y="6 div v").filter("y < 1")),
         "two hops": two.concat(paths).distinct(),
         "reduce of reduce": totals.group_by("trial").agg(most="max(total)", ks="collect_list(k)"),
         "top of counts": one.count().top_k(2, "count desc", per="trial"),
         "distinct of join": one.join(other, on=["trial", "k"]).select("trial", "v").distinct().count(),
-        "outer join of aggregates": totals.join(B.group_by("trial", "k").agg(m="max(w)"), on=["trial", "k"], how="full"),
-        "antijoin of negated": one.antijoin(other.negate().negate(), on=["trial", "k"]).group_by("trial").agg(n="count(*)"),
+        "outer join of aggregates": totals.join(
+            B.group_by("trial", "k").agg(m="max(w)"), on=["trial", "k"], how="full"
+        ),
+        "antijoin of negated": one.antijoin(other.negate().negate(), on=["trial", "k"])
+        .group_by("trial")
+        .agg(n="count(*)"),
     }

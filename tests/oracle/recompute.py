@@ -1,7 +1,8 @@
 """The oracle: what a plan means, recomputed from scratch over multisets of Python tuples.
 
-Nothing here knows of times, batches or arrangements, and nothing is shared with the kernels but the meaning of an expression on a
-single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code, row as text).
+Nothing here knows of times, batches or arrangements, and nothing is shared with the kernels but the meaning of an
+expression on a single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code,
+row as text).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NAN = math.nan
 
 
 def recompute(node: ir.Node, sources: Mapping[str, Multiset]) -> tuple[Multiset, Errors]:
-    """The contents of a collection when its sources hold these rows, and the errors of everything it is computed from."""
+    """The contents of a collection when its sources hold these rows, and the errors of all it is computed from."""
     errors: Errors = set()
     done: dict[int, Multiset] = {}
 
@@ -64,7 +65,7 @@ def _meaning(
             raise TypeError(type(node).__name__)
 
 
-# multisets and values ---------------------------------------------------------------------------------------------------
+# multisets and values -------------------------------------------------------------------------------------------------
 
 
 def without_zeros(rows: Multiset) -> Multiset:
@@ -82,7 +83,7 @@ def add(*parts: Multiset) -> Multiset:
 def plain(value: Any) -> Any:
     """A value that equals its equals: one NaN, no -0.0, and lists as tuples, so that rows can be counted."""
     if isinstance(value, float):
-        return NAN if value != value else value + 0.0
+        return NAN if math.isnan(value) else value + 0.0
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in value)
     if isinstance(value, dict):
@@ -93,7 +94,7 @@ def plain(value: Any) -> Any:
 def rank(value: Any) -> Any:
     """What a value that is not null sorts by: NaN above every number, lists element by element with nulls first."""
     if isinstance(value, float):
-        return (value != value, 0.0 if value != value else value)
+        return (True, 0.0) if math.isnan(value) else (False, value)
     if isinstance(value, tuple):
         return tuple((v is not None, rank(v) if v is not None else 0) for v in value)
     return value
@@ -108,7 +109,7 @@ def in_order(rows: list[Row], columns: list[tuple[int, bool, bool]]) -> list[Row
     return rows
 
 
-# linear -----------------------------------------------------------------------------------------------------------------
+# linear ---------------------------------------------------------------------------------------------------------------
 
 
 def _linear(logic: Logic, rows: Multiset, schema: pa.Schema, errors: Errors) -> Multiset:
@@ -119,14 +120,14 @@ def _linear(logic: Logic, rows: Multiset, schema: pa.Schema, errors: Errors) -> 
             try:
                 for result, m in _step(step, row, schema):
                     made[result] += n * m
-            except _Failure as failure:
+            except FailureError as failure:
                 failed[failure.code, json.dumps(dict(zip(schema.names, row, strict=True)), default=str)] += n
         rows, schema = made, step.output(schema)
     errors |= {error for error, n in failed.items() if n}
     return rows
 
 
-class _Failure(Exception):
+class FailureError(Exception):
     def __init__(self, code: str) -> None:
         self.code = code
 
@@ -160,7 +161,7 @@ def _call(function: Callable[[Any], Any], row: Row, schema: pa.Schema) -> Any:
     try:
         return function(record_type(schema.names)(row))
     except Exception as error:
-        raise _Failure("PYTHON_EXCEPTION") from error
+        raise FailureError("PYTHON_EXCEPTION") from error
 
 
 def _as_row(made: Any) -> Row:
@@ -175,16 +176,18 @@ def evaluate(expression: Expr, row: Row, schema: pa.Schema) -> Any:
     """One expression on one row, by itself."""
     result = expression.evaluate(Rows.from_pylist([row], schema))
     if result.failed is not None and result.failed[0]:
-        raise _Failure(result.error(0)[0])
+        raise FailureError(result.error(0)[0])
     return plain(result.values[0].as_py())
 
 
-# join -------------------------------------------------------------------------------------------------------------------
+# join -----------------------------------------------------------------------------------------------------------------
 
 
 def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
     sides = (node.left.schema.names, node.right.schema.names)
-    left_key, right_key = ([names.index(k) for k in key] for names, key in zip(sides, (node.left_key, node.right_key)))
+    left_key, right_key = (
+        [names.index(k) for k in key] for names, key in zip(sides, (node.left_key, node.right_key), strict=True)
+    )
     picks = [(side, sides[side].index(column)) for _, side, column in node.outputs]
     made: Multiset = Counter()
     for mine, n in left.items():
@@ -195,7 +198,7 @@ def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
     return made
 
 
-# reduce -----------------------------------------------------------------------------------------------------------------
+# reduce ---------------------------------------------------------------------------------------------------------------
 
 
 def _reduce(node: ir.Reduce, rows: Multiset, errors: Errors) -> Multiset:
@@ -208,9 +211,9 @@ def _reduce(node: ir.Reduce, rows: Multiset, errors: Errors) -> Multiset:
     for key, group in groups.items():
         try:
             made.update(_group(node, key, group, names))
-        except _Failure as failure:
-            shown = ", ".join(f"{n}={'null' if v is None else v}" for n, v in zip(node.key, key, strict=True))
-            errors.add((failure.code, shown))
+        except FailureError as failure:
+            shown = [f"{n}={'null' if v is None else v}" for n, v in zip(node.key, key, strict=True)]
+            errors.add((failure.code, ", ".join(shown) or "all rows"))
         if getattr(node.reducer, "default_row", False) and _is_shown(node, group):
             made[tuple(_of_nothing(call) for call in node.reducer.calls)] -= 1
     return made
@@ -242,7 +245,7 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
             return add(*(Counter({(*key, *_as_row(row)): n}) for row, n in pairs))
         case ir.Aggregates(calls):
             if _negative(node, group, names):
-                raise _Failure("NEGATIVE_MULTIPLICITY")
+                raise FailureError("NEGATIVE_MULTIPLICITY")
             if not group.total():
                 return Counter()
             return Counter([(*key, *(_aggregate(call, group, names, node.input.schema) for call in calls))])
@@ -252,12 +255,12 @@ def _ask(function: Callable[[Any], Any], argument: Any) -> Any:
     try:
         return function(argument)
     except Exception as error:
-        raise _Failure("PYTHON_EXCEPTION") from error
+        raise FailureError("PYTHON_EXCEPTION") from error
 
 
 def _not_negative(group: Multiset) -> Multiset:
     if any(n < 0 for n in group.values()):
-        raise _Failure("NEGATIVE_MULTIPLICITY")
+        raise FailureError("NEGATIVE_MULTIPLICITY")
     return group
 
 
@@ -267,7 +270,7 @@ def _is_shown(node: ir.Reduce, group: Multiset) -> bool:
 
 
 def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
-    """Whether what is kept of a group shows a negative count: rows if those are kept, else what was added up of each column."""
+    """Whether what is kept of a group shows a negative count: its rows, or only what was added up of each column."""
     if not node.accumulable:
         return any(n < 0 for n in group.values())
     if group.total() < 0:
@@ -320,15 +323,17 @@ def _sum(call: ir.Aggregate, values: Counter[Any], kind: pa.DataType) -> Any:
     exact = sum((Fraction(v) * n for v, n in values.items()), Fraction(0))
     if pa.types.is_decimal(kind):
         if abs(exact) >= 10 ** (min(kind.precision + 10, 38) - kind.scale):
-            raise _Failure("ARITHMETIC_OVERFLOW")
+            raise FailureError("ARITHMETIC_OVERFLOW")
         with localcontext(prec=200):
             number = Decimal(exact.numerator) / Decimal(exact.denominator)
-            return number if call.function == "sum" else (number / count).quantize(
-                Decimal(1).scaleb(-call.type.scale), ROUND_HALF_UP
+            return (
+                number
+                if call.function == "sum"
+                else (number / count).quantize(Decimal(1).scaleb(-call.type.scale), ROUND_HALF_UP)
             )
     if pa.types.is_integer(kind) and call.function == "sum":
         if not -(2**63) <= exact < 2**63:
-            raise _Failure("ARITHMETIC_OVERFLOW")
+            raise FailureError("ARITHMETIC_OVERFLOW")
         return int(exact)
     return as_double(exact) if call.function == "sum" else as_double(exact) / count
 

@@ -86,7 +86,9 @@ class Runner:
 
 def table_of(updates: Sequence[Update], source: Collection) -> pa.Table:
     """Updates as an Arrow table with a time and a diff column."""
-    columns = [*zip(*((*row, time, diff) for row, time, diff in updates), strict=True)] or [()] * (len(source.columns) + 2)
+    columns = [*zip(*((*row, time, diff) for row, time, diff in updates), strict=True)] or [()] * (
+        len(source.columns) + 2
+    )
     schema = pa.schema([*source.schema, pa.field("time", pa.int64()), pa.field("diff", pa.int64())])
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
@@ -143,8 +145,11 @@ class Judge:
             wrong = unlike(seen.contents, Counter({row: n for row, n in wanted.items() if n > 0}))
             assert not wrong, f"{name}: the contents at {seen.upper - 1} are wrong (found, wanted): {wrong}"
             negative = {("NEGATIVE_MULTIPLICITY", row_text(names, row)) for row, n in wanted.items() if n < 0}
-            more, less = seen.errors - errors - negative, (errors | negative) - seen.errors
-            assert not (more or less), f"{name}: the errors at {seen.upper - 1} are wrong; found {more}, not found {less}"
+            wanted_errors = errors | negative
+            assert seen.errors == wanted_errors, (
+                f"{name}: the errors at {seen.upper - 1} are wrong: found {seen.errors - wanted_errors} too many, "
+                f"{wanted_errors - seen.errors} missing"
+            )
             assert seen.raises == bool(seen.errors)
 
 
