@@ -25,6 +25,7 @@ class Watch:
 
     @contextmanager
     def __call__(self, text: str) -> Iterator[None]:
+        """Watch what happens inside; ``text`` says what it is."""
         if not self.console.is_terminal or self.current is not None:
             yield
             return

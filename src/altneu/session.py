@@ -48,6 +48,7 @@ from altneu.view import OnErrors, View, updates_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+VACUUM_EVERY = 50  # commits between two looks for segments that nothing names any more
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -119,7 +120,7 @@ class Session:
         if self.spark is None:
             return MemoryStore()
         self._scratch = tempfile.TemporaryDirectory(prefix="altneu-")  # Spark's tasks need files to hand state on
-        return DirectoryStore.create_or_open(Path(self._scratch.name) / "state")
+        return DirectoryStore.create_or_open(Path(self._scratch.name) / "state", durable=False)
 
     def _open(self, shards: int | None) -> None:
         known: Any = self._store.state.get("session", {})
@@ -456,7 +457,9 @@ class Session:
         stale = [k for k in self._store.state if k.startswith("new/") and k not in outputs] if new is not None else []
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        self._store.commit([[lower]], values, stale, blobs, info)
+        number = self._store.commit([[lower]], values, stale, blobs, info)
+        if number % VACUUM_EVERY == 0:
+            self._store.vacuum()
         self.table.committed()
 
     def _outputs(self, new: Mapping[str, list[Any]], lower: int) -> dict[str, Any]:

@@ -35,8 +35,10 @@ from altneu.physical import (
     TapOp,
 )
 from altneu.rows import Rows
-from altneu.spine import Spine
+from altneu.spine import Spine, merge
 from altneu.update import Updates, consolidate
+
+FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,9 @@ class _Stage:
             Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, self._description()
         )
         old = state.spine.batches
-        spine = state.spine.insert(new, self.region.since, whole=self.mode.whole) if len(new) else state.spine
+        spine = state.spine
+        if len(new):
+            spine = spine.insert(_folded(new, self.region.since), self.region.since, whole=self.mode.whole)
         for held in later:
             hold = hold.add(held)
         self.result.states[name] = ArrangementState(spine, hold)
@@ -290,6 +294,16 @@ class _Stage:
             return [None, None]
         made = reduce(arranged, node.operation.spec, node.label)
         return [made.oks, made.errs]
+
+
+def _folded(new: Batch, since: Antichain) -> Batch:
+    """A long history folded up to ``since`` before it is kept: a bulk load may meet nothing to be merged with for long.
+
+    Its readers in this step have it unfolded.
+    """
+    if len(new) < FOLD_ROWS or all((since.advance(b.times) == b.times).all() for b in new.blocks):
+        return new
+    return merge((new,), since)
 
 
 def _is_news(value: Message) -> bool:

@@ -99,7 +99,7 @@ class SparkExecutor:
         directory = table.store.segment_directory
         assert directory is not None
         whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
-        task = Task(plan, region, whole, table.store.next_number, directory, states, blobs)
+        task = Task(plan, region, whole, table.store.next_number, directory, table.store.durable, states, blobs)
         outcome = Outcome("spark")
         title = f"altneu step {region.lower.to_pylist()} to {region.upper.to_pylist()}"
         with self._job(title, own=not inputs.frames), _source_failures(list(inputs.frames)):

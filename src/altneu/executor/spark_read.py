@@ -41,15 +41,8 @@ def read_contents(executor: SparkExecutor, session: Any, view: Any, at: int | No
     operation = ArrangeOp(ports.contents, table.layouts[ports.contents])
     part = Plan(table.lattice, (PhysicalNode(operation, (), 0, ports.schema),))
     frontier = Antichain.of(table.lattice, time)
-    task = Task(
-        part,
-        Region(frontier, frontier, frontier),
-        StepMode(executor.shards),
-        0,
-        table.store.segment_directory,
-        states,
-        blobs,
-    )
+    region, mode = Region(frontier, frontier, frontier), StepMode(executor.shards)
+    task = Task(part, region, mode, 0, table.store.segment_directory, table.store.durable, states, blobs)
     shards = executor.spark.range(0, executor.shards, 1, executor.shards)
     return shards.mapInArrow(_reader(task, ports.contents, time, view.name, on_errors), to_ddl(ports.schema))
 

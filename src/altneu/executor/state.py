@@ -20,7 +20,7 @@ from altneu.hold import Hold
 from altneu.order import Antichain, Lattice
 from altneu.rows import Rows
 from altneu.spine import Spine
-from altneu.store import SegmentRef, Store, open_segment
+from altneu.store import Admitted, SegmentRef, Store, open_segment
 from altneu.update import Updates
 
 _NAMES_KEPT = 64  # batches remembered for each state before those no longer in use are looked for
@@ -131,7 +131,9 @@ def opener(
 
 def blob_names(value: Any) -> Iterator[str]:
     """Names of the blobs that a stored value names, at any depth."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Admitted):
+        yield from value.references.blobs
+    elif isinstance(value, Mapping):
         if isinstance(value.get("blob"), str):
             yield value["blob"]
         for inner in value.values():
@@ -246,7 +248,7 @@ class StateTable:
         """The stored name of a batch, written now if it never was."""
         known = self.names.get(id(batch))
         if known is None:
-            known = (batch, batch_to_json(batch, self.write))
+            known = (batch, Admitted(batch_to_json(batch, self.write)))
             self.names[id(batch)] = known  # keeps the batch alive, so that its id stays its own
         return known[1]
 

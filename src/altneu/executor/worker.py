@@ -50,6 +50,7 @@ class Task:
     mode: StepMode
     number: int
     directory: str
+    durable: bool
     states: Mapping[tuple[str, int], Data]
     blobs: Mapping[str, bytes]
 
@@ -99,7 +100,8 @@ class Writer:
             name = f"{self.prefix}.{len(self.blobs)}"
             self.blobs[name] = to_ipc(batches, schema)
             return {"blob": name}
-        return write_segment(self.task.directory, batches, schema, self.task.number).to_json()
+        task = self.task
+        return write_segment(task.directory, batches, schema, task.number, durable=task.durable).to_json()
 
 
 def read_source(task: Task, source: str, stamp: Stamp) -> Callable[[Batches], Batches]:
@@ -211,9 +213,10 @@ def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]
     for name, state in snapshot.opened.items():
         for batch, value in zip(state.spine.batches, task.states[name, shard]["batches"], strict=False):
             names[id(batch)] = value
+    kept = {p.contents for p in task.plan.views.values()}
     meta = {
         "shard": shard,
-        "new": {n: name_of(b) for n, b in result.new.items() if len(b)},
+        "new": {n: name_of(b) for n, b in result.new.items() if len(b) and n in kept},
         "states": {n: state_to_json(s, name_of, writer.write) for n, s in result.states.items()},
         "taps": {str(i): _tap(u, writer) for i, u in result.taps.items()},
     }

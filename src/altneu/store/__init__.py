@@ -7,10 +7,11 @@
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
 from altneu.store.memory import MemoryStore
-from altneu.store.references import Json, SegmentRef
+from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
 
 __all__ = [
+    "Admitted",
     "CommitInfo",
     "DirectoryStore",
     "Json",

@@ -54,6 +54,8 @@ class Store(ABC):
     live blob may have it.
     """
 
+    durable: bool = False  # whether a commit is on the disk when it returns
+
     def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
         self._ledger = ledger
         self._number = number

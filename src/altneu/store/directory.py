@@ -49,7 +49,9 @@ class DirectoryStore(Store):
     (1, 1, {'answer': 42})
     """
 
-    def __init__(self, path: Path, lock: WriterLock, log: CommitLog, *, checkpoint_every: int, verify: Verify) -> None:
+    def __init__(
+        self, path: Path, lock: WriterLock, log: CommitLog, *, checkpoint_every: int, verify: Verify, durable: bool
+    ) -> None:
         ledger, last, checkpoint = log.replay()
         super().__init__(ledger, last.number if last else 0, last.frontier if last else None)
         self._path = path
@@ -59,6 +61,7 @@ class DirectoryStore(Store):
         self._checkpoint = checkpoint
         self._checkpoint_every = checkpoint_every
         self._verify: Verify = verify
+        self.durable = durable
         self._segments, self._scratch = path / "segments", path / "scratch"
         for ref in ledger.segments.values():
             self._require(ref)
@@ -71,8 +74,11 @@ class DirectoryStore(Store):
         create: bool = True,
         checkpoint_every: int = CHECKPOINT_EVERY,
         verify: Verify = "first",
+        durable: bool = True,
     ) -> Self:
         """Open the store in a folder for writing, or make one there.
+
+        ``durable=False`` leaves out every sync to the disk: for a store that goes with its process.
 
         Raises:
             StoreError: there is none and ``create`` is False, or the folder holds something else.
@@ -95,12 +101,12 @@ class DirectoryStore(Store):
         try:
             for place in (folder, folder / "log"):
                 clear_temporaries(place)
-            log = CommitLog(folder / "log", _identity(folder))
+            log = CommitLog(folder / "log", _identity(folder), durable=durable)
             with naming(folder / "log", "sync"):
                 sync_folder(
                     folder / "log"
                 )  # a commit that its writer died too early to sync is built upon from here on
-            store = cls(folder, lock, log, checkpoint_every=checkpoint_every, verify=verify)
+            store = cls(folder, lock, log, checkpoint_every=checkpoint_every, verify=verify, durable=durable)
             store._clear_scratch()
         except BaseException:
             lock.release()
@@ -125,7 +131,7 @@ class DirectoryStore(Store):
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
         """Write a segment that the next commit may name."""
         self._lock.check(self._path)
-        return write_segment(self.segment_directory, batches, schema, self.next_number)
+        return write_segment(self.segment_directory, batches, schema, self.next_number, durable=self.durable)
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment, memory-mapped and checked."""
@@ -138,7 +144,7 @@ class DirectoryStore(Store):
 
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
         self._lock.check(self._path)
-        if change.new_segments:
+        if change.new_segments and self.durable:
             with naming(self._segments, "sync"):
                 sync_folder(self._segments)
         number = self.next_number

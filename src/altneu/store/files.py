@@ -71,8 +71,8 @@ def clear_temporaries(folder: Path) -> None:
                 discard(path)
 
 
-def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool) -> bool:
-    """Make ``path`` appear with all of ``data``, synced, or leave everything as it was.
+def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool, durable: bool = True) -> bool:
+    """Make ``path`` appear with all of ``data``, synced if ``durable``, or leave everything as it was.
 
     ``exclusive`` leaves an existing file alone and answers False (``link`` refuses a name that is taken); without it
     an existing file is replaced. The folder is not synced: see ``sync_folder``.
@@ -84,7 +84,8 @@ def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool) ->
         descriptor = create(beside)
         try:
             write_all(descriptor, data)
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         if exclusive:

@@ -35,8 +35,9 @@ class CommitLog:
             (tests/store/test_kill.py, tests/store/test_directory.py).
     """
 
-    def __init__(self, folder: Path, root: str) -> None:
+    def __init__(self, folder: Path, root: str, *, durable: bool = True) -> None:
         self._folder = folder
+        self._durable = durable
         self.root = root
         self._doubt: str | None = None
 
@@ -90,14 +91,15 @@ class CommitLog:
         self._doubt = doubt  # until the outcome is known: a KeyboardInterrupt may come between any two operations
         try:
             with naming(path, "write"):
-                is_new = put(path, data, exclusive=True)
+                is_new = put(path, data, exclusive=True, durable=self._durable)
             if not is_new:
                 self._check_mine(commit)
         except StoreError:
             self._doubt = None
             raise
         try:
-            sync_folder(self._folder)
+            if self._durable:
+                sync_folder(self._folder)
         except OSError as error:
             raise StoreError(f"{failure(error, path, 'sync')}; {doubt}") from error
         self._doubt = None

@@ -107,6 +107,16 @@ class References:
     blobs: set[str] = field(default_factory=set)
 
 
+class Admitted(dict[str, Json]):
+    """An object that was admitted once and is never changed: told again in later commits, it is not visited again."""
+
+    __slots__ = ("references",)
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self.references = References()
+        super().__init__({key: admit(part, self.references, 1) for key, part in value.items()})
+
+
 def admit(value: object, found: References | None = None, depth: int = 0) -> Json:
     """Copy a value, refusing what JSON cannot say, and collect the names in it.
 
@@ -133,6 +143,12 @@ def admit(value: object, found: References | None = None, depth: int = 0) -> Jso
     if isinstance(value, float) and kind is float:
         if not math.isfinite(value):
             raise StoreError(f"{value} cannot be stored: JSON has no such number")
+        return value
+    if isinstance(value, Admitted):
+        if found is not None:
+            found.blobs |= value.references.blobs
+            for ref in value.references.segments.values():
+                _collect_segment(ref, found)
         return value
     if isinstance(value, list) and kind is list:
         return [admit(part, found, depth + 1) for part in value]

@@ -1,0 +1,79 @@
+"""Compile the kernels ahead of time: ``python -m altneu.warm``.
+
+Numba compiles a kernel when it is first called with arrays of a kind, and keeps the result beside the module. A fresh
+installation would pay for that in its first steps; this runs every operator on a few rows, in memory and from files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from altneu import Collection, Session, col, source
+
+_SCHEMA = "k string, n long, x double, d decimal(10, 2), b boolean, t timestamp, i int, xs array<long>"
+_ROWS = [
+    ("a", 1, 0.5, 1, True, None, 3, [1, 2]),
+    ("a", 1, 0.5, 1, True, None, 3, [1, 2]),
+    ("a", 2, -2.5, 2, False, 0, 4, None),
+    ("b", 3, None, None, None, 10**15, None, []),
+    (None, None, 1e300, 3, True, None, 5, [None]),
+]
+
+
+def _sizes(_key: object, rows: list[object]) -> list[int]:
+    return [len(rows)]
+
+
+def _views() -> dict[str, Collection]:
+    rows = source("rows", _SCHEMA, keep=True)
+    plain = rows.select("k", "n", "x", "d", "b", "t", "i")
+    sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
+    ranks = plain.group_by("k", "b").agg(
+        lo="min(n)",
+        hi="max(x)",
+        u="count(distinct i)",
+        v="sum(distinct n)",
+        l="collect_list(n)",
+        z="collect_set(k)",
+        c="count(*)",
+    )
+    return {
+        "rows": rows.filter(col("n") > 0),
+        "sums": sums,
+        "total": plain.group_by().agg(c="count(*)", s="sum(n)", h="max(n)"),
+        "ranks": ranks,
+        "one": plain.join(sums, on="k"),
+        "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),
+        "three": plain.join(sums.select("k", "c"), on={"k": "k", "n": "c"}, how="left"),
+        "semi": plain.semijoin(sums.filter("c > 1"), on="k"),
+        "anti": plain.antijoin(sums.filter("c > 1"), on="k"),
+        "distinct": plain.select("k", "b").distinct(),
+        "counted": plain.select("n").concat(plain.select("n").negate()).count(),
+        "threshold": plain.select("i").threshold(abs),
+        "top": plain.top_k(2, by="x desc, n", per="k"),
+        "first": plain.top_k(1, by="n"),
+        "reduced": plain.group_by("k").reduce(_sizes, "size long"),
+        "consolidated": rows.consolidate(),
+    }
+
+
+def warm() -> None:
+    """Run every operator over several steps, with many times in one, in memory and in a store that is reopened."""
+    with tempfile.TemporaryDirectory(prefix="altneu-") as folder:
+        for path in (None, Path(folder) / "store"):
+            for part in range(2):
+                with Session(path=path) as session:
+                    views = [session.maintain(name, view) for name, view in _views().items()]
+                    for _ in range(4):
+                        for time in range(session.lower, session.lower + 3):
+                            session.insert("rows", _ROWS, time=time)
+                            session.retract("rows", _ROWS[part:3], time=time)
+                        session.insert("rows", _ROWS * 40)
+                        session.advance(to=session.lower + 3)
+                    for view in views:
+                        view.to_arrow(errors="ignore")
+
+
+if __name__ == "__main__":
+    warm()
