@@ -6,8 +6,10 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,27 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
         )
     return column
+
+
+def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
+    """An Arrow array of Python values; unlike pyarrow's own it drops no fraction and no time of day without a word.
+
+    >>> array_of([1, None, 2.0], pa.int64()).to_pylist()
+    [1, None, 2]
+
+    Raises:
+        pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
+    """
+    if pa.types.is_integer(data_type):
+        _refuse(data_type, (v for v in values if isinstance(v, float | Decimal) and v % 1 != 0))
+    elif pa.types.is_date32(data_type):
+        _refuse(data_type, (v for v in values if isinstance(v, datetime)))
+    return pa.array(values, data_type)
+
+
+def _refuse(data_type: pa.DataType, odd: Iterator[object]) -> None:
+    for value in odd:
+        raise pa.ArrowInvalid(f"{value!r} is no {data_type}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +82,7 @@ class Rows:
             pyarrow.ArrowInvalid: a value does not fit its column's type.
         """
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        return cls(schema, tuple(pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)), len(rows))
+        return cls(schema, tuple(array_of(c, f.type) for c, f in zip(columns, schema, strict=True)), len(rows))
 
     @classmethod
     def empty(cls, schema: pa.Schema) -> Rows:

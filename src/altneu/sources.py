@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from altneu.errors import InputError, SchemaError
 from altneu.executor.inputs import Stamp, named
+from altneu.rows import array_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +59,7 @@ def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, sou
         data_type = schema.field(index).type if index >= 0 else pa.int64()
         values = [t[k] for t in tuples]
         try:
-            arrays.append(pa.array(values, data_type))
+            arrays.append(array_of(values, data_type))
         except _CONVERSION:
             i = _first_bad(values, data_type)
             raise SchemaError(
@@ -93,7 +94,7 @@ def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[An
 def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
     for i, value in enumerate(values):
         try:
-            pa.array([value], data_type)
+            array_of([value], data_type)
         except _CONVERSION:
             return i
     return 0

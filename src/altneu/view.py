@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -114,7 +115,7 @@ class View:
     def _errors(self, time: int, found: Updates) -> Rows:
         table = self._session.table
         parts = [contents(table, name, time) for name in self._session.ports(self.name).errors]
-        parts = [p for p in parts if len(p)]
+        parts = [replace(p, diffs=np.ones_like(p.diffs)) for p in parts if len(p)]  # a set: counts cancel nothing
         bad = negatives(found, self.name)
         if not parts and bad is None:
             return Rows.empty(ERROR_SCHEMA)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.errors import BeforeFrontierError, SchemaError, TypeMismatchError
+from altneu import difference
+from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
 from altneu.floats import normalise_rows
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows, as_array
@@ -32,6 +33,13 @@ class Stamp:
     diff: int | str
     sign: int = 1
 
+    def __post_init__(self) -> None:
+        for what, value in (("time", self.time), ("diff", self.diff)):
+            if isinstance(value, bool) or not isinstance(value, int | str):
+                raise InputError(f"{what}={value!r} is neither a whole number nor the name of a column")
+            if isinstance(value, int) and abs(value) >= 2**63:
+                raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+
     @property
     def columns(self) -> list[str]:
         """Every column that is read."""
@@ -53,7 +61,8 @@ class Stamp:
         """
         rows = conform(table, self.schema, self.source)
         times = self._integers(table, self.time, rows.count, "time").reshape(1, -1)
-        diffs = self._integers(table, self.diff, rows.count, "diff") * self.sign
+        diffs = self._integers(table, self.diff, rows.count, "diff")
+        diffs = difference.negate(diffs) if self.sign < 0 else diffs
         late = ~self.lower.less_equal(times)
         if late.any():
             i = int(np.flatnonzero(late)[0])

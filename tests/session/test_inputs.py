@@ -1,0 +1,266 @@
+"""What may be inserted and retracted: every form of rows, times and diffs; what is refused, and that it leaves no trace."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.errors import BeforeFrontierError, DiffOverflowError, InputError, SchemaError, UnknownSourceError
+
+ROWS = [(1, "x"), (2, None), (None, "y"), (2, None)]
+ARROW = pa.table({"k": pa.array([r[0] for r in ROWS], pa.int64()), "s": [r[1] for r in ROWS]})
+FORMS = {
+    "tuples": ROWS,
+    "lists": [list(r) for r in ROWS],
+    "dictionaries": [{"s": s, "k": k} for k, s in ROWS],
+    "missing keys are null": [{"k": 1, "s": "x"}, {"k": 2}, {"s": "y"}, {"k": 2}],
+    "a generator": ROWS,
+    "a table": ARROW,
+    "a record batch": ARROW.to_batches()[0],
+    "a table in another order": ARROW.select(["s", "k"]),
+    "a table with more columns": ARROW.append_column("more", pa.array([1, 2, 3, 4])),
+    "a table in chunks": pa.concat_tables([ARROW.slice(0, 1), ARROW.slice(1)]),
+    "narrower numbers": ARROW.set_column(0, "k", ARROW.column("k").cast(pa.int8())),
+    "unsigned numbers": ARROW.set_column(0, "k", ARROW.column("k").cast(pa.uint64())),
+    "large strings": ARROW.set_column(1, "s", ARROW.column("s").cast(pa.large_string())),
+    "a dictionary column": ARROW.set_column(1, "s", ARROW.column("s").dictionary_encode()),
+    "pandas": pd.DataFrame({"k": pd.array([1, 2, None, 2], "Int64"), "s": ["x", None, "y", None]}),
+    "polars": pl.DataFrame({"k": [1, 2, None, 2], "s": ["x", None, "y", None]}),
+    "lazy polars": pl.LazyFrame({"k": [1, 2, None, 2], "s": ["x", None, "y", None]}),
+}
+
+
+@pytest.fixture
+def session():
+    with an.Session() as session:
+        yield session
+
+
+@pytest.fixture
+def view(session):
+    return session.maintain("v", an.source("t", "k long, s string"))
+
+
+def contents(view):
+    return Counter(view.to_pylist())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_rows_goes_in_and_out(session, view, form):
+    def data():
+        return (row for row in ROWS) if form == "a generator" else FORMS[form]
+
+    session.insert("t", data())
+    assert session.advance().changes_in == 4
+    assert contents(view) == Counter(ROWS)
+    session.retract("t", data())
+    session.advance()
+    assert contents(view) == Counter()
+
+
+def test_bare_values_do_for_one_column(session):
+    view = session.maintain("v", an.source("n", "x double"))
+    session.insert("n", [1.5, None, 2])
+    session.advance()
+    assert contents(view) == Counter([(1.5,), (None,), (2.0,)])
+
+
+def test_nothing_may_be_inserted_too(session, view):
+    session.insert("t", [])
+    session.insert("t", ARROW.slice(0, 0))
+    step = session.advance()
+    assert (step.changes_in, step.changes_out) == (0, {"v": 0})
+    assert contents(view) == Counter()
+
+
+def test_rows_count_from_the_current_time_and_not_before_advance(session, view):
+    session.insert("t", [(1, "x")])
+    assert contents(view) == Counter()
+    step = session.advance(to=5)
+    assert (step.lower, step.upper, session.lower) == (0, 5, 5)
+    assert view.changes().to_pylist() == [{"k": 1, "s": "x", "time": 0, "diff": 1}]
+    session.insert("t", [(2, "y")])
+    session.advance()
+    assert view.changes().to_pylist() == [{"k": 2, "s": "y", "time": 5, "diff": 1}]
+
+
+def test_a_diff_is_a_number_or_a_column(session, view):
+    session.insert("t", [(1, "x")], diff=3)
+    session.insert("t", [(1, "x", -1), (2, "y", 2), (3, "z", 0)], diff="n")
+    session.advance()
+    assert contents(view) == Counter({(1, "x"): 2, (2, "y"): 2})
+    session.retract("t", [{"k": 1, "s": "x", "n": 2}, {"k": 2, "s": "y", "n": 1}], diff="n")
+    session.retract("t", [(2, "y")], diff=1)
+    session.advance()
+    assert contents(view) == Counter()
+
+
+def test_a_time_is_a_number_or_a_column(session, view):
+    session.insert("t", [(1, "x", 2), (2, "y", 0), (1, "x", 1)], time="when")
+    session.insert("t", [(3, "z")], time=1)
+    session.advance(to=3)
+    found = {(r["k"], r["time"], r["diff"]) for r in view.changes().to_pylist()}
+    assert found == {(1, 2, 1), (1, 1, 1), (2, 0, 1), (3, 1, 1)}
+
+
+def test_a_column_of_the_source_may_say_the_time(session):
+    view = session.maintain("v", an.source("e", "k long, ts long"))
+    session.insert("e", [(1, 4), (2, 1)], time="ts")
+    session.advance(to=2)
+    assert contents(view) == Counter([(2, 1)])
+    session.advance(to=5)
+    assert contents(view) == Counter([(2, 1), (1, 4)])
+
+
+def test_future_rows_wait_and_may_be_taken_back_before_their_time(session, view):
+    session.insert("t", [(1, "x", 3), (2, "y", 3), (3, "z", 1_000_000)], time="when")
+    assert session.advance(to=3).changes_out == {"v": 0}
+    session.retract("t", [(2, "y")], time=3)
+    assert session.advance().changes_out == {"v": 1}
+    assert contents(view) == Counter([(1, "x")])
+    session.retract("t", [(3, "z")], time=1_000_000)
+    session.advance(to=2_000_000)
+    assert contents(view) == Counter([(1, "x")])
+    assert session.advance().state_rows == 1
+
+
+def test_every_type_goes_in_and_comes_out(session):
+    row = {
+        "a": True, "b": -128, "c": -(2**15), "d": 2**31 - 1, "e": -(2**63), "f": 1.5, "g": -1e308, "h": Decimal("-9.99"),
+        "i": "ä\0x", "j": b"\0\xff", "k": dt.date(1, 1, 1), "l": dt.datetime(9999, 12, 31, 23, 59, 59, 999999, dt.UTC),
+        "m": dt.datetime(1970, 1, 1), "n": [1, None], "o": [("x", None)], "p": {"y": 1, "z": [None]},
+    }  # fmt: skip
+    ddl = (
+        "a boolean, b byte, c short, d int, e long, f float, g double, h decimal(3,2), i string, j binary, k date, "
+        "l timestamp, m timestamp_ntz, n array<int>, o map<string,int>, p struct<y:int,z:array<string>>"
+    )
+    view = session.maintain("v", an.source("all", ddl))
+    session.insert("all", [row])
+    session.insert("all", [dict.fromkeys(row)])
+    session.advance()
+    found = sorted((dict(zip(row, r, strict=True)) for r in view.to_pylist()), key=lambda r: r["a"] is None)
+    assert found == [row, dict.fromkeys(row)]
+    session.retract("all", pa.Table.from_pylist([row, dict.fromkeys(row)], view.schema))
+    session.advance()
+    assert view.to_pylist() == []
+
+
+def test_floats_of_equal_value_are_one_row(session):
+    view = session.maintain("v", an.source("f", "x double, ys array<float>").count())
+    odd = np.array([0x7FF8000000000001], np.uint64).view(np.float64)
+    session.insert("f", pa.table({"x": [0.0, -0.0], "ys": [[0.0, -0.0], [-0.0, 0.0]]}))
+    session.insert("f", pa.table({"x": pa.array([float("nan"), odd[0]]), "ys": [[], []]}))
+    session.advance()
+    assert sorted(r[-1] for r in view.to_pylist()) == [2, 2]
+
+
+# refused --------------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "a tuple too short": ([(1, "x"), (2,)], SchemaError, "row 1 .* 1 values for the 2 columns k, s"),
+    "an unknown key": ([{"k": 1, "z": 2}], SchemaError, "'z', which is no column; the columns are: k, s"),
+    "a value of another type": ([(1, "x"), ("two", "y")], SchemaError, "row 1 .*'two' in column 'k', which is bigint"),
+    "a number too large": ([(2**63, "x")], SchemaError, "column 'k', which is bigint"),
+    "a fraction": ([(1.5, "x")], SchemaError, "1.5 in column 'k'"),
+    "a bare value": ([1], SchemaError, "row 0 .* is a int"),
+    "a number for a string": ([(1, 2)], SchemaError, "2 in column 's', which is string"),
+    "a table without a column": (ARROW.select(["k"]), SchemaError, "lacks column 's'; it has: k"),
+    "a table of another type": (ARROW.set_column(0, "k", pa.array(["a"] * 4)), SchemaError, "'k' .* is bigint, but the data has string"),
+    "a table of fractions": (ARROW.set_column(0, "k", pa.array([1.5] * 4)), SchemaError, "bigint, but the data has double"),
+    "a number beyond the type": (ARROW.set_column(0, "k", pa.array([2**64 - 1] * 4, pa.uint64())), SchemaError, "does not fit"),
+    "something else": (42, InputError, "cannot insert a int"),
+    "a text": ("1,x", InputError, "cannot insert a str"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_whole(session, view, case):
+    data, error, message = REFUSED[case]
+    session.insert("t", [(7, "before")])
+    with pytest.raises(error, match=message):
+        session.insert("t", data)
+    session.advance()
+    assert contents(view) == Counter([(7, "before")])
+
+
+def test_null_where_none_is_allowed_is_refused(session):
+    view = session.maintain("v", an.source("n", "x long not null"))
+    with pytest.raises(SchemaError, match="'x' of source 'n' is NOT NULL, but row 1 has a null"):
+        session.insert("n", [1, None])
+    session.insert("n", [1])
+    session.advance()
+    assert view.to_pylist() == [(1,)]
+
+
+def test_an_unknown_source_is_refused_by_name(session, view):
+    with pytest.raises(UnknownSourceError, match="'u'; the sources are: t"):
+        session.insert("u", [(1, "x")])
+    with an.Session() as empty, pytest.raises(UnknownSourceError, match="maintain a view first"):
+        empty.insert("t", [])
+
+
+def test_the_past_is_closed(session, view):
+    session.insert("t", [(1, "x")])
+    session.advance(to=4)
+    with pytest.raises(BeforeFrontierError, match="time 3 is closed: the session's lower is 4"):
+        session.insert("t", [(2, "y")], time=3)
+    with pytest.raises(BeforeFrontierError, match="row 1 .* has time 3"):
+        session.insert("t", [(2, "y", 4), (3, "z", 3)], time="when")
+    with pytest.raises(InputError, match=r"advance\(to=4\) would go back"):
+        session.advance(to=4)
+    session.advance()
+    assert contents(view) == Counter([(1, "x")])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(1, "x", None)], "null in row 0; every row needs a"),
+        (pa.table({"k": [1], "s": ["x"], "c": [1.5]}), "is double, but a .* is a whole number"),
+        (pa.table({"k": [1], "s": ["x"], "c": pa.array([2**64 - 1], pa.uint64())}), "beyond 64 bits"),
+        (pa.table({"k": [1], "s": ["x"]}), "is not a column of the data; its columns are: k, s"),
+    ],
+)
+@pytest.mark.parametrize("what", ["time", "diff"])
+def test_a_column_of_times_or_diffs_holds_whole_numbers(session, view, rows, message, what):
+    with pytest.raises(SchemaError, match=message):
+        session.insert("t", rows, **{what: "c"})
+    session.advance()
+    assert contents(view) == Counter()
+
+
+@pytest.mark.parametrize("bad", [{"time": 1.5}, {"diff": 0.5}, {"time": True}, {"diff": None}])
+def test_a_time_or_diff_that_is_no_number_is_refused(session, view, bad):
+    with pytest.raises(InputError):
+        session.insert("t", [(1, "x")], **bad)
+
+
+def test_times_and_diffs_stay_within_int64(session, view):
+    with pytest.raises(InputError):
+        session.insert("t", [(1, "x")], time=2**63)
+    with pytest.raises(InputError):
+        session.insert("t", [(1, "x")], diff=2**63)
+    with pytest.raises(DiffOverflowError):
+        session.retract("t", [(1, "x", -(2**63))], diff="n")
+    session.insert("t", [(1, "x")])
+    session.advance()
+    assert contents(view) == Counter([(1, "x")])
+
+
+def test_discard_forgets_what_was_inserted(session, view):
+    session.insert("t", [(1, "x")])
+    session.discard("t")
+    session.insert("t", [(2, "y")])
+    session.advance()
+    assert contents(view) == Counter([(2, "y")])
+    session.insert("t", [(3, "z")])
+    session.discard()
+    assert session.advance().changes_in == 0
