@@ -44,7 +44,9 @@ def _types(spark, table, compiled):
             except Exception as error:  # noqa: BLE001 -- whatever Spark raises is a difference
                 differences.append(f"{text}: Spark refuses it: {_reason(error)}")
         return differences
-    names = {text: field.dataType.simpleString().replace(", ", ",") for text, field in zip(compiled, fields, strict=True)}
+    names = {
+        text: field.dataType.simpleString().replace(", ", ",") for text, field in zip(compiled, fields, strict=True)
+    }
     return [
         f"{text}: Spark's type is {names[text]}, ours {T.type_name(expr.type)}"
         for text, expr in compiled.items()
@@ -65,7 +67,9 @@ def _values(spark, table, results, tolerance):
         return _narrow(spark, frame, results, columns, error)
     differences = []
     for i, (text, result) in enumerate(results.items()):
-        differences += _column(text, table, result, plain(found.column(f"e{i}").combine_chunks()), tolerance.get(text, 0.0))
+        differences += _column(
+            text, table, result, plain(found.column(f"e{i}").combine_chunks()), tolerance.get(text, 0.0)
+        )
     return differences
 
 
@@ -138,7 +142,7 @@ def _errors(spark, table, results):
                 if name.split(".")[0] != code:
                     differences.append(f"{text} at {shown}: Spark raises {name}, altneu {code}")
             else:
-                differences.append(f"{text} at {shown}: Spark gives {plain(got.column(0).combine_chunks())[0]!r}, altneu {result.error(int(row))}")
+                differences.append(
+                    f"{text} at {shown}: Spark gives {plain(got.column(0).combine_chunks())[0]!r}, altneu {result.error(int(row))}"
+                )
     return differences
-
-

@@ -448,9 +448,16 @@ def _trim(self: Builder, node: exp.Expr) -> Expr:
     position = (node.args.get("position") or "BOTH").upper()
     name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
     what = node.args.get("expression")
-    if name != "btrim" and what is not None:
-        return call(name, [self.build(what), self.build(node.this)])
     return call(name, [self.build(node.this), *([self.build(what)] if what is not None else [])])
+
+
+def _one_sided_trim(name: str) -> Callable[[Builder, Sequence[exp.Expr]], Expr]:
+    """``ltrim(characters, s)``: the other way round than ``btrim``."""
+
+    def method(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+        return call(name, [self.build(n) for n in (nodes[::-1] if len(nodes) == 2 else nodes)])
+
+    return method
 
 
 def _args_in_order(name: str, *keys: str) -> Callable[[Builder, exp.Expr], Expr]:
@@ -541,7 +548,22 @@ def _operator(symbol: str) -> Callable[[Builder, Sequence[exp.Expr]], Expr]:
     return method
 
 
-_SPECIAL: dict[str, Callable[[Builder, Sequence[exp.Expr]], Expr]] = {"nullif": _nullif, "struct": _struct}
+def _locate(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+    """A null start finds nothing: it gives 0, not null."""
+    args = [self.build(n) for n in nodes]
+    if len(args) == 3 and args[2].nullable:
+        args[2] = call("coalesce", [args[2], integer(0)])
+    return call("locate", args)
+
+
+_SPECIAL: dict[str, Callable[[Builder, Sequence[exp.Expr]], Expr]] = {
+    "nullif": _nullif,
+    "locate": _locate,
+    "position": _locate,
+    "struct": _struct,
+    "ltrim": _one_sided_trim("ltrim"),
+    "rtrim": _one_sided_trim("rtrim"),
+}
 
 
 def build(tree: exp.Expr, schema: pa.Schema) -> Expr:

@@ -118,7 +118,14 @@ def _with_string(other: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _wider_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def comparable_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """``wider`` for comparison, in which the names of a struct's fields do not matter."""
+    if pt.is_struct(left) and pt.is_struct(right):
+        return _wider_nested(left, right, named=False)
+    return wider(left, right)
+
+
+def _wider_nested(left: pa.DataType, right: pa.DataType, *, named: bool = True) -> pa.DataType | None:
     if pt.is_list(left) and pt.is_list(right):
         element = wider(left.value_type, right.value_type)
         return None if element is None else T.list_type(element)
@@ -129,7 +136,7 @@ def _wider_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         fields = []
         for a, b in zip(left, right, strict=True):
             field_type = wider(a.type, b.type)
-            if field_type is None or a.name.lower() != b.name.lower():
+            if field_type is None or (named and a.name.lower() != b.name.lower()):
                 return None
             fields.append(pa.field(a.name, field_type, a.nullable or b.nullable))
         return pa.struct(fields)

@@ -31,6 +31,7 @@ class SparkExpressions(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX
         }
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is no ARRAY[0]
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }

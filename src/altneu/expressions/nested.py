@@ -39,7 +39,7 @@ def _rank_atoms(array: pa.Array) -> Values:
         values = np.nan_to_num(array.to_numpy(zero_copy_only=False), nan=0.0, posinf=np.inf, neginf=-np.inf)
         missing = np.isnan(array.to_numpy(zero_copy_only=False))
         return _dense([missing.astype(np.int64), np.unique(values, return_inverse=True)[1].reshape(-1)])
-    filled: Any = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    filled: Any = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 

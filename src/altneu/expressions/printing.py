@@ -164,6 +164,8 @@ _RENDER: dict[str, Callable[[Call, list[str]], str]] = {
         f"{_inner(call, texts, 0)} ILIKE {texts[1]}" + (f" ESCAPE {texts[2]}" if len(texts) > 2 else "")
     ),
     "rlike": lambda call, texts: f"{_inner(call, texts, 0)} RLIKE {_inner(call, texts, 1)}",
+    "ltrim": lambda call, texts: f"ltrim({', '.join(reversed(texts))})",
+    "rtrim": lambda call, texts: f"rtrim({', '.join(reversed(texts))})",
     "[]": lambda call, texts: f"{_inner(call, texts, 0)}[{texts[1]}]",
     ".": _field,
 }

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.errors import NonDeterministicError, UnsupportedFunctionError
-from altneu.expressions.vector import Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict
+from altneu.expressions.vector import Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
@@ -133,7 +133,10 @@ class Function:
             if valid is not None and len(valid) != count:
                 valid = np.repeat(valid, count)
             return Vector(call.type, values, valid, failures=failures, constant=constant)
-        return Vector(call.type, arrow=_nulled(values, null), failures=failures, constant=constant)
+        array = _nulled(values, null)
+        if valid is not None:
+            array = _strict(array, valid)
+        return Vector(call.type, arrow=array, failures=failures, constant=constant)
 
     def _by_distinct(self, call: Call, vectors: list[Vector], count: int, failures: Failures) -> Vector:
         """Evaluate once per distinct value of the arguments that the kernel wants constant, and put the parts together."""
@@ -223,6 +226,13 @@ def _nulled(array: Any, null: Mask | None) -> pa.Array:
     if null is None or not null.any():
         return array
     return array.take(pa.array(np.arange(len(array)), mask=null))
+
+
+def _strict(array: pa.Array, valid: Mask) -> pa.Array:
+    """The array with null wherever an argument is null; kernels may leave anything there."""
+    present = validity(array)
+    loose = ~valid if present is None else present & ~valid
+    return _nulled(array, loose)
 
 
 def null_result(data_type: pa.DataType, count: int, failures: Failures, constant: bool) -> Vector:

@@ -108,8 +108,16 @@ def zone_offsets(name: str, local: Values) -> Values | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
     wall = pa.array(local, T.TIMESTAMP_NTZ)
-    utc = pc.assume_timezone(wall, name, ambiguous="earliest", nonexistent="latest").cast(T.LONG)
-    return local - utc.to_numpy()
+    before, after = (
+        pc.assume_timezone(wall, name, ambiguous="earliest", nonexistent=side) for side in ("earliest", "latest")
+    )
+    utc = after.cast(T.LONG).to_numpy()
+    gap = before.cast(T.LONG).to_numpy() != utc
+    if not gap.any():
+        return local - utc
+    # A wall clock that was skipped is read with the offset that held before, as Java reads it
+    offset = pc.local_timestamp(before).cast(T.LONG).to_numpy() - before.cast(T.LONG).to_numpy()
+    return np.where(gap, offset, local - utc)
 
 
 def fixed_offset(name: str) -> int | None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
-from altneu.expressions.coercion import is_decimal, is_nested, literal_decimal, wider, wider_decimal
+from altneu.expressions.coercion import comparable_type, is_decimal, is_nested, literal_decimal, wider_decimal
 from altneu.expressions.registry import Typing, register
 from altneu.expressions.rules import all_common, expect_count, takes
 from altneu.expressions.vector import Failures, Mask, Values, Vector, both_valid, has_numpy, restrict
@@ -74,7 +74,7 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
     Raises:
         TypeMismatchError: they do not mix, or are maps.
     """
-    found = wider(left.type, right.type)
+    found = comparable_type(left.type, right.type)
     if found is not None and is_decimal(found) and T.NULL not in (left.type, right.type):
         found = wider_decimal(literal_decimal(left), literal_decimal(right))
     if found is None:

@@ -1,0 +1,311 @@
+"""LIKE and regular expressions. Patterns are RE2's, which has neither look-around nor back references; one that needs them is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu import types as T
+from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.expressions.registry import Out, Rule, Typing, register
+from altneu.expressions.rules import takes
+from altneu.expressions.vector import validity
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call, Expr
+
+GROUP = "Patterns"
+TEXT = T.STRING
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """The regular expression of a LIKE pattern.
+
+    Raises:
+        ValueError: the escape character stands before something else than ``%``, ``_`` or itself.
+
+    >>> like_pattern("a\\\\_%", "\\\\")
+    '^(?s:a_.*)$'
+    """
+    out: list[str] = []
+    chars = iter(pattern)
+    for char in chars:
+        if char == escape:
+            char = next(chars, "")
+            if char not in ("%", "_", escape) or not char:
+                raise ValueError(pattern)
+            out.append(_quoted(char))
+        else:
+            out.append({"%": ".*", "_": "."}.get(char) or _quoted(char))
+    return f"^(?s:{''.join(out)})$"
+
+
+def _quoted(char: str) -> str:
+    return re.escape(char) if char.isascii() else char
+
+
+def _like(ignore_case: bool) -> Callable[..., Any]:
+    def kernel(call: Call, s: pa.Array, pattern: str, escape: str = "\\") -> Any:
+        try:
+            regex = like_pattern(pattern, escape)
+        except ValueError:
+            bad = np.ones(len(s), np.bool_)
+            text = f"`{call.text}`: {escape!r} stands before something that needs no escape, or at the end"
+            return Out(pa.nulls(len(s), T.BOOLEAN), ((bad, "INVALID_FORMAT", text),))
+        if ignore_case:
+            return pc.match_substring_regex(pc.utf8_lower(s), like_pattern(pattern.lower(), escape))
+        inner = pattern.strip("%")
+        if not set(inner) & {"%", "_", escape}:
+            return _plain_like(s, pattern, inner)
+        return pc.match_substring_regex(s, regex)
+
+    return kernel
+
+
+def _plain_like(s: pa.Array, pattern: str, inner: str) -> pa.Array:
+    """LIKE without wildcards inside: equality, start, end or substring."""
+    start, end = pattern.startswith("%"), pattern.endswith("%")
+    if not inner:
+        return pc.equal(s, "") if not pattern else pc.if_else(pc.is_valid(s), True, None)
+    if start and end:
+        return pc.match_substring(s, inner)
+    if end:
+        return pc.starts_with(s, inner)
+    return pc.ends_with(s, inner) if start else pc.equal(s, inner)
+
+
+def _like_rule(name: str) -> Rule:
+    return takes(name, TEXT, TEXT, TEXT, returns=T.BOOLEAN, optional=1)
+
+
+for _name, _ignore, _doc in (
+    ("like", False, "Whether the whole text fits a pattern: `%` is anything, `_` one character."),
+    ("ilike", True, "`LIKE` whatever the case."),
+):
+    register(
+        _name,
+        rule=_like_rule(_name),
+        style="arrow",
+        group=GROUP,
+        usage=f"s {_name.upper()} pattern [ESCAPE c]",
+        doc=_doc,
+        constants=(1, 2),
+        infix=True,
+        fails=True,
+    )(_like(_ignore))
+
+
+def checked_pattern(pattern: str) -> str:
+    """A pattern that RE2 takes.
+
+    Raises:
+        UnsupportedFunctionError: it does not, with its reason.
+    """
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFunctionError(
+            f"the regular expression {pattern!r} is not supported: {error} (RE2 has no look-around and no back references)"
+        ) from None
+    return pattern
+
+
+def _regex_rule(name: str, *wanted: Any, returns: pa.DataType, optional: int = 0, place: int = 1) -> Rule:
+    base = takes(name, *wanted, returns=returns, optional=optional)
+
+    def rule(args: Sequence[Expr]) -> Typing:
+        typing = base(args)
+        pattern = getattr(args[place], "value", None)
+        if isinstance(pattern, str):
+            checked_pattern(pattern)
+        elif not args[place].is_literal:
+            raise TypeMismatchError(f"{name}: the pattern (`{args[place].text}`) must be a constant")
+        return typing
+
+    return rule
+
+
+@register(
+    "rlike",
+    "regexp_like",
+    "regexp",
+    rule=_regex_rule("rlike", TEXT, TEXT, returns=T.BOOLEAN),
+    style="arrow",
+    group=GROUP,
+    usage="s RLIKE pattern, regexp_like(s, pattern)",
+    doc="Whether a regular expression is found in the text.",
+    constants=(1,),
+    infix=True,
+)
+def rlike(call: Call, s: pa.Array, pattern: str) -> pa.Array:
+    """Whether a pattern is found."""
+    return pc.match_substring_regex(s, pattern)
+
+
+def named_groups(pattern: str) -> tuple[str, int]:
+    """A pattern with every group named ``g1``, ``g2`` …, inside one named ``g0``, and the number of groups.
+
+    >>> named_groups(r"(a)[(](?:b)(c)")
+    ('(?P<g0>(?P<g1>a)[(](?:b)(?P<g2>c))', 2)
+    """
+    out, count, in_class, i = [], 0, False, 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char == "\\":
+            out.append(pattern[i : i + 2])
+            i += 2
+            continue
+        if in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+        elif char == "(":
+            named = re.match(r"\(\?P?<[A-Za-z]\w*>", pattern[i:])
+            if named or not pattern.startswith("(?", i):
+                count += 1
+                out.append(f"(?P<g{count}>")
+                i += len(named[0]) if named else 1
+                continue
+        out.append(char)
+        i += 1
+    return f"(?P<g0>{''.join(out)})", count
+
+
+def _group_error(call: Call, s: pa.Array, pattern: str, index: int, count: int) -> Out:
+    text = f"`{call.text}`: the pattern has {count} groups, not {index}"
+    matched = np.asarray(pc.match_substring_regex(s, pattern).fill_null(False))
+    return Out(pa.array([""] * len(s), call.type), ((matched, "INVALID_PARAMETER_VALUE", text),))
+
+
+@register(
+    "regexp_extract",
+    rule=_regex_rule("regexp_extract", TEXT, TEXT, T.INT, returns=TEXT, optional=1),
+    style="arrow",
+    group=GROUP,
+    usage="regexp_extract(s, pattern[, group])",
+    doc="A group (the first; 0 is everything) of the first match; empty without one.",
+    constants=(1, 2),
+    fails=True,
+)
+def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any:
+    """A group of the first match."""
+    named, count = named_groups(pattern)
+    if not 0 <= group <= count:
+        return _group_error(call, s, pattern, group, count)
+    found = pc.struct_field(pc.extract_regex(s, named), f"g{group}")
+    return pc.if_else(pc.is_valid(s), pc.fill_null(found, ""), None)
+
+
+def java_replacement(text: str) -> str:
+    """RE2's spelling of a Java replacement: ``$1`` is ``\\1``.
+
+    >>> java_replacement("<$1>")
+    '<\\\\1>'
+    """
+    out, i = [], 0
+    while i < len(text):
+        char = text[i]
+        if char == "\\" and i + 1 < len(text):
+            out.append(text[i + 1].replace("\\", "\\\\"))
+            i += 2
+        elif char == "$" and i + 1 < len(text) and text[i + 1].isdigit():
+            out.append("\\" + text[i + 1])
+            i += 2
+        else:
+            out.append(char.replace("\\", "\\\\"))
+            i += 1
+    return "".join(out)
+
+
+@register(
+    "regexp_replace",
+    rule=_regex_rule("regexp_replace", TEXT, TEXT, TEXT, returns=TEXT),
+    style="arrow",
+    group=GROUP,
+    usage="regexp_replace(s, pattern, by)",
+    doc="Every match replaced; `$1` stands for a group.",
+    constants=(1, 2),
+)
+def regexp_replace(call: Call, s: pa.Array, pattern: str, by: str) -> pa.Array:
+    """Every match replaced."""
+    return pc.replace_substring_regex(s, pattern, java_replacement(by))
+
+
+@register(
+    "regexp_count",
+    rule=_regex_rule("regexp_count", TEXT, TEXT, returns=T.INT),
+    style="arrow",
+    group=GROUP,
+    usage="regexp_count(s, pattern)",
+    doc="Number of matches.",
+    constants=(1,),
+)
+def regexp_count(call: Call, s: pa.Array, pattern: str) -> pa.Array:
+    """Number of matches."""
+    return pc.cast(pc.count_substring_regex(s, pattern), T.INT)
+
+
+@register(
+    "regexp_substr",
+    rule=_regex_rule("regexp_substr", TEXT, TEXT, returns=TEXT),
+    style="arrow",
+    group=GROUP,
+    usage="regexp_substr(s, pattern)",
+    doc="The first match; NULL without one.",
+    constants=(1,),
+)
+def regexp_substr(call: Call, s: pa.Array, pattern: str) -> pa.Array:
+    """The first match."""
+    found = pc.extract_regex(s, named_groups(pattern)[0])
+    return pc.if_else(pc.is_valid(found), pc.struct_field(found, "g0"), None)
+
+
+@register(
+    "split",
+    rule=_regex_rule("split", TEXT, TEXT, T.INT, returns=T.list_type(TEXT), optional=1),
+    style="arrow",
+    group=GROUP,
+    usage="split(s, pattern[, limit])",
+    doc="The parts between matches, at most so many when the limit is positive.",
+    constants=(1, 2),
+)
+def split(call: Call, s: pa.Array, pattern: str, limit: int = -1) -> pa.Array:
+    """The parts between matches."""
+    most = limit - 1 if limit > 0 else None
+    if most == 0:
+        return _singletons(s)
+    if pattern == "":
+        return _characters(s, limit)
+    if not set(pattern) & set("\\^$.|?*+()[]{}"):
+        pieces = pc.split_pattern(s, pattern, max_splits=most)
+    else:
+        pieces = pc.split_pattern_regex(s, pattern, max_splits=most)
+    return pieces.cast(call.type)
+
+
+def _singletons(s: pa.Array) -> pa.Array:
+    valid = validity(s)
+    lengths = np.ones(len(s), np.int64) if valid is None else valid.astype(np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    mask = None if valid is None else pa.array(~valid)
+    return pa.ListArray.from_arrays(offsets, s.drop_null(), type=T.list_type(TEXT), mask=mask)
+
+
+def _characters(s: pa.Array, limit: int) -> pa.Array:
+    import polars as pl
+
+    parts = pl.Series("x", s).str.split("").to_arrow().cast(T.list_type(TEXT))
+    parts = pc.if_else(pc.equal(s, ""), pa.scalar([""], parts.type), parts)
+    if limit > 0:
+        rest = pc.utf8_slice_codeunits(s, limit - 1)
+        longer = pc.greater(pc.utf8_length(s), limit)
+        from altneu.expressions.functions.nested import concat_arrays
+
+        head = pc.list_slice(parts, 0, limit - 1).cast(parts.type)
+        return pc.if_else(longer, concat_arrays((head, _singletons(rest)), parts.type), parts)
+    return parts

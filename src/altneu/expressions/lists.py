@@ -1,0 +1,117 @@
+"""Arrays as offsets and elements: the moves that the functions on arrays and maps are made of.
+
+Arrow keeps the elements of all rows in one array, so a function on arrays is a function on elements with the number of their row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.expressions.vector import Mask, Values, validity
+
+
+class Lists(NamedTuple):
+    """Elements of n arrays.
+
+    Shape:  ``offsets`` n + 1 places, so that row i has ``elements[offsets[i] : offsets[i + 1]]``; null rows have none. ``valid`` is None
+            when no row is null.
+    """
+
+    offsets: Values
+    elements: pa.Array
+    valid: Mask | None
+
+    @property
+    def lengths(self) -> Values:
+        """Number of elements of every row."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> Values:
+        """The row of every element."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.lengths)
+
+    @property
+    def places(self) -> Values:
+        """The place of every element within its row, from zero."""
+        return np.arange(len(self.elements)) - np.repeat(self.offsets[:-1], self.lengths)
+
+
+def explode(array: pa.Array) -> Lists:
+    """Take a list or map array apart (a map's elements are structs of key and value)."""
+    valid = validity(array)
+    count = len(array)
+    if count == 0:
+        raw = np.zeros(1, np.int64)
+    else:
+        raw = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + count + 1].astype(np.int64)
+    lengths = np.diff(raw)
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+    if pa.types.is_map(array.type):
+        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+    return Lists(offsets_of(lengths), array.flatten(), valid)
+
+
+def offsets_of(lengths: Values) -> Values:
+    """Offsets of rows of given lengths."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def implode(
+    lengths: Values, elements: pa.Array, valid: Mask | None, element_type: pa.DataType | None = None
+) -> pa.Array:
+    """Put a list array together; null rows have length zero."""
+    kind = T.list_type(elements.type if element_type is None else element_type)
+    offsets = pa.array(offsets_of(lengths).astype(np.int32), pa.int32())
+    mask = None if valid is None else pa.array(~valid)
+    return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
+
+
+def implode_map(lengths: Values, keys: pa.Array, items: pa.Array, valid: Mask | None, kind: pa.DataType) -> pa.Array:
+    """Put a map array together."""
+    offsets = pa.array(offsets_of(lengths).astype(np.int32), pa.int32())
+    mask = None if valid is None else pa.array(~valid)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+
+
+def keep(lists: Lists, mask: Mask) -> pa.Array:
+    """The arrays with only those elements whose mask is true."""
+    lengths = np.bincount(lists.rows[mask], minlength=len(lists.offsets) - 1)
+    return implode(lengths, lists.elements.filter(pa.array(mask)), lists.valid)
+
+
+def element_at(lists: Lists, index: Values) -> pa.Array:
+    """Element at each row's own index from zero; null where there is none."""
+    inside = (index >= 0) & (index < lists.lengths)
+    place = np.where(inside, lists.offsets[:-1] + index, 0)
+    return lists.elements.take(pa.array(place, mask=~inside))
+
+
+def any_per_row(lists: Lists, mask: Mask) -> Mask:
+    """Rows that have an element whose mask is true."""
+    return np.bincount(lists.rows[mask], minlength=len(lists.offsets) - 1) > 0
+
+
+def first_per_row(lists: Lists, mask: Mask) -> Values:
+    """Place, from zero, of each row's first element whose mask is true; -1 without one."""
+    found = np.full(len(lists.offsets) - 1, -1, np.int64)
+    hits = np.flatnonzero(mask)[::-1]
+    found[lists.rows[hits]] = lists.places[hits]
+    return found
+
+
+def first_of_each(rows: Values, ranks: Values) -> Mask:
+    """Mask of elements that are the first in their row of their value, given by rank."""
+    order = np.lexsort((np.arange(len(rows)), ranks, rows))
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[order][1:] != rows[order][:-1]) | (ranks[order][1:] != ranks[order][:-1])
+    mask = np.empty(len(rows), np.bool_)
+    mask[order] = first
+    return mask
