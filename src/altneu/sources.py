@@ -108,7 +108,7 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found = to_arrow_schema(frame.schema)
+    found = to_arrow_schema(frame.schema, timezone="UTC")
     empty = pa.Table.from_batches([], schema=found)
     missing = [c for c in stamp.columns if c not in found.names]
     if missing:
