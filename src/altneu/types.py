@@ -1,8 +1,9 @@
 """Types: Arrow types with Spark's meaning, read from and written as Spark's DDL.
 
-Inside altneu every column has one of these types: boolean, int8 to int64, float32, float64, decimal128, string, binary, date32,
-timestamp("us", "UTC") (Spark's ``timestamp``), timestamp("us") (``timestamp_ntz``), duration("us") (``interval day to second``), list,
-map, struct, and null (``void``). Anything else that Arrow can say is normalised to one of them or refused.
+Inside altneu every column has one of these types: boolean, int8 to int64, float32, float64, decimal128, string, binary,
+date32, timestamp("us", "UTC") (Spark's ``timestamp``), timestamp("us") (``timestamp_ntz``), duration("us")
+(``interval day to second``), list, map, struct, and null (``void``). Anything else that Arrow can say is normalised to
+one of them or refused.
 """
 
 from __future__ import annotations

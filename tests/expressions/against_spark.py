@@ -1,8 +1,8 @@
 """Compare expressions with Spark itself on the same rows.
 
-All expressions go into one select: each stands in ``CASE WHEN ok THEN expression END``, where ``ok`` says for which rows altneu gave a
-value, so that Spark evaluates it there and nowhere else; an error that altneu missed then fails the query. Of the rows that
-altneu says fail, some are put to Spark one by one, and must fail with the same error class.
+All expressions go into one select: each stands in ``CASE WHEN ok THEN expression END``, where ``ok`` says for which
+rows altneu gave a value, so that Spark evaluates it there and nowhere else; an error that altneu missed then fails
+the query. Of the rows that altneu says fail, some are put to Spark one by one, and must fail with the same error class.
 """
 
 from __future__ import annotations
@@ -142,7 +142,6 @@ def _errors(spark, table, results):
                 if name.split(".")[0] != code:
                     differences.append(f"{text} at {shown}: Spark raises {name}, altneu {code}")
             else:
-                differences.append(
-                    f"{text} at {shown}: Spark gives {plain(got.column(0).combine_chunks())[0]!r}, altneu {result.error(int(row))}"
-                )
+                theirs = plain(got.column(0).combine_chunks())[0]
+                differences.append(f"{text} at {shown}: Spark gives {theirs!r}, altneu {result.error(int(row))}")
     return differences

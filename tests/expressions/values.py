@@ -1,4 +1,4 @@
-"""Rows with the values that break things: nulls, NaN, infinities, extremes, empty and odd texts, leap days, far dates."""
+"""Rows with values that break things: nulls, NaN, infinities, extremes, empty and odd texts, leap days, far dates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pyarrow as pa
 from altneu import types as T
 
 SCHEMA = T.parse_schema(
-    "b1 boolean, b2 boolean, y1 byte, y2 byte, h1 short, h2 short, i1 int, i2 int, l1 long, l2 long, f1 float, f2 float, d1 double, d2 double, "
-    "n1 decimal(10,2), n2 decimal(10,2), m1 decimal(38,10), m2 decimal(20,0), s1 string, s2 string, num string, moment string, "
-    "x1 binary, t1 date, t2 date, p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int"
+    "b1 boolean, b2 boolean, y1 byte, y2 byte, h1 short, h2 short, i1 int, i2 int, l1 long, l2 long, "
+    "f1 float, f2 float, d1 double, d2 double, n1 decimal(10,2), n2 decimal(10,2), m1 decimal(38,10), "
+    "m2 decimal(20,0), s1 string, s2 string, num string, moment string, x1 binary, t1 date, t2 date, "
+    "p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int"
 )
 _NAN, _INF = float("nan"), float("inf")
 _INTS = {T.BYTE: 7, T.SHORT: 15, T.INT: 31, T.LONG: 63}
@@ -176,7 +177,7 @@ def special(kind: pa.DataType, name: str) -> list[object]:
 
 
 def _moments(kind: pa.DataType) -> list[object]:
-    zone = dt.timezone.utc if kind == T.TIMESTAMP else None
+    zone = dt.UTC if kind == T.TIMESTAMP else None
     return [
         dt.datetime(*parts, tzinfo=zone)
         for parts in (

@@ -1,7 +1,7 @@
 """Spark SQL scalar expressions with Spark's ANSI meaning, compiled once and evaluated over columns.
 
-``parse(text, schema)`` gives an ``Expr``; ``Expr.evaluate(rows)`` a ``Result``: values, and the rows that failed with their reasons. No row is
-ever evaluated by itself.
+``parse(text, schema)`` gives an ``Expr``; ``Expr.evaluate(rows)`` a ``Result``: values, and the rows that failed with
+their reasons. No row is ever evaluated by itself.
 """
 
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, parse_aggregate

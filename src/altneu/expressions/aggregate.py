@@ -26,9 +26,10 @@ _ORDER_DEPENDENT = ("first", "first_value", "last", "last_value", "any_value")
 class AggregateCall:
     """One aggregate over the rows of a group.
 
-    ``function`` is one of count, sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or. ``count`` without arguments
-    counts rows. Arguments have the types the function wants (a sum's are bigint, double or decimal); ``filter`` keeps rows that
-    enter; ``type`` is the result's, and the result is null on no rows unless it is a count or a collection.
+    ``function`` is one of count, sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or.
+    ``count`` without arguments counts rows. Arguments have the types the function wants (a sum's are bigint, double
+    or decimal); ``filter`` keeps rows that enter; ``type`` is the result's, and the result is null on no rows unless
+    it is a count or a collection.
     """
 
     function: str
@@ -52,14 +53,14 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class AggregateExpr:
-    """Aggregate calls, and an expression over columns ``#0``, ``#1`` … that hold their results (and the group's keys)."""
+    """Aggregate calls, and an expression over the group's keys and columns ``#0``, ``#1`` … with their results."""
 
     calls: tuple[AggregateCall, ...]
     result: Expr
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the columns ``#0``, ``#1`` …"""
+        """Schema of the columns that hold the results of the calls."""
         return pa.schema([pa.field(f"#{i}", c.type, c.nullable) for i, c in enumerate(self.calls)])
 
 
@@ -71,8 +72,8 @@ def parse_aggregate(source: Source, schema: pa.Schema, keys: tuple[str, ...] = (
     (['sum(price)', 'count(*)'], <CAST(`#0` AS double) / CAST(`#1` AS double): double>)
 
     Raises:
-        UnsupportedFunctionError: an aggregate that altneu does not maintain, or one that depends on the order of arrival.
-        TypeMismatchError: an argument does not fit.
+        UnsupportedFunctionError: an aggregate that altneu does not maintain, or one that depends on the order of
+        arrival. TypeMismatchError: an argument does not fit.
     """
     tree = tree_of(source)
     if isinstance(tree, exp.Alias):

@@ -197,7 +197,8 @@ class Builder:
             )
         if isinstance(node, exp.Window):
             raise UnsupportedFunctionError(
-                f"a window function is not a scalar expression ({node.sql('spark')}): use top_k or a join with group_by().agg()"
+                f"a window function is no scalar expression ({node.sql('spark')}): "
+                "use top_k or a join with group_by().agg()"
             )
         if isinstance(node, exp.Star):
             raise ExpressionSyntaxError("`*` is not an expression here; it stands in count(*) only")
@@ -260,7 +261,7 @@ class Builder:
         )
 
     def resolve(self, parts: Sequence[str], shown: str) -> Expr:
-        """A dotted name: a column literally so named, a column after ``left.`` or ``right.``, or a field of a struct."""
+        """A dotted name: a column so named, a column after ``left.`` or ``right.``, or a field of a struct."""
         if len(parts) == 1 and parts[0] in self.variables:
             return self.variables[parts[0]]
         for length in range(len(parts), 0, -1):

@@ -250,8 +250,8 @@ def _number_to_time(vector: Vector) -> Vector:
     finite = np.isfinite(values)
     micros = np.where(finite, values.astype(np.float64) * _MICROS, 0.0)
     far = np.abs(micros) >= 2.0**63
-    result = checked(vector, T.TIMESTAMP, np.where(far, 0, micros).astype(np.int64), far)
-    return result if finite.all() else _also(result, checked(vector, T.TIMESTAMP, result.values, ~finite, INVALID))
+    cut = checked(vector, T.TIMESTAMP, np.where(far, 0, micros).astype(np.int64), far)
+    return cut if finite.all() else _also(cut, checked(vector, T.TIMESTAMP, cut.values, ~finite, INVALID))
 
 
 def _also(first: Vector, second: Vector) -> Vector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -92,7 +92,7 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """
     if left == right:
         return left
-    if left == T.NULL or right == T.NULL:
+    if T.NULL in (left, right):
         return right if left == T.NULL else left
     if T.STRING in (left, right):
         return _with_string(right if left == T.STRING else left)
@@ -211,7 +211,7 @@ def arithmetic_type(symbol: str, left: Expr, right: Expr) -> tuple[pa.DataType, 
 
 def _decimal_operands(left: Expr, right: Expr) -> tuple[pa.DataType, pa.DataType]:
     a, b = left.type, right.type
-    if a == T.NULL or b == T.NULL:
+    if T.NULL in (a, b):
         known = as_decimal(b if a == T.NULL else a)
         return known, known
     return literal_decimal(left), literal_decimal(right)
@@ -233,6 +233,6 @@ def decimal_result(symbol: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     return adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
-def describe(types: Sequence[pa.DataType]) -> str:
+def describe(types: Iterable[pa.DataType]) -> str:
     """Names of types, for messages."""
     return ", ".join(T.type_name(t) for t in types)

@@ -284,7 +284,7 @@ def _call(name: str, args: tuple[Any, ...]) -> Col:
 
 
 class _Functions:
-    """Any SQL function as an attribute: ``fn.upper(col("carrier"))``; texts are constants, so name columns with ``col``."""
+    """Any SQL function as an attribute: ``fn.upper(col("carrier"))``; a text is a constant, no column."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

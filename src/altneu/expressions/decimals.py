@@ -20,11 +20,11 @@ _INT64_DIGITS = 18
 def fit(values: Values, data_type: pa.DataType) -> tuple[Values, Mask]:
     """Values in a decimal type's own NumPy type, and where they have more digits than it."""
     limit = 10**data_type.precision
-    if values.dtype != object and data_type.precision > _INT64_DIGITS:
+    if values.dtype.kind != "O" and data_type.precision > _INT64_DIGITS:
         return values.astype(object), np.zeros(len(values), np.bool_)
     far = np.asarray((values >= limit) | (values <= -limit), np.bool_)
     dtype = dtype_of(data_type)
-    if values.dtype == object and dtype != object:
+    if values.dtype.kind == "O" and dtype.kind != "O":
         values = np.where(far, 0, values).astype(np.int64) if len(values) else values.astype(np.int64)
     return values, far
 

@@ -1,7 +1,8 @@
 """The grammar: sqlglot's Spark dialect with Spark's operator precedence and function calls left as they are written.
 
-sqlglot is made to translate between dialects, so its Spark parser folds ``nvl`` into ``COALESCE``, rewrites date formats and
-forgets that ``CAST`` is strict. Here every call stays ``Anonymous(name, arguments)``: the registry decides what a name means.
+sqlglot is made to translate between dialects, so its Spark parser folds ``nvl`` into ``COALESCE``, rewrites date
+formats and forgets that ``CAST`` is strict. Here every call stays ``Anonymous(name, arguments)``: the registry
+decides what a name means.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBS
 """Calls whose arguments are not just separated by commas."""
 
 
+_Base: Any = Spark.Parser
+
+
 class SparkExpressions(Spark):
     """Spark SQL, faithful to what was written."""
 
-    class Parser(Spark.Parser):  # type: ignore[name-defined,misc]
+    class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The Spark parser without its translation of functions, with Spark's precedence of ``|| << & ^ |``."""
 
         STRICT_CAST = True

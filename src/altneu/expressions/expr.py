@@ -1,7 +1,7 @@
 """Compiled expressions: immutable, typed trees that evaluate over rows.
 
-An ``Expr`` is one of three things: a column, a literal, or a call of a registered function. Every operator, cast and CASE is a call, so
-rewriting, printing and evaluating need to know only these three.
+An ``Expr`` is one of three things: a column, a literal, or a call of a registered function. Every operator, cast and
+CASE is a call, so rewriting, printing and evaluating need to know only these three.
 """
 
 from __future__ import annotations
@@ -167,37 +167,45 @@ class Column(Expr):
 
     @property
     def columns(self) -> frozenset[str]:
+        """Names of the columns it reads."""
         return frozenset((self.name,))
 
     @property
     def can_fail(self) -> bool:
+        """Whether any row could fail."""
         return False
 
     @property
     def sql(self) -> str:
+        """Canonical text."""
         return T.quote_name(self.name)
 
     @property
     def text(self) -> str:
+        """The text for messages."""
         return self.sql
 
     @property
     def is_column(self) -> bool:
+        """Whether it is just a column."""
         return True
 
     @property
     def column_name(self) -> str:
+        """The column's name."""
         return self.name
 
     def vector(self, scope: Scope) -> Vector:
+        """Evaluate over the rows of a scope."""
         return scope.column(self.name)
 
     def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        """The expression with columns replaced."""
         return mapping.get(self.name, self)
 
 
 class Literal(Expr):
-    """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and day-time intervals as integers."""
+    """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and intervals as integers."""
 
     def __init__(self, value: Any, data_type: pa.DataType) -> None:
         if isinstance(value, float) and value == 0:
@@ -219,22 +227,27 @@ class Literal(Expr):
 
     @property
     def columns(self) -> frozenset[str]:
+        """Names of the columns it reads."""
         return frozenset()
 
     @property
     def can_fail(self) -> bool:
+        """Whether any row could fail."""
         return False
 
     @cached_property
     def sql(self) -> str:
+        """Canonical text."""
         return literal_sql(self.value, self.type)
 
     @property
     def text(self) -> str:
+        """The text for messages."""
         return self.sql
 
     @property
     def is_literal(self) -> bool:
+        """Whether it is a constant."""
         return True
 
     @cached_property
@@ -242,9 +255,11 @@ class Literal(Expr):
         return constant_vector(self.value, self.type)
 
     def vector(self, scope: Scope) -> Vector:
+        """Evaluate over the rows of a scope."""
         return self._constant
 
     def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        """The expression with columns replaced."""
         return self
 
 
@@ -278,26 +293,32 @@ class Call(Expr):
 
     @cached_property
     def columns(self) -> frozenset[str]:
+        """Names of the columns it reads."""
         return frozenset().union(*(a.columns for a in self.args))
 
     @cached_property
     def can_fail(self) -> bool:
+        """Whether any row could fail."""
         return any(a.can_fail for a in self.args) or self.function.can_fail(self)
 
     @cached_property
     def sql(self) -> str:
+        """Canonical text."""
         return self.function.render(self, [a.sql for a in self.args])
 
     @cached_property
     def text(self) -> str:
+        """The text for messages."""
         if self.implicit:
             return self.args[0].text
         return self.function.render(self, [a.text for a in self.args])
 
     def vector(self, scope: Scope) -> Vector:
+        """Evaluate over the rows of a scope."""
         return self.function.evaluate(self, scope)
 
     def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        """The expression with columns replaced."""
         if self.columns.isdisjoint(mapping):
             return self
         args = tuple(a.substitute(mapping) for a in self.args)

@@ -6,6 +6,7 @@ Source: Spark SQL reference, Datetime Patterns for Formatting and Parsing.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,8 +21,21 @@ from altneu.expressions.time_in import zone_offsets
 from altneu.expressions.vector import Mask, Values, Vector
 
 _DAY = 86_400_000_000
-_MONTHS = "January February March April May June July August September October November December".split()
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _LETTERS = frozenset("yuMLdDEaHhkKmsSQqXxZzVO")
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
@@ -38,8 +52,8 @@ class Piece(NamedTuple):
 def pieces(pattern: str) -> tuple[Piece, ...]:
     """Take a pattern apart.
 
-    >>> pieces("yyyy-MM'T'")
-    (Piece(letter='y', width=4, text=''), Piece(letter='', width=0, text='-'), Piece(letter='M', width=2, text=''), Piece(letter='', width=0, text='T'))
+    >>> [p.text or p.letter * p.width for p in pieces("yyyy-MM'T'")]
+    ['yyyy', '-', 'MM', 'T']
 
     Raises:
         UnsupportedFunctionError: it has a letter that altneu does not read.
@@ -110,7 +124,7 @@ def _printed(piece: Piece, days: Values, clock: Values, civil: tuple[Values, Val
     if letter in "XxZzVO":
         return pa.repeat(_zone_text(letter, width), len(days))
     one = np.ones(1, np.int64)
-    number = {
+    numbers: dict[str, Callable[[], Values]] = {
         "d": lambda: day,
         "D": lambda: days - days_from_civil(year, one, one) + 1,
         "H": lambda: hour,
@@ -119,8 +133,8 @@ def _printed(piece: Piece, days: Values, clock: Values, civil: tuple[Values, Val
         "h": lambda: np.where(hour % 12 == 0, 12, hour % 12),
         "m": lambda: clock // 60_000_000 % 60,
         "s": lambda: clock // 1_000_000 % 60,
-    }[letter]()
-    return _padded(number, width)
+    }
+    return _padded(numbers[letter](), width)
 
 
 def _zone_text(letter: str, width: int) -> str:
@@ -144,7 +158,9 @@ class _Reader(NamedTuple):
 @lru_cache(maxsize=256)
 def _reader(pattern: str) -> _Reader:
     """The regular expression of a pattern, its groups in order."""
-    out, letters, short = [], [], False
+    out: list[str] = []
+    letters: list[str] = []
+    short = False
     parts = pieces(pattern)
     for i, piece in enumerate(parts):
         letter, width = piece.letter, piece.width
@@ -183,7 +199,7 @@ def _read_regex(letter: str, width: int, *, adjacent: bool) -> str:
 
 
 def read_moments(text: pa.Array, pattern: str) -> tuple[Values, Mask]:
-    """Microseconds of texts read by a pattern, and where a text does not fit it; fields that are missing are those of 1970-01-01 00:00."""
+    """Microseconds of texts read by a pattern, and where one does not fit it; what is missing is as in 1970-01-01."""
     reader = _reader(pattern)
     named = reader.regex if reader.letters else f"(?P<p0>{reader.regex})"
     found = pc.extract_regex(text, named)

@@ -1,6 +1,7 @@
 """Arrays as offsets and elements: the moves that the functions on arrays and maps are made of.
 
-Arrow keeps the elements of all rows in one array, so a function on arrays is a function on elements with the number of their row.
+Arrow keeps the elements of all rows in one array, so a function on arrays is a function on elements with the number
+of their row.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from altneu.expressions.vector import Mask, Values, validity
 class Lists(NamedTuple):
     """Elements of n arrays.
 
-    Shape:  ``offsets`` n + 1 places, so that row i has ``elements[offsets[i] : offsets[i + 1]]``; null rows have none. ``valid`` is None
+    Shape:  ``offsets`` n + 1 places, so that row i has ``elements[offsets[i] : offsets[i + 1]]``; null rows have
+    none. ``valid`` is None
             when no row is null.
     """
 

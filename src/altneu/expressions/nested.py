@@ -14,13 +14,13 @@ from altneu.expressions.vector import Values, validity
 
 
 def ranks(left: pa.Array, right: pa.Array) -> tuple[Values, Values]:
-    """Integers that compare as the values of two arrays of one type do (nulls inside are least, null rows mean nothing)."""
+    """Integers that compare as the values of two arrays of one type do; nulls inside are least."""
     dense = rank(pa.concat_arrays([left, right]))
     return dense[: len(left)], dense[len(left) :]
 
 
 def rank(array: pa.Array) -> Values:
-    """Dense ranks of values in Spark's order: null least, NaN greatest, arrays and structs by their parts from the left."""
+    """Dense ranks in Spark's order: null least, NaN greatest, arrays and structs by their parts from the left."""
     valid = validity(array)
     if pt.is_struct(array.type):
         parts = [rank(child) for child in array.flatten()]

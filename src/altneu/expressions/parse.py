@@ -1,4 +1,4 @@
-"""The ways in: a text (or a ``Col``, or a sqlglot tree) and a schema give a typed expression, a named one, a sort key."""
+"""The ways in: a text (or a ``Col``, or a sqlglot tree) and a schema give an expression, a projection, a sort key."""
 
 from __future__ import annotations
 

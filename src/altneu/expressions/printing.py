@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- counted in UTC throughout
 
 
 def literal_sql(value: Any, data_type: pa.DataType) -> str:
-    """Text of a constant.
+    r"""Text of a constant.
 
     >>> (
     ...     literal_sql(5, pa.int64()),

@@ -1,11 +1,14 @@
 """The registry: what a function is called, which types it takes, and the kernel that computes it.
 
-A function is *strict* unless it says otherwise: a null argument makes the result null, arguments are evaluated from the left, and the
-ones after a null are not evaluated (so they cannot fail), as in Spark. What is written about a kernel's arguments:
+A function is *strict* unless it says otherwise: a null argument makes the result null, arguments are evaluated from
+the left, and the ones after a null are not evaluated (so they cannot fail), as in Spark. What is written about a
+kernel's arguments:
 
-* ``numpy``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means nothing.
+* ``numpy``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means
+  nothing.
 * ``arrow``: Arrow arrays of equal length, nulls and all.
-* ``vector``: ``Vector`` objects, and the number of rows first; not strict, but failures of arguments are failures of the result.
+* ``vector``: ``Vector`` objects, and the number of rows first; not strict, but failures of arguments are failures of
+  the result.
 * ``lazy``: the call and the scope; the kernel decides what is evaluated and which failures count.
 
 A kernel gives an array of the result's values, or an ``Out`` that says which rows failed or became null besides.
@@ -31,7 +34,7 @@ Style = Literal["numpy", "arrow", "vector", "lazy"]
 
 
 class Typing(NamedTuple):
-    """What a typing rule says: the types the arguments are cast to (None: left alone), the result's type and nullability.
+    """What a typing rule says: types the arguments are cast to (None: left alone), the result's type and nullability.
 
     ``nullable`` None means: when any argument is.
     """
@@ -95,26 +98,14 @@ class Function:
     def _apply(
         self, call: Call, vectors: list[Vector], count: int, rows: int, failures: Failures, constant: bool
     ) -> Vector:
+        """Call the kernel; ``count`` is 1 when every argument is constant, whatever the number of rows."""
+        arguments = self._arguments(vectors, count, constant)
+        if arguments is None:
+            return null_result(call.type, count, failures, constant)
         valid: Mask | None = None
-        shift = 0
-        fixed = self.constants
-        if self.style == "numpy":
-            arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
-        elif self.style == "arrow":
-            arguments = [
-                None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
-            ]
-        else:
-            shift = 1
-            arguments = [count, *(vectors if constant else [v.expand(count) for v in vectors])]
         if self.style != "vector":
             for vector in vectors:
                 valid = both_valid(valid, vector.valid)
-        for i in fixed:
-            if i < len(vectors):
-                arguments[i + shift] = constant_value(vectors[i])
-                if arguments[i + shift] is None and self.style != "vector":
-                    return null_result(call.type, count, failures, constant)
         values = self.kernel(call, *arguments)
         null: Mask | None = None
         if type(values) is Out:
@@ -126,20 +117,35 @@ class Function:
                 failures = failures + tuple(f if len(f.mask) == rows else _spread(f, rows) for f in values.failures)
             return values.with_failures(tuple(f for f in failures if len(f.mask))) if failures else values
         if isinstance(values, np.ndarray):
-            if len(values) != count:
-                values = np.repeat(values, count)
-            if null is not None:
-                valid = both_valid(valid, ~null)
-            if valid is not None and len(valid) != count:
-                valid = np.repeat(valid, count)
-            return Vector(call.type, values, valid, failures=failures, constant=constant)
+            return _numpy_result(
+                call, values, valid if null is None else both_valid(valid, ~null), failures, count, constant
+            )
         array = _nulled(values, null)
         if valid is not None:
             array = _strict(array, valid)
         return Vector(call.type, arrow=array, failures=failures, constant=constant)
 
+    def _arguments(self, vectors: list[Vector], count: int, constant: bool) -> list[Any] | None:
+        """What the kernel is called with; None when an argument it wants constant is null."""
+        fixed, shift = self.constants, 0
+        if self.style == "numpy":
+            arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
+        elif self.style == "arrow":
+            arguments = [
+                None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
+            ]
+        else:
+            shift = 1
+            arguments = [count, *(vectors if constant else [v.expand(count) for v in vectors])]
+        for i in fixed:
+            if i < len(vectors):
+                arguments[i + shift] = value = constant_value(vectors[i])
+                if value is None and shift == 0:
+                    return None
+        return arguments
+
     def _by_distinct(self, call: Call, vectors: list[Vector], count: int, failures: Failures) -> Vector:
-        """Evaluate once per distinct value of the arguments that the kernel wants constant, and put the parts together."""
+        """Evaluate once per distinct value of the arguments that the kernel wants constant; put the parts together."""
         varying = [i for i in sorted(self.constants) if i < len(vectors) and not vectors[i].constant]
         table = pa.table([vectors[i].arrow for i in varying], names=[str(i) for i in varying])
         codes = _group_codes(table, count)
@@ -200,15 +206,13 @@ def _argument_failures(vectors: Sequence[Vector], shield: bool, right_first: boo
 def _own_failures(own: Iterable[tuple[Mask, str, Any]], valid: Mask | None, count: int, rows: int) -> Failures:
     kept = []
     for mask, code, message in own:
-        if valid is not None:
-            mask = mask & valid
-        if not mask.any():
+        bad = mask if valid is None else mask & valid
+        if not bad.any() or not rows:
             continue
-        if len(mask) != rows:
-            mask = np.repeat(mask, rows)  # a constant that fails, fails on every row
-            message = _first(message)
-        if len(mask):
-            kept.append(Failure(mask, code, message))
+        if len(bad) == rows:
+            kept.append(Failure(bad, code, message))
+        else:  # a constant that fails, fails on every row
+            kept.append(Failure(np.repeat(bad, rows), code, _first(message)))
     return tuple(kept)
 
 
@@ -226,6 +230,17 @@ def _nulled(array: Any, null: Mask | None) -> pa.Array:
     if null is None or not null.any():
         return array
     return array.take(pa.array(np.arange(len(array)), mask=null))
+
+
+def _numpy_result(
+    call: Call, values: Any, valid: Mask | None, failures: Failures, count: int, constant: bool
+) -> Vector:
+    """The vector of a NumPy result, written out where constants were all that the values came from."""
+    if len(values) != count:
+        values = np.repeat(values, count)
+    if valid is not None and len(valid) != count:
+        valid = np.repeat(valid, count)
+    return Vector(call.type, values, valid, failures=failures, constant=constant)
 
 
 def _strict(array: pa.Array, valid: Mask) -> pa.Array:
@@ -270,8 +285,9 @@ def register(
 ) -> Callable[[Kernel], Kernel]:
     """Register a kernel under its names; the first is canonical.
 
-    ``usage`` shows the arguments ("upper(text)"); ``doc`` is the line in docs/functions.md; ``constants`` are positions of arguments
-    that the kernel gets as one Python value (it is called once per distinct value when a row's differ).
+    ``usage`` shows the arguments ("upper(text)"); ``doc`` is the line in docs/functions.md; ``constants`` are
+    positions of arguments that the kernel gets as one Python value (it is called once per distinct value when a row's
+    differ).
     """
 
     def decorate(kernel: Kernel) -> Kernel:
@@ -313,7 +329,7 @@ def function(name: str) -> Function:
     reason = NON_DETERMINISTIC.get(name.lower())
     if reason is not None:
         raise NonDeterministicError(
-            f"{name}() gives another value when a row is retracted, so a view that uses it could not be maintained; {reason}"
+            f"{name}() gives another value when a row is retracted, so no view that uses it can be maintained; {reason}"
         )
     raise UnsupportedFunctionError(
         f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
@@ -331,7 +347,7 @@ NON_DETERMINISTIC = {
     **dict.fromkeys(("current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"), _CLOCK),
     **dict.fromkeys(
         ("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
-        "use hash(columns) or a column of random values",
+        "put random values in a column of the source",
     ),
     **dict.fromkeys(
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from altneu.expressions.registry import Rule, Typing
 if TYPE_CHECKING:
     from altneu.expressions.expr import Expr
 
-Wanted = pa.DataType | Callable[[pa.DataType], bool] | None
+Wanted: TypeAlias = "pa.DataType | Callable[[pa.DataType], bool] | None"
 
 
 def expect_count(name: str, args: Sequence[Expr], least: int, most: int | None = None) -> None:
@@ -35,8 +35,8 @@ def takes(
 ) -> Rule:
     """Arguments of given types, the last ``optional`` of which may be missing.
 
-    A type is reached by an implicit cast; a predicate checks and leaves the argument alone; None takes anything. ``returns`` is a
-    type, or the position of the argument whose type the result has.
+    A type is reached by an implicit cast; a predicate checks and leaves the argument alone; None takes anything.
+    ``returns`` is a type, or the position of the argument whose type the result has.
     """
 
     def rule(args: Sequence[Expr]) -> Typing:

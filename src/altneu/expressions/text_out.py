@@ -41,9 +41,9 @@ def to_text(array: pa.Array) -> pa.Array:
     if kind == T.DAY_TIME:
         return _by_distinct(array, lambda v: f"INTERVAL '{_trim_zeros(printing.day_time_text(v))}' DAY TO SECOND")
     if pt.is_nested(kind):
-        from altneu.expressions import nested_text
+        from altneu.expressions.nested_text import nested_text
 
-        return nested_text.nested_text(array)
+        return nested_text(array)
     return pc.cast(array, T.STRING)
 
 

@@ -14,7 +14,10 @@ from altneu.expressions.calendar import days_from_civil, month_length
 from altneu.expressions.vector import Mask, Values, Vector
 
 _DATE = r"^(?P<sign>[+-]?)(?P<year>\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?P<rest>[ T].*)?)?)?$"
-_CLOCK = r"^[ T](?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?)?(?P<zone>[ ]?[A-Za-z+-].*)?$"
+_CLOCK = (
+    r"^[ T](?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?)?"
+    r"(?P<zone>[ ]?[A-Za-z+-].*)?$"
+)
 _OFFSET = (
     r"^(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hour>\d{1,2})(?::?(?P<minute>\d{2})(?::?(?P<second>\d{2}))?|:(?P<single>\d))?$"
 )

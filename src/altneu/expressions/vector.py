@@ -1,7 +1,8 @@
-"""Vectors: the values that an expression takes on n rows, as NumPy buffers or as an Arrow array, whichever is asked for.
+"""Vectors: the values of an expression on n rows, as NumPy buffers or as an Arrow array, whichever is asked for.
 
-A kernel on one row costs what its calls cost, and NumPy's are ten times cheaper than Arrow's. So numbers, booleans, dates and
-timestamps travel as NumPy arrays with a validity mask, and turn into Arrow (and back) only where a kernel asks.
+A kernel on one row costs what its calls cost, and NumPy's are ten times cheaper than Arrow's. So numbers, booleans,
+dates and timestamps travel as NumPy arrays with a validity mask, and turn into Arrow (and back) only where a kernel
+asks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LOW = (1 << 64) - 1
 
 
 def dtype_of(data_type: pa.DataType) -> np.dtype[Any]:
-    """The NumPy type of a type's values: a decimal's are unscaled integers, int64 up to 18 digits and Python's beyond."""
+    """The NumPy type of a type's values; a decimal's are unscaled: int64 up to 18 digits, Python's beyond."""
     dtype = _DTYPES.get(data_type)
     if dtype is not None:
         return dtype
@@ -96,8 +97,9 @@ class Vector:
     """n values of one type, with the failures met on the way.
 
     ``values`` and ``valid`` are the NumPy form (``valid`` is None when no value is null; what stands under a null means
-    nothing), ``arrow`` the Arrow form; each is made from the other once. A vector with ``constant`` stands for n equal rows and
-    holds one, which NumPy broadcasts; ``expand`` writes it out. What stands at a failed row means nothing either.
+    nothing), ``arrow`` the Arrow form; each is made from the other once. A vector with ``constant`` stands for n
+    equal rows and holds one, which NumPy broadcasts; ``expand`` writes it out. What stands at a failed row means
+    nothing either.
     """
 
     __slots__ = ("_arrow", "_valid", "_values", "constant", "failures", "type")
@@ -107,13 +109,14 @@ class Vector:
         data_type: pa.DataType,
         values: Values | None = None,
         valid: Mask | None = None,
-        arrow: pa.Array | None = None,
+        arrow: Any = None,
         failures: Failures = (),
         *,
         constant: bool = False,
     ) -> None:
         self.type, self.failures, self.constant = data_type, failures, constant
-        self._values, self._valid, self._arrow = values, valid, arrow
+        self._values, self._valid = values, valid
+        self._arrow: Any = arrow
 
     def __len__(self) -> int:
         return len(self._values) if self._values is not None else len(self._arrow)
@@ -204,7 +207,7 @@ def _to_numpy(array: pa.Array) -> tuple[Values, Mask | None]:
     if pa.types.is_decimal128(data_type):
         limbs = np.frombuffer(data, np.int64)[2 * offset : 2 * (offset + count)]
         low, high = limbs[0::2], limbs[1::2]
-        if dtype != object:
+        if dtype.kind != "O":
             return np.ascontiguousarray(low), valid
         values = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
         if valid is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import decimals
-from altneu.expressions.coercion import INTEGRAL, arithmetic_type, common_type, is_decimal
+from altneu.expressions.coercion import INTEGRAL, arithmetic_type, common_type, describe, is_decimal
 from altneu.expressions.registry import Out, Typing, register
 from altneu.expressions.rules import expect_count, numeric
 from altneu.expressions.vector import Mask, Values
@@ -346,9 +346,7 @@ def _shift_rule(args: Sequence[Expr]) -> Typing:
     expect_count("a shift", args, 2)
     kind = {T.BYTE: T.INT, T.SHORT: T.INT, T.NULL: T.INT}.get(args[0].type, args[0].type)
     if kind not in (T.INT, T.LONG) or args[1].type not in (*INTEGRAL[:3], T.NULL):
-        raise TypeMismatchError(
-            f"a shift takes an int or bigint and an int, not {T.type_name(args[0].type)} and {T.type_name(args[1].type)}"
-        )
+        raise TypeMismatchError(f"a shift takes an int or bigint and an int, not {describe(a.type for a in args)}")
     return Typing((kind, T.INT), kind)
 
 

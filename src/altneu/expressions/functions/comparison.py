@@ -79,7 +79,8 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
         found = wider_decimal(literal_decimal(left), literal_decimal(right))
     if found is None:
         raise TypeMismatchError(
-            f"`{left.text} {name} {right.text}`: {T.type_name(left.type)} and {T.type_name(right.type)} cannot be compared; cast one of them"
+            f"`{left.text} {name} {right.text}`: {T.type_name(left.type)} and {T.type_name(right.type)} "
+            "cannot be compared; cast one of them"
         )
     if contains_map(found):
         raise TypeMismatchError(f"`{left.text} {name} {right.text}`: maps cannot be compared")

@@ -254,7 +254,7 @@ def date_diff_days(call: Call, end: Values, start: Values) -> Values:
 def _difference_rule(args: Sequence[Expr]) -> Typing:
     expect_count("-", args, 2)
     kinds = {a.type for a in args}
-    kind = T.TIMESTAMP_NTZ if kinds == {T.TIMESTAMP_NTZ} or kinds == {T.TIMESTAMP_NTZ, T.DATE} else T.TIMESTAMP
+    kind = T.TIMESTAMP_NTZ if T.TIMESTAMP_NTZ in kinds <= {T.TIMESTAMP_NTZ, T.DATE} else T.TIMESTAMP
     if T.STRING in kinds:
         kind = next(k for k in kinds if k != T.STRING)
         kind = T.TIMESTAMP if kind == T.DATE else kind
@@ -710,7 +710,7 @@ for _name, _ticks in (("timestamp_seconds", SECOND), ("timestamp_millis", 1_000)
     _from_ticks(_name, _ticks)
 
 
-def _names_kernel(names: tuple[str, ...], part: str) -> Callable[[Call, pa.Array], pa.Array]:
+def _names_kernel(names: tuple[str, ...], part: str) -> Callable[[Call, int, Vector], Vector]:
     words = pa.array(names)
 
     def kernel(call: Call, count: int, date: Vector) -> Vector:

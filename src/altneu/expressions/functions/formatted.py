@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from altneu import types as T
 from altneu.errors import NonDeterministicError, TypeMismatchError
 from altneu.expressions import casts, formats
-
 from altneu.expressions.functions.arithmetic import truncated
 from altneu.expressions.functions.datetime import DAY, GROUP, SECOND
 from altneu.expressions.registry import Out, Rule, Typing, register
@@ -189,7 +188,9 @@ def unix_timestamp(call: Call, count: int, value: Vector, pattern: str | None = 
         failures = _unreadable(value, pattern or DEFAULT, bad) if bad.any() else ()
     else:
         micros = value.values
-    return Vector(T.LONG, truncated(micros, np.int64(SECOND)), value.valid, failures=failures, constant=value.constant)
+    return Vector(
+        T.LONG, truncated(micros, np.full(1, SECOND)), value.valid, failures=failures, constant=value.constant
+    )
 
 
 def _zone_rule(name: str) -> Rule:

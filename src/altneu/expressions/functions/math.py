@@ -130,7 +130,7 @@ def log(call: Call, base: Values, x: Values | None = None) -> Any:
     doc="x to the power y.",
 )
 def power(call: Call, x: Values, y: Values) -> Values:
-    """x to the power y, as Java has it: a base of one to NaN or an infinity is NaN."""
+    """X to the power y, as Java has it: a base of one to NaN or an infinity is NaN."""
     result = np.power(x, y)
     odd = (np.abs(x) == 1) & ~np.isfinite(y)
     return np.where(odd, np.nan, result) + 0.0
@@ -182,7 +182,7 @@ for _name, _value in (("pi", math.pi), ("e", math.e)):
     doc="n!, NULL beyond 0 to 20.",
 )
 def factorial(call: Call, n: Values) -> Out:
-    """n factorial."""
+    """N factorial."""
     table = np.array([math.factorial(i) for i in range(21)], np.int64)
     out = (n < 0) | (n > 20)
     return Out(table[np.where(out, 0, n)], (), out)
@@ -304,7 +304,8 @@ def _round_kernel(even: bool) -> Callable[..., Any]:
 def round_double(x: Values, scale: int, even: bool = False) -> Values:
     """Doubles rounded at a decimal digit, half away from zero (or to even), as if written out in decimal first.
 
-    The tie between two neighbours is the double nearest to it, so one comparison decides; 2.675 is a tie although it lies below.
+    The tie between two neighbours is the double nearest to it, so one comparison decides; 2.675 is a tie although it
+    lies below.
 
     >>> round_double(np.array([2.675, 2.665, -0.125, 1e300]), 2).tolist()
     [2.68, 2.67, -0.13, 1e+300]

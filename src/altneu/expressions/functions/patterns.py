@@ -1,4 +1,4 @@
-"""LIKE and regular expressions. Patterns are RE2's, which has neither look-around nor back references; one that needs them is refused."""
+"""LIKE and regular expressions. Patterns are RE2's: one with look-around or back references is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT = T.STRING
 
 
 def like_pattern(pattern: str, escape: str) -> str:
-    """The regular expression of a LIKE pattern.
+    r"""The regular expression of a LIKE pattern.
 
     Raises:
         ValueError: the escape character stands before something else than ``%``, ``_`` or itself.
@@ -36,10 +36,10 @@ def like_pattern(pattern: str, escape: str) -> str:
     chars = iter(pattern)
     for char in chars:
         if char == escape:
-            char = next(chars, "")
-            if char not in ("%", "_", escape) or not char:
+            escaped = next(chars, "")
+            if escaped not in ("%", "_", escape) or not escaped:
                 raise ValueError(pattern)
-            out.append(_quoted(char))
+            out.append(_quoted(escaped))
         else:
             out.append({"%": ".*", "_": "."}.get(char) or _quoted(char))
     return f"^(?s:{''.join(out)})$"
@@ -110,7 +110,8 @@ def checked_pattern(pattern: str) -> str:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
         raise UnsupportedFunctionError(
-            f"the regular expression {pattern!r} is not supported: {error} (RE2 has no look-around and no back references)"
+            f"the regular expression {pattern!r} is not supported: {error} "
+            "(RE2 has no look-around and no back references)"
         ) from None
     return pattern
 
@@ -202,7 +203,7 @@ def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any
 
 
 def java_replacement(text: str) -> str:
-    """RE2's spelling of a Java replacement: ``$1`` is ``\\1``.
+    r"""RE2's spelling of a Java replacement: ``$1`` is ``\\1``.
 
     >>> java_replacement("<$1>")
     '<\\\\1>'

@@ -361,7 +361,7 @@ for _name, _side in (("lpad", True), ("rpad", False)):
         style="arrow",
         group=GROUP,
         usage=f"{_name}(s, n[, pad])",
-        doc=f"Made n characters long, padded at the {'left' if _side else 'right'} with blanks or another text, or cut.",
+        doc=f"Made n characters long, padded at the {'left' if _side else 'right'} with blanks or a text; or cut.",
         constants=(1, 2),
     )(lambda call, s, size, pad=" ", side=_side: _pad(s, size, pad, at_left=side))
 
@@ -526,8 +526,8 @@ def char(call: Call, n: pa.Array) -> pa.Array:
 
 
 for _name, _kernel, _doc in (
-    ("startswith", pc.starts_with, "starts"),
-    ("endswith", pc.ends_with, "ends"),
+    ("startswith", pc.starts_with, "starts with"),
+    ("endswith", pc.ends_with, "ends with"),
     ("contains", pc.match_substring, "contains"),
 ):
     register(
@@ -536,8 +536,7 @@ for _name, _kernel, _doc in (
         style="arrow",
         group=GROUP,
         usage=f"{_name}(s, part)",
-        doc=f"Whether the text {_doc} {'with' if _name != 'contains' else ''} another.".replace("  ", " "),
-        constants=(1,),
+        doc=f"Whether the text {_doc} another.",
     )(lambda call, s, part, kernel=_kernel: kernel(s, part))
 
 
