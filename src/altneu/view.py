@@ -114,8 +114,9 @@ class View:
 
     def _errors(self, time: int, found: Updates) -> Rows:
         table = self._session.table
-        parts = [contents(table, name, time) for name in self._session.ports(self.name).errors]
-        parts = [replace(p, diffs=np.ones_like(p.diffs)) for p in parts if len(p)]  # a set: counts cancel nothing
+        found_by_origin = [contents(table, name, time) for name in self._session.ports(self.name).errors]
+        parts = [consolidate(p, table.lattice) for p in found_by_origin if len(p)]  # over shards
+        parts = [replace(p, diffs=np.ones_like(p.diffs)) for p in parts]  # a set: counts of two origins cancel nothing
         bad = negatives(found, self.name)
         if not parts and bad is None:
             return Rows.empty(ERROR_SCHEMA)
