@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from altneu.errors import ERROR_SCHEMA
@@ -24,7 +26,7 @@ def accumulated(state: ArrangementState, at: int) -> Updates:
         late = updates.times[0] > at
         parts.append(updates.filter(~late) if late.any() else updates)
     if len(parts) == 1 and not (parts[0].times[0] != parts[0].times[0][:1]).any():
-        return parts[0]  # one batch at one time is consolidated already
+        return replace(parts[0], times=np.full_like(parts[0].times, at))  # one batch at one time: nothing to add up
     everything = Updates.concat(parts, layout.schema, layout.lattice.width)
     return consolidate(Updates(everything.rows, np.full_like(everything.times, at), everything.diffs), layout.lattice)
 
