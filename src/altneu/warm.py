@@ -21,6 +21,11 @@ _ROWS = [
 ]
 
 
+def _many(count: int) -> list[tuple[object, ...]]:
+    """Distinct rows, enough of them for batches that are files of their own."""
+    return [(f"k{i % 97}", i, i / 3, i % 100, i % 2 == 0, i, i % 11, [i, i + 1]) for i in range(count)]
+
+
 def _sizes(_key: object, rows: list[object]) -> list[int]:
     return [len(rows)]
 
@@ -69,7 +74,7 @@ def warm() -> None:
                         for time in range(session.lower, session.lower + 3):
                             session.insert("rows", _ROWS, time=time)
                             session.retract("rows", _ROWS[part:3], time=time)
-                        session.insert("rows", _ROWS * 40)
+                        session.insert("rows", _many(1000 * part + 40))
                         session.advance(to=session.lower + 3)
                     for view in views:
                         view.to_arrow(errors="ignore")
