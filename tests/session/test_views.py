@@ -1,0 +1,257 @@
+"""Views that come late, share, are dropped, are refused, and are explained."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
+from tests.oracle.histories import accumulated
+from tests.oracle.queries import SOURCES, queries
+from tests.oracle.recompute import recompute
+from tests.oracle.runners import contents_of, observe, table_of, unlike
+from tests.oracle.test_operators import HISTORY, TIMES
+
+ORDERS = an.source("orders", "item string, price long")
+KEPT = an.source("orders", "item string, price long", keep=True)
+TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
+PLANS = queries()
+
+
+@pytest.fixture
+def session():
+    with an.Session() as session:
+        yield session
+
+
+def fill(session, rows=(("tea", 3), ("tea", 4), ("jam", 5))):
+    session.insert("orders", list(rows))
+    session.advance()
+
+
+# late ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_view_reads_what_a_kept_source_kept(session):
+    session.maintain("any", KEPT.filter("price > 100"))
+    fill(session)
+    late = session.maintain("late", KEPT.group_by("item").agg(n="count(*)"))
+    assert sorted(late.to_pylist()) == [("jam", 1), ("tea", 2)]
+    fill(session, [("jam", 1)])
+    assert sorted(late.to_pylist()) == [("jam", 2), ("tea", 2)]
+
+
+def test_a_late_view_reads_what_another_view_keeps(session):
+    session.maintain("all", ORDERS)
+    fill(session)
+    late = session.maintain("total", TOTAL)
+    assert sorted(late.to_pylist()) == [("jam", 5), ("tea", 7)]
+
+
+def test_a_late_view_takes_over_an_arrangement_of_the_same_collection(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    before = session.advance().state_rows
+    session.maintain("rich", ORDERS.group_by("item").agg(total="sum(price)").filter("total > 5"))
+    assert session.view("rich").to_pylist() == [("tea", 7)]
+    assert session.advance().state_rows == before + 1
+
+
+def test_rows_that_nothing_keeps_cannot_be_had_late(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    with pytest.raises(HydrationError, match=r"'late' needs the rows of source 'orders' .* keep=True"):
+        session.maintain("late", ORDERS.distinct())
+    assert session.views == ["total"]
+    fill(session, [("jam", 1)])
+    assert sorted(session.view("total").to_pylist()) == [("jam", 6), ("tea", 7)]
+    session.maintain("late", TOTAL.filter("total > 6"))
+    assert session.view("late").to_pylist() == [("tea", 7)]
+
+
+def test_a_source_that_never_had_rows_may_be_read_late(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    other = an.source("other", "x long")
+    late = session.maintain("late", other.group_by().agg(n="count(*)"))
+    assert late.to_pylist() == [(0,)]
+    session.insert("other", [1, 2])
+    session.advance()
+    assert late.to_pylist() == [(2,)]
+
+
+def test_future_rows_reach_a_late_view_too(session):
+    session.maintain("all", KEPT)
+    session.insert("orders", [("tea", 1)], time=5)
+    session.advance()
+    late = session.maintain("total", KEPT.group_by("item").agg(total="sum(price)"))
+    session.insert("orders", [("tea", 2)], time=5)
+    assert late.to_pylist() == []
+    session.advance(to=6)
+    assert late.to_pylist() == [("tea", 3)]
+
+
+def test_rows_inserted_before_a_late_view_and_not_yet_advanced_reach_it_once(session):
+    session.maintain("all", KEPT)
+    session.insert("orders", [("tea", 1)])
+    late = session.maintain("total", KEPT.group_by("item").agg(total="sum(price)"))
+    session.advance()
+    assert late.to_pylist() == [("tea", 1)]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_any_view_maintained_late_says_what_it_would_have_said(name):
+    """Half way through the history, from kept sources; then it is kept right like any other."""
+    with an.Session(shards=random.Random(name).choice([1, 3])) as session:
+        for source, collection in SOURCES.items():
+            session.maintain(f"all of {source}", collection)
+        for upper in (2, 4):
+            for source, collection in SOURCES.items():
+                part = [u for u in HISTORY[source] if upper - 2 <= u[1] < upper]
+                session.insert(source, table_of(part, collection), time="time", diff="diff")
+            session.advance(to=upper)
+        view = session.maintain(name, PLANS[name])
+        check(name, view, 3)
+        for source, collection in SOURCES.items():
+            part = [u for u in HISTORY[source] if 4 <= u[1] < TIMES]
+            session.insert(source, table_of(part, collection), time="time", diff="diff")
+        session.advance(to=TIMES)
+        check(name, view, TIMES - 1)
+
+
+def check(name, view, time):
+    wanted, errors = recompute(PLANS[name].node, {s: accumulated(u, time) for s, u in HISTORY.items()})
+    assert unlike(contents_of(view), Counter({row: n for row, n in wanted.items() if n > 0})) == {}
+    if all(n > 0 for n in wanted.values()):
+        assert observe(view, 0, 0).errors == errors
+
+
+# shared ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_view_twice_costs_nothing(session):
+    session.maintain("one", TOTAL)
+    fill(session)
+    rows = session.advance().state_rows
+    again = session.maintain("two", ORDERS.group_by("item").agg(total="sum(price)"))
+    assert sorted(again.to_pylist()) == [("jam", 5), ("tea", 7)]
+    assert session.advance().state_rows == rows
+
+
+def test_operators_share_arrangements_of_one_collection_and_key(session):
+    """Four joins on the same key of the same rows keep one arrangement of them; others keep their own."""
+    edges = an.source("edges", "src long, dst long")
+    plans = {
+        "there": edges.join(edges, on={"dst": "src"}),
+        "three": edges.join(edges, on={"dst": "src"}).select("src", dst="`right.dst`").join(edges, on={"dst": "src"}),
+    }
+    for name, plan in plans.items():
+        session.maintain(name, plan)
+    arranged = [n for n in session._plan.nodes if n.logical == edges.node.fingerprint and "arrange" in n.label]
+    assert sorted(n.label for n in arranged) == ["arrange by dst", "arrange by src"]
+
+
+def test_the_same_name_for_the_same_plan_is_the_same_view(session):
+    one = session.maintain("total", TOTAL)
+    two = session.maintain("total", ORDERS.group_by("item").agg(total="sum(price)"))
+    fill(session)
+    assert sorted(one.to_pylist()) == sorted(two.to_pylist()) == [("jam", 5), ("tea", 7)]
+    with pytest.raises(PlanError, match="maintains another collection as 'total'"):
+        session.maintain("total", ORDERS.distinct())
+
+
+def test_a_source_is_declared_one_way(session):
+    session.maintain("total", TOTAL)
+    with pytest.raises(PlanError, match="source 'orders' is declared twice with different columns"):
+        session.maintain("v", an.source("orders", "item string, price int"))
+    with pytest.raises(PlanError, match="source 'orders' is declared twice"):
+        TOTAL.join(an.source("orders", "item string"), on="item")
+        session.maintain("v", TOTAL.join(an.source("orders", "item string"), on="item"))
+    assert session.views == ["total"]
+
+
+# dropped ---------------------------------------------------------------------------------------------------------------
+
+
+def test_dropping_a_view_lets_go_of_what_only_it_needs(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    alone = session.advance().state_rows
+    session.maintain("most", TOTAL.group_by().agg(most="max(total)"))
+    assert session.advance().state_rows > alone
+    session.drop("most")
+    assert session.views == ["total"]
+    assert session.advance().state_rows == alone
+    with pytest.raises(PlanError, match="no view 'most'; the views are: total"):
+        session.drop("most")
+    fill(session, [("jam", 1)])
+    assert sorted(session.view("total").to_pylist()) == [("jam", 6), ("tea", 7)]
+
+
+def test_a_view_that_others_stand_on_may_go_first(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    most = session.maintain("most", TOTAL.group_by().agg(most="max(total)"))
+    session.drop("total")
+    fill(session, [("jam", 10)])
+    assert most.to_pylist() == [(15,)]
+
+
+def test_dropped_state_is_not_taken_up_again(session):
+    session.maintain("total", TOTAL)
+    fill(session)
+    session.drop("total")
+    with pytest.raises(HydrationError):
+        session.maintain("total", TOTAL)
+
+
+# explained and refused -------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
+    flights = an.source("flights", "carrier string, delay long, origin string")
+    names = an.source("names", "carrier string, name string")
+    plan = flights.filter("delay > 0").join(names, on="carrier").group_by("name").agg(n="count(*)", worst="max(delay)")
+    session.maintain("late", plan)
+    session.insert("flights", [("UA", 5, "JFK")])
+    session.advance()
+    text = session.explain("late")
+    for part in (
+        "view late",
+        "join on carrier",
+        "key: carrier",
+        "exchange: carrier",
+        "linear filter delay > ",
+        "[general]",
+        "cost per step: the groups touched",
+        "cost per step: the change",
+        "arrangement (carrier, delay, origin), 1 updates",
+        "source flights",
+        "bounded by the groups touched",
+    ):
+        assert part in text, text
+    session.maintain("sums", names.group_by("carrier").agg(n="count(*)"))
+    assert "[accumulable]" in session.explain("sums")
+    assert "bounded by the change" in session.explain("sums")
+    with pytest.raises(PlanError, match="no view"):
+        session.explain("nothing")
+
+
+def test_strict_refuses_what_re_reads_everything(session):
+    with pytest.raises(UnboundedCostError, match=r"'top'.*re-reads all rows on every change.*per group"):
+        session.maintain("top", ORDERS.top_k(10, "price"), strict=True)
+    assert session.views == []
+    session.maintain("top", ORDERS.top_k(10, "price"))
+    session.maintain("per item", ORDERS.top_k(10, "price", per="item"), strict=True)
+    session.maintain("total", ORDERS.group_by().agg(total="sum(price)"), strict=True)
+    session.maintain("join", ORDERS.join(ORDERS.distinct(), on="item"), strict=True)
+    fill(session)
+    assert session.view("total").to_pylist() == [(12,)]
+
+
+def test_names_of_columns_are_checked_when_the_plan_is_built():
+    with pytest.raises(SchemaError, match="two columns"):
+        ORDERS.select("item", item="price")
