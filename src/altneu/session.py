@@ -29,7 +29,7 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.executor.base import Region, StepMode
-from altneu.executor.inputs import Inputs, Stamp
+from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.local import LocalExecutor, Outcome
 from altneu.executor.state import StateTable, batch_from_json, blob_names
 from altneu.explain import explain, refuse_unbounded
@@ -48,7 +48,7 @@ from altneu.view import OnErrors, View, updates_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VACUUM_EVERY = 50  # commits between two looks for segments that nothing names any more
+VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -103,6 +103,12 @@ class Session:
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
+        if spark is not None and not hasattr(spark, "createDataFrame"):
+            raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
+        if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
+            raise PlanError(f'retain={retain!r} is neither a number of times from 0 on nor "all"')
+        if shards is not None and whole_number(shards, "shards") < 1:
+            raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain = spark, placement, retain
         self.lock = threading.RLock()
@@ -204,6 +210,7 @@ class Session:
         """
         with self.lock:
             self._check_open()
+            _check_maintained(name, collection)
             node = optimise(collection.node)
             if name in self._nodes:
                 if self._nodes[name].fingerprint != node.fingerprint:
@@ -385,7 +392,7 @@ class Session:
         with self.lock:
             self._check_open()
             started = clock.perf_counter()
-            upper = self._lower + 1 if to is None else int(to)
+            upper = self._lower + 1 if to is None else whole_number(to, "to")
             if upper <= self._lower:
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {self._lower}")
             self._require_stored_views()
@@ -459,7 +466,7 @@ class Session:
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         number = self._store.commit([[lower]], values, stale, blobs, info)
         if number % VACUUM_EVERY == 0:
-            self._store.vacuum()
+            self._store.vacuum(keep=1)
         self.table.committed()
 
     def _outputs(self, new: Mapping[str, list[Any]], lower: int) -> dict[str, Any]:
@@ -491,7 +498,13 @@ class Session:
                 order = np.argsort(part.times[0], kind="stable")
                 rows = part.rows.to_pylist()
                 for i in order.tolist():
-                    operation.function.call(record(rows[i]), int(part.times[0, i]), int(part.diffs[i]))
+                    try:
+                        operation.function.call(record(rows[i]), int(part.times[0, i]), int(part.diffs[i]))
+                    except Exception as error:
+                        error.add_note(
+                            f"altneu: raised by a function for inspect; the step is committed, lower is {self._lower}"
+                        )
+                        raise
 
     # reading --------------------------------------------------------------------------------------------------------
 
@@ -519,6 +532,7 @@ class Session:
         since = self.since_of(name)
         if at is None:
             return max(self._lower - 1, since)
+        at = whole_number(at, "at")
         if at >= self._lower:
             raise NotYetKnownError(
                 f"at={at} is not closed yet: the last closed time is {self._lower - 1}; advance(to={at + 1}) closes it"
@@ -553,6 +567,15 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+
+
+def _check_maintained(name: object, collection: object) -> None:
+    if not isinstance(collection, Collection):
+        raise PlanError(
+            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+        )
+    if not isinstance(name, str) or not name:
+        raise PlanError(f"a view is named by a text, not {name!r}")
 
 
 def _size(batch: Any) -> int:
