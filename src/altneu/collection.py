@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -271,8 +272,8 @@ class Collection:
         Ties are decided by the whole row's value, never by arrival. Rows count as often as they occur.
         Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
         """
-        if k < 1:
-            raise PlanError(f"top_k needs k of at least 1, not {k}")
+        if not isinstance(k, Integral) or k < 1:
+            raise PlanError(f"top_k needs a whole number k of at least 1, not {k!r}")
         group = (per,) if isinstance(per, str) else tuple(per)
         self._check(group)
         outputs = [(n, self._column(n)) for n in self.columns]
@@ -283,7 +284,7 @@ class Collection:
                 outputs.append((name, one.expr))
             order.append((name, one.descending, one.nulls_first))
         ordered = self if len(outputs) == len(self.columns) else self._then(Project(tuple(outputs)))
-        return Collection(ir.Reduce(ordered.node, group, ir.TopK(k, tuple(order))))._only(self.columns)
+        return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
 
 
 def _show(columns: list[tuple[str, str]]) -> str:
@@ -366,4 +367,7 @@ def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collect
     """
     if not name:
         raise SchemaError("a source needs a name")
-    return Collection(ir.Source(name, user_schema(schema), keep))
+    columns = user_schema(schema)
+    if not len(columns):
+        raise SchemaError(f"source {name!r} needs at least one column")
+    return Collection(ir.Source(name, columns, keep))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from altneu.errors import InputError, SchemaError
+from altneu.errors import InputError, SchemaError, SourceFailedError
 from altneu.executor.inputs import Stamp, named
 from altneu.rows import array_of
 
@@ -38,17 +38,29 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
         return pa.Table.from_batches([data])
     if is_spark_frame(data):
         return data.toArrow()
-    module = type(data).__module__.split(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if module == "polars":
-        return data.collect().to_arrow() if hasattr(data, "collect") else data.to_arrow()
+    if hasattr(type(data), "columns") and type(data).__module__.split(".")[0] in ("pandas", "polars"):
+        return _from_frame(data, source)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _from_python(list(data), columns, schema, source)
     raise InputError(
         f"cannot insert a {type(data).__name__} into {source!r}; use a Spark DataFrame, an Arrow table, "
         "a pandas or Polars frame, or a list of tuples or dictionaries"
     )
+
+
+def _from_frame(data: Any, source: str) -> pa.Table:
+    """A pandas or Polars frame, a lazy one run now."""
+    try:
+        if type(data).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        return (data.collect() if hasattr(data, "collect") else data).to_arrow()
+    except _CONVERSION as error:
+        reason = "; ".join(map(str, error.args))
+        raise SchemaError(f"the frame for source {source!r} cannot be made an Arrow table: {reason}") from error
+    except Exception as error:
+        raise SourceFailedError(
+            f"the frame for source {source!r} failed, and nothing of it is kept: {error}"
+        ) from error
 
 
 def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
@@ -105,14 +117,33 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
 
     Raises:
         SchemaError: naming the column and both types.
+        InputError: it is a stream.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    found = to_arrow_schema(frame.schema, timezone="UTC")
-    empty = pa.Table.from_batches([], schema=found)
-    missing = [c for c in stamp.columns if c not in found.names]
-    if missing:
-        raise SchemaError(
-            f"the DataFrame for source {stamp.source!r} lacks column {missing[0]!r}; it has: {', '.join(found.names)}"
+    if frame.isStreaming:
+        raise InputError(
+            f"the DataFrame for source {stamp.source!r} is a stream; insert its micro-batches, in a function for "
+            "writeStream.foreachBatch"
         )
-    stamp.updates(empty.select(stamp.columns))
+    fields = [_field_of(frame, column, stamp.source) for column in stamp.columns]
+    stamp.updates(pa.Table.from_batches([], schema=pa.schema(fields)))
+
+
+def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    names = frame.columns
+    if column not in names:
+        raise SchemaError(f"the DataFrame for source {source!r} lacks column {column!r}; it has: {', '.join(names)}")
+    if sum(n.lower() == column.lower() for n in names) > 1:
+        raise SchemaError(
+            f"the DataFrame for source {source!r} has several columns {column!r}, to Spark's eyes: {', '.join(names)}; "
+            "drop or rename all but one"
+        )
+    try:
+        return pa.field(column, to_arrow_type(frame.schema[names.index(column)].dataType, timezone="UTC"))
+    except PySparkTypeError as error:
+        raise SchemaError(
+            f"column {column!r} of the DataFrame for source {source!r} has a type that Arrow lacks ({error}); "
+            "cast it before inserting"
+        ) from None

@@ -8,6 +8,8 @@ one of them or refused.
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import sqlglot
 from pyarrow import types as pt
@@ -274,14 +276,12 @@ def _parse_ddl(text: str) -> list[pa.Field]:
     return [_field(d, text) for d in definitions]
 
 
+_VOID = re.compile(r"(?<=[\s:<,])void(?=\s*(?:$|[,>]|not\b|comment\b))", re.IGNORECASE)
+
+
 def _spark_spelling(text: str) -> str:
     """Give sqlglot a word it knows for the one type name of Spark's that it does not."""
-    tokens = text.split()
-    return (
-        text
-        if "void" not in text.lower()
-        else " ".join("NULL" if t.strip(",").lower() == "void" else t for t in tokens)
-    )
+    return _VOID.sub("NULL", text)
 
 
 def _field(node: exp.Expr, text: str) -> pa.Field:
@@ -295,7 +295,10 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
             raise SchemaError(
                 f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: only NOT NULL and COMMENT are known"
             )
-    return pa.field(node.name, arrow_type(node.kind, text), nullable)
+    data_type = arrow_type(node.kind, text)
+    if data_type == NULL and not nullable:
+        raise SchemaError(f"column {node.name!r} is void, which holds nothing but nulls, and NOT NULL (in {text!r})")
+    return pa.field(node.name, data_type, nullable)
 
 
 def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 OnErrors = Literal["raise", "ignore"]
 _SHOWN = 3
+_MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
 
 
 class View:
@@ -58,6 +59,11 @@ class View:
         """
         with self._session.lock:
             found = self._read(at, errors)
+        if np.maximum(found.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
+            raise ReadError(
+                f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
+                "which has each row once with how often it is there"
+            )
         copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
         rows = found.rows if (found.diffs == 1).all() else found.rows.take(copies)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,11 @@ class Stamp:
 
     def __post_init__(self) -> None:
         for what, value in (("time", self.time), ("diff", self.diff)):
-            if isinstance(value, bool) or not isinstance(value, int | str):
-                raise InputError(f"{what}={value!r} is neither a whole number nor the name of a column")
-            if isinstance(value, int) and abs(value) >= 2**63:
-                raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+            if not isinstance(value, str):
+                number = whole_number(value, what, " nor the name of a column")
+                object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
+                if abs(number) >= 2**63:
+                    raise TimeRangeError(f"{what}={value} is beyond 64 bits")
 
     @property
     def columns(self) -> list[str]:
@@ -94,6 +96,17 @@ class Stamp:
             raise SchemaError(f"{what} column {where!r} holds a number beyond 64 bits: {error}") from None
 
 
+def whole_number(value: object, what: str, nor: str = "") -> int:
+    """A whole number of any Python type, a boolean not being one.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    raise InputError(f"{what}={value!r} is {'neither' if nor else 'not'} a whole number{nor}")
+
+
 def named(data_type: pa.DataType) -> str:
     """Spark's name of a type, Arrow's where Spark has none."""
     try:
@@ -108,6 +121,9 @@ def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
     Raises:
         SchemaError: naming the column, the types, and the row where one is at fault.
     """
+    twice = [n for n in schema.names if table.column_names.count(n) > 1]
+    if twice:
+        raise SchemaError(f"the data for source {source!r} has several columns {twice[0]!r}; keep one of them")
     missing = [n for n in schema.names if n not in table.column_names]
     if missing:
         raise SchemaError(

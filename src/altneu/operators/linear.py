@@ -157,8 +157,7 @@ def _flat_map(step: FlatMapFunction, updates: Updates, failures: Failures) -> Up
 
 def _filter_function(step: FilterFunction, updates: Updates, failures: Failures) -> Updates:
     if step.function.batch:
-        keep = truth(as_array(step.function.call(updates.rows.to_batch())))
-        return updates.filter(keep)
+        return _in_batches(lambda part: _keep_batch(step, part), updates.schema, updates, failures)
     results, good = _call_rows(lambda r: bool(step.function.call(r)), updates, failures)
     index = np.array([i for i, keep in zip(good, results, strict=True) if keep], dtype=np.int64)
     return updates.take(index)
@@ -216,6 +215,10 @@ def build_rows(
 
 
 def _map_batch(step: MapFunction | FlatMapFunction, updates: Updates, failures: Failures) -> Updates:
+    return _in_batches(lambda part: _one_batch(step, part), step.schema, updates, failures)
+
+
+def _in_batches(call: Callable[[Updates], Updates], schema: pa.Schema, updates: Updates, failures: Failures) -> Updates:
     """Call a function of record batches; where it raises, halve the batch until the failing rows stand alone."""
     done: list[Updates] = []
     work = [np.arange(len(updates))]
@@ -223,14 +226,23 @@ def _map_batch(step: MapFunction | FlatMapFunction, updates: Updates, failures: 
         index = work.pop()
         part = updates.take(index)
         try:
-            done.append(_one_batch(step, part))
+            done.append(call(part))
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             if len(index) == 1:
                 text = _exception(error)
                 failures.add(part, np.zeros(1, np.int64), lambda _, text=text: text)  # type: ignore[misc]
             else:
                 work += [index[len(index) // 2 :], index[: len(index) // 2]]
-    return Updates.concat(done, step.schema, len(updates.times))
+    return Updates.concat(done, schema, len(updates.times))
+
+
+def _keep_batch(step: FilterFunction, part: Updates) -> Updates:
+    made = step.function.call(part.rows.to_batch())
+    if not isinstance(made, pa.Array | pa.ChunkedArray) or not pa.types.is_boolean(made.type):
+        found = made.type if isinstance(made, pa.Array | pa.ChunkedArray) else type(made).__name__
+        raise SchemaError(f"{step.function.name} returned {found}, and a filter needs an Arrow array of booleans")
+    _check_count(step.function.name, len(made), len(part))
+    return part.filter(truth(as_array(made)))
 
 
 def _one_batch(step: MapFunction | FlatMapFunction, part: Updates) -> Updates:
@@ -239,12 +251,18 @@ def _one_batch(step: MapFunction | FlatMapFunction, part: Updates) -> Updates:
     if isinstance(step, FlatMapFunction):
         made, positions = made
         parents = np.asarray(positions, dtype=np.int64)
+    if not isinstance(made, pa.RecordBatch | pa.Table):
+        raise SchemaError(f"{step.function.name} returned {type(made).__name__}, not a record batch")
     columns = tuple(as_array(made.column(f.name)).cast(f.type) for f in step.schema)
     expected = len(part) if parents is None else len(parents)
-    if made.num_rows != expected:
-        raise SchemaError(f"{step.function.name} returned {made.num_rows} rows, expected {expected}")
+    _check_count(step.function.name, made.num_rows, expected)
     source = part if parents is None else part.take(parents)
     return source.with_rows(normalise_rows(Rows(step.schema, columns, expected)))
+
+
+def _check_count(name: str, made: int, expected: int) -> None:
+    if made != expected:
+        raise SchemaError(f"{name} returned {made} rows, expected {expected}")
 
 
 _RUN: dict[type[Step], Callable[[Any, Updates, Failures], Updates]] = {
