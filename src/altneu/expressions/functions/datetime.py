@@ -282,7 +282,7 @@ def timestamp_diff(call: Call, end: Values, start: Values) -> Any:
 
 def _add_interval_rule(args: Sequence[Expr]) -> Typing:
     kind = args[0].type
-    if (kind == T.DATE and args[1].type == T.DAY_TIME) or (kind == T.TIMESTAMP_NTZ and args[1].type == T.YEAR_MONTH):
+    if kind == T.TIMESTAMP_NTZ or (kind == T.DATE and args[1].type == T.DAY_TIME):
         kind = T.TIMESTAMP  # as Spark has it
     return Typing((kind, None), kind)
 
@@ -711,12 +711,10 @@ for _name, _ticks in (("timestamp_seconds", SECOND), ("timestamp_millis", 1_000)
 
 
 def _names_kernel(names: tuple[str, ...], part: str) -> Callable[[Call, int, Vector], Vector]:
-    words = pa.array(names)
-
     def kernel(call: Call, count: int, date: Vector) -> Vector:
         index = DATE_PARTS[part](as_days(date.values, date.type)) - (1 if part == "month" else 0)
         mask = None if date.valid is None else ~date.valid
-        return Vector(T.STRING, arrow=words.take(pa.array(index, mask=mask)), constant=date.constant)
+        return Vector(T.STRING, arrow=pa.array(names).take(pa.array(index, mask=mask)), constant=date.constant)
 
     return kernel
 
