@@ -32,7 +32,7 @@ def fill(session, rows=(("tea", 3), ("tea", 4), ("jam", 5))):
     session.advance()
 
 
-# late ------------------------------------------------------------------------------------------------------------------
+# late -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_late_view_reads_what_a_kept_source_kept(session):
@@ -129,7 +129,7 @@ def check(name, view, time):
         assert observe(view, 0, 0).errors == errors
 
 
-# shared ----------------------------------------------------------------------------------------------------------------
+# shared ---------------------------------------------------------------------------------------------------------------
 
 
 def test_the_same_view_twice_costs_nothing(session):
@@ -168,12 +168,11 @@ def test_a_source_is_declared_one_way(session):
     with pytest.raises(PlanError, match="source 'orders' is declared twice with different columns"):
         session.maintain("v", an.source("orders", "item string, price int"))
     with pytest.raises(PlanError, match="source 'orders' is declared twice"):
-        TOTAL.join(an.source("orders", "item string"), on="item")
         session.maintain("v", TOTAL.join(an.source("orders", "item string"), on="item"))
     assert session.views == ["total"]
 
 
-# dropped ---------------------------------------------------------------------------------------------------------------
+# dropped --------------------------------------------------------------------------------------------------------------
 
 
 def test_dropping_a_view_lets_go_of_what_only_it_needs(session):
@@ -208,7 +207,7 @@ def test_dropped_state_is_not_taken_up_again(session):
         session.maintain("total", TOTAL)
 
 
-# explained and refused -------------------------------------------------------------------------------------------------
+# explained and refused ------------------------------------------------------------------------------------------------
 
 
 def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):

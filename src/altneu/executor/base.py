@@ -214,7 +214,7 @@ class _Stage:
         updates = self.one(i)
         if updates is None or not isinstance(node.operation, LinearOp):
             return [None, None]
-        return list(run_logic(node.operation.logic, updates, node.label))
+        return list(run_logic(node.operation.logic, updates))
 
     def concat(self, i: int) -> list[Message | None]:
         parts = [u if u.schema is self.plan.nodes[i].schema else self._conform(i, u) for u in self.received(i)]

@@ -28,7 +28,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class Failures:
-    """Error rows gathered while a run of steps is evaluated."""
+    """Error rows gathered while a run of steps is evaluated.
+
+    ``operator`` is the step that is being evaluated: an error is the same however steps were merged or shared.
+    """
 
     operator: str
     parts: list[Updates]
@@ -58,19 +61,20 @@ def show_row(names: Sequence[str], row: Sequence[object]) -> str:
     return json.dumps(dict(zip(names, row, strict=True)), default=str, ensure_ascii=False)
 
 
-def run_logic(logic: Logic, updates: Updates, operator: str) -> tuple[Updates, Updates]:
+def run_logic(logic: Logic, updates: Updates) -> tuple[Updates, Updates]:
     """Apply every step in order; return (oks, errors).
 
     Shape:  n updates in, any number out; ``width`` of the times unchanged.
     Cost:   one pass a step over the columns it reads; no exchange, no state.
     Law:    ``run(x + y) = run(x) + run(y)`` (tests/oracle/test_operators.py).
     """
-    failures = Failures(operator, [])
+    failures = Failures("", [])
     width = len(updates.times)
     for i, step in enumerate(logic.steps):
         if not len(updates):
             updates = Updates.empty(Logic(logic.steps[i:]).output(updates.schema), width)
             break
+        failures.operator = str(step)
         updates = _RUN[type(step)](step, updates, failures)
     return updates, Updates.concat(failures.parts, ERROR_SCHEMA, width)
 
