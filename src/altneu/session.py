@@ -7,7 +7,6 @@ import threading
 import time as clock
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -30,8 +29,9 @@ from altneu.errors import (
 )
 from altneu.executor.base import Region, StepMode
 from altneu.executor.inputs import Inputs, Stamp, whole_number
+from altneu.executor.journal import Journal, Outputs, batch_rows
 from altneu.executor.local import LocalExecutor, Outcome
-from altneu.executor.state import StateTable, batch_from_json, blob_names
+from altneu.executor.state import StateTable
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import lower
@@ -43,12 +43,12 @@ from altneu.rows import record_type
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
-from altneu.view import OnErrors, View, updates_of
+from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
+READ_ROWS = 500_000  # a view with fewer updates is read by the driver
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -113,11 +113,12 @@ class Session:
         self.spark, self.placement, self.retain = spark, placement, retain
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._store = self._open_store(path)
+        store = self._open_store(path)
         try:
+            self._journal = Journal(store, self.lattice)
             self._open(shards)
         except BaseException:
-            self._store.close()
+            store.close()
             raise
 
     def _open_store(self, path: str | Path | None) -> Store:
@@ -129,33 +130,18 @@ class Session:
         return DirectoryStore.create_or_open(Path(self._scratch.name) / "state", durable=False)
 
     def _open(self, shards: int | None) -> None:
-        known: Any = self._store.state.get("session", {})
-        count = (
-            int(known.get("shards", 0)) or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
-        )
-        if shards is not None and count != shards:
-            raise StorePlanError(f"the store has {count} shards and cannot be opened with {shards}; leave shards out")
-        self.shards = count
+        stored = self._journal.shards
+        if shards is not None and stored not in (0, shards):
+            raise StorePlanError(f"the store has {stored} shards and cannot be opened with {shards}; leave shards out")
+        self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        self._journal.shards = self.shards
         if self.spark is None:
             self._executor: Any = LocalExecutor()
         else:
             from altneu.executor.spark import SparkExecutor
 
-            self._executor = SparkExecutor(self.spark, count, self.placement)
-        frontier: Any = self._store.frontier
-        self._lower = int(frontier[0][0]) if frontier else 0
-        self._since = int(known.get("since", 0))
-        self._filled: set[str] = set(known.get("filled", []))
-        self.table = StateTable(self._store, self.lattice, durable=not isinstance(self._store, MemoryStore))
-        for key, value in self._store.state.items():
-            if key.startswith("arrangement/"):
-                _, name, shard = key.split("/")
-                self.table.put_stored(name, int(shard), value)  # type: ignore[arg-type]
-        self.table.committed()
-        self._stored_views: dict[str, Any] = {k[5:]: v for k, v in self._store.state.items() if k.startswith("view/")}
-        self._new: dict[str, list[Any]] = {}
+            self._executor = SparkExecutor(self.spark, self.shards, self.placement)
         self._nodes: dict[str, ir.Node] = {}
-        self._view_since: dict[str, int] = {}
         self._plan = Plan(self.lattice, ())
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
@@ -178,14 +164,19 @@ class Session:
                 return
             self._closed = True
             self._executor.close()
-            self._store.close()
+            self._journal.store.close()
             if self._scratch is not None:
                 self._scratch.cleanup()
 
     @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+        return self._journal.table
+
+    @property
     def lower(self) -> int:
         """The frontier: times before it are closed; the next insert happens at it unless told otherwise."""
-        return self._lower
+        return self._journal.lower
 
     @property
     def views(self) -> list[str]:
@@ -218,7 +209,7 @@ class Session:
                         f"this session maintains another collection as {name!r}; choose another name, or drop it first"
                     )
                 return View(self, name)
-            stored = self._stored_views.get(name)
+            stored = self._journal.views.get(name)
             if stored is not None and stored["fingerprint"] != node.fingerprint:
                 raise StorePlanError(
                     f"the store holds another plan for view {name!r} (its query, a function or a schema has changed); "
@@ -232,8 +223,9 @@ class Session:
             before = self.table.layouts
             self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
             try:
-                with watch(f"altneu: computing view {name}"):
-                    self._hydrate(plan, name, node, fresh=stored is None)
+                if stored is None:
+                    with watch(f"altneu: computing view {name}"):
+                        self._hydrate(plan, name, node)
             except BaseException:
                 self.table.layouts = before
                 raise
@@ -251,38 +243,17 @@ class Session:
                     )
         return sources
 
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node, *, fresh: bool) -> None:
+    def _hydrate(self, plan: Plan, name: str, node: ir.Node) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
-        existing = {n for n, _ in (*self.table.live, *self.table.stored)} | self._known_empty()
-        if not fresh:
-            self._view_since[name] = int(self._stored_views[name]["since"])
-            return
-        self._view_since[name] = self._since
-        mark = self.table.mark()
-        try:
-            outcome = None
+        journal = self._journal
+        with journal.undoing():
+            existing = journal.existing()
             if missing(plan, existing):
-                part, given = hydration_plan(plan, name, existing, self._filled)
-                region = Region(self._frontier(self._since), self._frontier(self._lower), self._frontier(self._since))
-                outcome = self._executor.step(
-                    part, self.table, Inputs(), region, StepMode(self.shards, given, hydrating=True)
-                )
-                self._take(outcome)
-            view = {
-                "fingerprint": node.fingerprint,
-                "since": self._since,
-                "versions": _versions(),
-                "arrangements": plan.arrangements_of(name),
-            }
-            self._commit(self._lower, self._since, {f"view/{name}": view}, {"view": name})
-        except BaseException:
-            self.table.restore(mark)
-            raise
-        self._stored_views[name] = view
-
-    def _known_empty(self) -> set[str]:
-        """Arrangements of maintained views in which nothing has been kept so far: they exist, and are empty."""
-        return {n for v in self._stored_views.values() for n in v.get("arrangements", [])}
+                part, given = hydration_plan(plan, name, existing, journal.filled)
+                region = self._region(journal.since, journal.lower, journal.since)
+                mode = StepMode(self.shards, given, hydrating=True)
+                journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -292,24 +263,13 @@ class Session:
         """
         with self.lock:
             self._check_open()
-            if name not in self._nodes and name not in self._stored_views:
-                raise PlanError(
-                    f"no view {name!r}; the views are: {', '.join({*self._nodes, *self._stored_views}) or '(none)'}"
-                )
+            known = {**self._nodes, **self._journal.views}
+            if name not in known:
+                raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice)
-            others = {a for n, v in self._stored_views.items() if n != name for a in v["arrangements"]} | set(
-                plan.arrangements
-            )
-            mine = set(self._stored_views.get(name, {}).get("arrangements", ()))
-            gone = [f"arrangement/{n}/{s}" for a in mine - others for n, s in self.table.remove(a)]
+            self._journal.drop(name, plan.arrangements)
             self._nodes, self._plan = nodes, plan
-            stored = self._stored_views.pop(name, None)
-            if self.table.durable:
-                keys = [
-                    k for k in (*gone, *([f"view/{name}"] if stored else []), f"new/{name}") if k in self._store.state
-                ]
-                self._store.commit(self._store.frontier, delete=keys, info={"dropped": name})
 
     def view(self, name: str) -> View:
         """A maintained view by name."""
@@ -355,12 +315,13 @@ class Session:
                     f"{', '.join(self._sources) or '(none: maintain a view first)'}"
                 )
             schema = self._sources[source].schema
-            if isinstance(time, int) and time < self._lower:
+            now = self.lower
+            if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
-                    f"time {time} is closed: the session's lower is {self._lower}; insert at {self._lower} or later"
+                    f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
-            frontier = self._frontier(self._lower)
-            stamp = Stamp(source, schema, self.lattice, frontier, self._lower if time is None else time, diff, sign)
+            frontier = Antichain.of(self.lattice, now)
+            stamp = Stamp(source, schema, self.lattice, frontier, now if time is None else time, diff, sign)
             if is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self._pending.frames.setdefault(source, []).append((data, stamp))
@@ -386,101 +347,49 @@ class Session:
         Raises:
             InputError: ``to`` does not lie after ``lower``.
             SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; what was
-            inserted
-                is still there, and ``discard`` forgets it.
+                inserted is still there, and ``discard`` forgets it.
         """
         with self.lock:
             self._check_open()
             started = clock.perf_counter()
-            upper = self._lower + 1 if to is None else whole_number(to, "to")
-            if upper <= self._lower:
-                raise InputError(f"advance(to={upper}) would go back: the session's lower is {self._lower}")
+            before = self.lower
+            upper = before + 1 if to is None else whole_number(to, "to")
+            if upper <= before:
+                raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
             self._require_stored_views()
-            since = self._since_after(upper)
-            region = Region(self._frontier(self._lower), self._frontier(upper), self._frontier(since))
-            with watch(f"altneu: closing times {self._lower} to {upper}"):
-                outcome, new = self._step(region, upper, since)
-            lower, self._lower, self._since = self._lower, upper, since
-            self._filled |= {*self._pending.updates, *self._pending.frames}
+            with watch(f"altneu: closing times {before} to {upper}"):
+                outcome, new = self._step(before, upper)
             self._pending = Inputs()
-            self._new = new
             self._run_taps(outcome)
-            changes = {name: sum(map(_size, new.get(self._plan.views[name].contents, []))) for name in self._nodes}
+            changes = {name: sum(map(batch_rows, new.get(p.contents, []))) for name, p in self._plan.views.items()}
             rows = sum(self.table.rows(n) for n in self.table.layouts)
             received = sum(outcome.received.values())
-            return Step(lower, upper, clock.perf_counter() - started, received, changes, outcome.placement, rows)
+            return Step(before, upper, clock.perf_counter() - started, received, changes, outcome.placement, rows)
 
-    def _step(self, region: Region, upper: int, since: int) -> tuple[Outcome, dict[str, list[Any]]]:
+    def _step(self, before: int, upper: int) -> tuple[Outcome, Outputs]:
         """Compute and commit, or leave everything as it was."""
-        mark = self.table.mark()
+        since = self._since_after(upper)
+        region = self._region(before, upper, since)
         try:
-            outcome: Outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
-            self._take(outcome)
-            kept = {p.contents for p in self._plan.views.values()}
-            new = {n: [b for b in batches if _size(b)] for n, batches in outcome.new.items() if n in kept}
-            self._commit(upper, since, {}, {"placement": outcome.placement}, new)
+            with self._journal.undoing():
+                outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
+                self._journal.take(outcome)
+                kept = {p.contents for p in self._plan.views.values()}
+                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
+                filled = {*self._pending.updates, *self._pending.frames}
+                self._journal.commit_step(upper, since, filled, new, {"placement": outcome.placement})
         except AltneuError:
-            self.table.restore(mark)
             raise
         except Exception as error:
-            self.table.restore(mark)
             raise StepFailedError(
-                f"the step from {self._lower} to {upper} failed and nothing of it is committed: "
+                f"the step from {before} to {upper} failed and nothing of it is committed: "
                 f"{type(error).__name__}: {error}. What was inserted is still there: "
                 "advance again, or session.discard() it."
             ) from error
-        except BaseException:
-            self.table.restore(mark)
-            raise
         return outcome, new
 
-    def _take(self, outcome: Outcome) -> None:
-        for (name, shard), state in outcome.states.items():
-            self.table.put(name, shard, state)
-        for (name, shard), value in outcome.stored.items():
-            self.table.put_stored(name, shard, value)
-
-    def _commit(
-        self,
-        lower: int,
-        since: int,
-        extra: dict[str, Any],
-        info: dict[str, Any],
-        new: Mapping[str, list[Any]] | None = None,
-    ) -> None:
-        if not self.table.durable:
-            return
-        self.table.settle()
-        changed = self.table.uncommitted()
-        values: dict[str, Any] = dict(extra)
-        values["session"] = {
-            "shards": self.shards,
-            "since": since,
-            "filled": sorted({*self._filled, *self._pending.updates, *self._pending.frames}),
-        }
-        values.update({f"arrangement/{n}/{s}": v for (n, s), v in changed.items()})
-        outputs = self._outputs(new or {}, lower) if new is not None else {}
-        values.update(outputs)
-        stale = [k for k in self._store.state if k.startswith("new/") and k not in outputs] if new is not None else []
-        named = set(blob_names(values))
-        blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        number = self._store.commit([[lower]], values, stale, blobs, info)
-        if number % VACUUM_EVERY == 0:
-            self._store.vacuum(keep=1)
-        self.table.committed()
-
-    def _outputs(self, new: Mapping[str, list[Any]], lower: int) -> dict[str, Any]:
-        """The views' updates of this step, by name of arrangement."""
-        return {
-            f"new/{n}": {
-                "upper": lower,
-                "batches": [b if isinstance(b, dict) else self.table.name_batch(b) for b in batches],
-            }
-            for n, batches in new.items()
-        }
-
     def _require_stored_views(self) -> None:
-        waiting = [n for n in self._stored_views if n not in self._nodes]
+        waiting = [n for n in self._journal.views if n not in self._nodes]
         if waiting:
             raise StorePlanError(
                 f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; "
@@ -502,23 +411,24 @@ class Session:
                         operation.function.call(record(rows[i]), int(part.times[0, i]), int(part.diffs[i]))
                     except Exception as error:
                         error.add_note(
-                            f"altneu: raised by a function for inspect; the step is committed, lower is {self._lower}"
+                            f"altneu: raised by a function for inspect; the step is committed, lower is {self.lower}"
                         )
                         raise
 
     # reading --------------------------------------------------------------------------------------------------------
 
-    def _frontier(self, time: int) -> Antichain:
-        return Antichain.of(self.lattice, time)
+    def _region(self, lower: int, upper: int, since: int) -> Region:
+        below, above, folded = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
+        return Region(below, above, folded)
 
     def _since_after(self, upper: int) -> int:
         if self.retain == "all":
-            return self._since
-        return max(self._since, upper - 1 - (self.retain or 0))
+            return self._journal.since
+        return max(self._journal.since, upper - 1 - (self.retain or 0))
 
     def since_of(self, name: str) -> int:
         """The least time at which a view can be read."""
-        return max(self._since, self._view_since.get(name, 0))
+        return max(self._journal.since, int(self._journal.views[name]["since"]))
 
     def readable(self, name: str, at: int | None) -> int:
         """The time to read at, checked against what is known and kept.
@@ -531,15 +441,15 @@ class Session:
         self.ports(name)
         since = self.since_of(name)
         if at is None:
-            return max(self._lower - 1, since)
+            return max(self.lower - 1, since)
         at = whole_number(at, "at")
-        if at >= self._lower:
+        if at >= self.lower:
             raise NotYetKnownError(
-                f"at={at} is not closed yet: the last closed time is {self._lower - 1}; advance(to={at + 1}) closes it"
+                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
             )
         if at < since:
             raise HistoryGoneError(
-                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self._lower - 1}; "
+                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self.lower - 1}; "
                 "Session(retain=...) keeps more"
             )
         return at
@@ -548,13 +458,7 @@ class Session:
         """The updates of a view in the last advance."""
         self._check_open()
         ports = self.ports(name)
-        layout = self.table.layouts[ports.contents]
-        stored: Any = self._store.state.get(f"new/{ports.contents}")
-        found = self._new.get(ports.contents)
-        if found is None and stored is not None and stored["upper"] == self._lower:
-            found = stored["batches"]
-        batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found or []]
-        return updates_of(batches, layout.schema, layout.lattice.width)
+        return self._journal.outputs(ports.contents, self.table.layouts[ports.contents])
 
     def frame(self, view: View, at: int | None, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
@@ -562,7 +466,13 @@ class Session:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
             )
-        return self._executor.read(self, view, at, errors)
+        time = self.readable(view.name, at)
+        ports = self.ports(view.name)
+        if self.table.rows(ports.contents) <= READ_ROWS:
+            return self._executor.frame_of(view.to_arrow(at, errors))
+        if errors == "raise":
+            view.raise_errors(time)
+        return self._executor.read(self.table, ports, view.name, time, errors)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -576,11 +486,3 @@ def _check_maintained(name: object, collection: object) -> None:
         )
     if not isinstance(name, str) or not name:
         raise PlanError(f"a view is named by a text, not {name!r}")
-
-
-def _size(batch: Any) -> int:
-    return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}

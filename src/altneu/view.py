@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Batch
 from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
 from altneu.executor.read import contents, negatives
 from altneu.rows import Rows
@@ -150,8 +149,3 @@ class View:
             "They go away when the rows that cause them are retracted or corrected. view.errors() lists them; "
             'errors="ignore" reads the rest, which may be wrong.'
         )
-
-
-def updates_of(batches: list[Batch], schema: pa.Schema, width: int) -> Updates:
-    """Everything in some batches."""
-    return Updates.concat([b.updates() for b in batches], schema, width)

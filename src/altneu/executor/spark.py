@@ -16,24 +16,22 @@ import pyarrow as pa
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
 from altneu.executor.base import Message, Region, StepMode, run
+from altneu.executor.contents import contents_reader
 from altneu.executor.inputs import Inputs, Stamp
 from altneu.executor.local import Outcome, run_here
 from altneu.executor.state import StateTable, blob_names, opener, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, encode, pack, unpack_meta
 from altneu.executor.worker import Task, read_partials, read_shards, read_source, run_stage
 from altneu.operators.join import TooManyMatches
-from altneu.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port, ReadOp
+from altneu.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port, ReadOp, ViewPorts
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from altneu.view import View
-
 DRIVER_ROWS = 200_000  # a step of fewer rows is quicker in the driver than a Spark job is to start
 DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
 DRIVER_MATCHES = 4_000_000  # a step that would make more matches in the driver is run again on Spark
-READ_ROWS = 500_000  # a view with fewer updates is read by the driver
 
 _JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
@@ -211,15 +209,15 @@ class SparkExecutor:
 
     # reading --------------------------------------------------------------------------------------------------------
 
-    def read(self, session: Any, view: View, at: int | None, on_errors: Any) -> DataFrame:
-        """A view as a DataFrame: small ones from the driver, large ones read by tasks."""
-        from altneu.executor.spark_read import read_contents
+    def frame_of(self, table: pa.Table) -> DataFrame:
+        """Rows of the driver as a DataFrame."""
+        return self.spark.createDataFrame(table, spark_schema(table.schema))
 
-        table: StateTable = session.table
-        ports = session.ports(view.name)
-        if table.rows(ports.contents) <= READ_ROWS:
-            return self.spark.createDataFrame(view.to_arrow(at, on_errors), spark_schema(ports.schema))
-        return read_contents(self, session, view, at, on_errors)
+    def read(self, table: StateTable, ports: ViewPorts, view: str, at: int, on_errors: str) -> DataFrame:
+        """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""
+        kernel = contents_reader(table, ports, view, at, on_errors, self.shards)
+        shards = self.spark.range(0, self.shards, 1, self.shards)
+        return shards.mapInArrow(_titled(kernel, f"read view {view}"), spark_schema(ports.schema))
 
 
 def spark_schema(schema: pa.Schema) -> Any:

@@ -39,6 +39,7 @@ CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough t
 _frozen = False
 
 Batches = Iterator[pa.RecordBatch]
+Kernel = Callable[[Batches], Batches]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Writer:
         return write_segment(task.directory, batches, schema, task.number, durable=task.durable).to_json()
 
 
-def read_source(task: Task, source: str, stamp: Stamp) -> Callable[[Batches], Batches]:
+def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
     """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way."""
 
     def kernel(batches: Batches) -> Batches:
@@ -124,9 +125,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Callable[[Batches], Ba
     return kernel
 
 
-def read_partials(
-    task: Task, source: str, accumulator: Accumulator, time: int, channel: int
-) -> Callable[[Batches], Batches]:
+def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:
     """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone."""
 
     def kernel(batches: Batches) -> Batches:
@@ -153,7 +152,7 @@ def read_partials(
     return kernel
 
 
-def read_shards(task: Task) -> Callable[[Batches], Batches]:
+def read_shards(task: Task) -> Kernel:
     """Stage 0 of a hydration: each shard, whose number is the input, reads the arrangements that the plan is given."""
 
     def kernel(batches: Batches) -> Batches:
@@ -169,7 +168,7 @@ def read_shards(task: Task) -> Callable[[Batches], Batches]:
     return kernel
 
 
-def run_stage(task: Task, stage: int) -> Callable[[Batches], Batches]:
+def run_stage(task: Task, stage: int) -> Kernel:
     """A later stage: gather the shard's messages, run, pass on what later stages want."""
 
     def kernel(batches: Batches) -> Batches:

@@ -1,0 +1,132 @@
+"""The journal of a session: its frontier, its views, their state and last outputs, kept in a store commit by commit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+from altneu.batch import Batch, Layout
+from altneu.executor.local import Outcome
+from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
+from altneu.order import Lattice
+from altneu.store import MemoryStore, Store
+from altneu.update import Updates
+
+VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
+
+Outputs = Mapping[str, list[Batch | Data]]
+
+
+class Journal:
+    """What a session knows of its past.
+
+    ``lower`` and ``since`` bound the times that can be read; ``filled`` names the sources that ever had rows; ``views``
+    holds, by name, the fingerprint of each view's plan, the least time it can be read at and the arrangements it needs.
+    Whatever changes here changes by a commit, or not at all.
+    """
+
+    def __init__(self, store: Store, lattice: Lattice) -> None:
+        self.store = store
+        self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
+        known: Any = store.state.get("session", {})
+        frontier: Any = store.frontier
+        self.lower = int(frontier[0][0]) if frontier else 0
+        self.since = int(known.get("since", 0))
+        self.shards = int(known.get("shards", 0))
+        self.filled: set[str] = set(known.get("filled", []))
+        self.views: dict[str, Any] = {k[5:]: v for k, v in store.state.items() if k.startswith("view/")}
+        self._new: Outputs | None = None
+        for key, value in store.state.items():
+            if key.startswith("arrangement/"):
+                _, name, shard = key.split("/")
+                self.table.put_stored(name, int(shard), value)  # type: ignore[arg-type]
+        self.table.committed()
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo what happens to the state inside, if it raises: a step that failed never happened."""
+        mark = self.table.mark()
+        try:
+            yield
+        except BaseException:
+            self.table.restore(mark)
+            raise
+
+    def existing(self) -> set[str]:
+        """Arrangements that hold state, or belong to a view and have had nothing to hold so far."""
+        held = {n for n, _ in (*self.table.live, *self.table.stored)}
+        return held | {n for v in self.views.values() for n in v["arrangements"]}
+
+    def take(self, outcome: Outcome) -> None:
+        """Put the states that a step made in place of the old ones."""
+        for (name, shard), state in outcome.states.items():
+            self.table.put(name, shard, state)
+        for (name, shard), value in outcome.stored.items():
+            self.table.put_stored(name, shard, value)
+
+    def commit_step(self, lower: int, since: int, filled: Collection[str], new: Outputs, info: dict[str, Any]) -> None:
+        """Commit a step: the new frontier, all states that changed, and the views' updates."""
+        kept = self.filled | set(filled)
+        if self.table.durable:
+            values = {
+                f"new/{name}": {"upper": lower, "batches": [self._name(b) for b in batches]}
+                for name, batches in new.items()
+            }
+            stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
+            self._commit(lower, self._session(since, kept) | values, stale, info)
+        self.lower, self.since, self.filled, self._new = lower, since, kept, new
+
+    def commit_view(self, name: str, fingerprint: str, arrangements: list[str]) -> None:
+        """Commit that a view is maintained from now on, with the states that were filled for it."""
+        view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions(), "arrangements": arrangements}
+        if self.table.durable:
+            values = self._session(self.since, self.filled) | {f"view/{name}": view}
+            self._commit(self.lower, values, [], {"view": name})
+        self.views[name] = view
+
+    def drop(self, name: str, needed: Collection[str]) -> None:
+        """Commit that a view is forgotten, and the state that is not needed by others."""
+        others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
+        mine = set(self.views.get(name, {}).get("arrangements", ())) - others
+        gone = [f"arrangement/{n}/{s}" for a in mine for n, s in self.table.remove(a)]
+        gone += [f"view/{name}", *(f"new/{a}" for a in mine)]
+        if self.table.durable:
+            self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
+        self.views.pop(name, None)
+
+    def _session(self, since: int, filled: Collection[str]) -> dict[str, Any]:
+        return {"session": {"shards": self.shards, "since": since, "filled": sorted(filled)}}
+
+    def _name(self, batch: Batch | Data) -> Data:
+        return batch if isinstance(batch, dict) else self.table.name_batch(batch)
+
+    def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
+        self.table.settle()
+        changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
+        values = {**values, **changed}
+        named = set(blob_names(values))
+        blobs = {n: b for n, b in self.table.blobs.items() if n in named}
+        number = self.store.commit([[lower]], values, delete, blobs, info)
+        if number % VACUUM_EVERY == 0:
+            self.store.vacuum(keep=1)
+        self.table.committed()
+
+    def outputs(self, name: str, layout: Layout) -> Updates:
+        """The updates of a view's contents in the last step, also after the session was opened anew."""
+        found: Any = (self._new or {}).get(name, [])
+        stored: Any = self.store.state.get(f"new/{name}")
+        if self._new is None and stored is not None and stored["upper"] == self.lower:
+            found = stored["batches"]
+        batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found]
+        return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+
+
+def batch_rows(batch: Batch | Data) -> int:
+    """Updates in a batch, opened or only named."""
+    return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}
