@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.classic.dataframe import DataFrame
 
 from altneu import types as T
 from altneu.expressions import Result, parse
 from altneu.rows import Rows
 
-ERRORS_PER_CODE = 1
+ASKED_PER_CODE = 4
 
 
 def compare(spark, table: pa.Table, expressions: Sequence[str], tolerance: dict[str, float] | None = None) -> list[str]:
@@ -94,8 +95,7 @@ def _column(text: str, table: pa.Table, result: Result, theirs: list, tolerance:
         if result.failed is not None and result.failed[row]:
             continue
         if not same(mine, their, tolerance):
-            shown = {k: v for k, v in table.slice(row, 1).to_pylist()[0].items() if k in text}
-            differences.append(f"{text} at {shown}: Spark {their!r}, altneu {mine!r}")
+            differences.append(f"{text} at {_shown(table, row, text)}: Spark {their!r}, altneu {mine!r}")
     return differences[:3]
 
 
@@ -124,24 +124,65 @@ def same(mine: object, their: object, tolerance: float = 0.0) -> bool:
 
 
 def _errors(spark, table, results):
+    """At every row that altneu says fails, Spark has no value either; for a few of each class the class is the same."""
+    failing = {text: result for text, result in results.items() if result.failed is not None}
+    if not failing:
+        return []
+    wide = table.append_column("__row", pa.array(range(len(table))))
+    # Spark's builder of maps is left in disorder by a failure, so that it cannot be tried on more than one row
+    tried = {text: result for text, result in failing.items() if not text.startswith("map")}
+    spark.conf.set("spark.sql.subexpressionElimination.enabled", False)  # it would lift a part out of the try
+    try:
+        found = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried)).toArrow().sort_by("__row")
+    finally:
+        spark.conf.unset("spark.sql.subexpressionElimination.enabled")
     differences = []
-    for text, result in results.items():
-        if result.failed is None:
-            continue
-        seen: dict[str, int] = {}
+    for i, (text, result) in enumerate(tried.items()):
+        given = np.asarray(found.column(f"e{i}").combine_chunks().is_valid()) & result.failed
+        if given.any():
+            row = int(given.argmax())
+            value = plain(found.column(f"e{i}").slice(row, 1).combine_chunks())[0]
+            differences.append(f"{text} at {_shown(table, row, text)}: Spark {value!r}, altneu {result.error(row)}")
+    return differences + _codes(spark, table, failing)
+
+
+def _tried(spark, frame, texts):
+    """The expressions, each null where Spark's evaluation raises (Catalyst's TryEval has no name in SQL)."""
+    jvm, parser = spark._jvm, spark._jsparkSession.sessionState().sqlParser()
+    columns = [frame._jdf.col("__row")]
+    for i, text in enumerate(texts):
+        tree = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(parser.parseExpression(text))
+        columns.append(getattr(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(tree), "as")(f"e{i}"))
+    array = spark._sc._gateway.new_array(jvm.org.apache.spark.sql.Column, len(columns))
+    for i, column in enumerate(columns):
+        array[i] = column
+    return DataFrame(frame._jdf.select(array), spark)
+
+
+def _codes(spark, table, failing):
+    differences, asked = [], {}
+    for text, result in failing.items():
         for row in np.flatnonzero(result.failed):
-            code = result.error(int(row))[0]
-            seen[code] = seen.get(code, 0) + 1
-            if seen[code] > ERRORS_PER_CODE:
+            code, message = result.error(int(row))
+            if asked.setdefault(code, 0) >= ASKED_PER_CODE or asked.get((code, text)):
                 continue
-            shown = {k: v for k, v in table.slice(int(row), 1).to_pylist()[0].items() if k in text}
-            try:
-                got = spark.createDataFrame(table.slice(int(row), 1)).selectExpr(f"({text}) AS x").toArrow()
-            except Exception as error:  # noqa: BLE001 -- its class is compared
-                name = getattr(error, "getCondition", lambda: None)() or _reason(error)
-                if name.split(".")[0] != code:
-                    differences.append(f"{text} at {shown}: Spark raises {name}, altneu {code}")
-            else:
-                theirs = plain(got.column(0).combine_chunks())[0]
-                differences.append(f"{text} at {shown}: Spark gives {theirs!r}, altneu {result.error(int(row))}")
+            asked[code] += 1
+            asked[code, text] = 1
+            found = _verdict(spark.createDataFrame(table.slice(int(row), 1)), text)
+            if found != code:
+                shown = _shown(table, int(row), text)
+                differences.append(f"{text} at {shown}: Spark {found}, altneu {code}: {message}")
     return differences
+
+
+def _shown(table, row: int, text: str) -> dict[str, object]:
+    return {k: v for k, v in table.slice(row, 1).to_pylist()[0].items() if k in text}
+
+
+def _verdict(frame, text: str) -> str:
+    """The error class that Spark raises, or the value that it gives."""
+    try:
+        got = frame.selectExpr(f"({text}) AS x").toArrow()
+    except Exception as error:  # noqa: BLE001 -- its class is what is asked for
+        return (getattr(error, "getCondition", lambda: None)() or _reason(error)).split(".")[0]
+    return repr(plain(got.column(0).combine_chunks())[0])

@@ -67,7 +67,7 @@ class AggregateExpr:
 def parse_aggregate(source: Source, schema: pa.Schema, keys: tuple[str, ...] = ()) -> AggregateExpr:
     """Compile an expression of aggregates; ``keys`` are columns that may stand outside of them.
 
-    >>> found = parse_aggregate("sum(price) / count(*)", T.parse_schema("price int"))
+    >>> found = parse_aggregate("sum(price) / count(*)", T.parse_schema("price bigint"))
     >>> [c.sql for c in found.calls], found.result
     (['sum(price)', 'count(*)'], <CAST(`#0` AS double) / CAST(`#1` AS double): double>)
 

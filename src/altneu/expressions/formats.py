@@ -81,6 +81,14 @@ def _padded(values: Values, width: int) -> pa.Array:
     return pc.utf8_lpad(text, width, "0") if width > 1 else text
 
 
+def _year(year: Values, width: int) -> pa.Array:
+    """A year; one with more digits than the pattern has letters gets a sign."""
+    text = _padded(year, width)
+    if width < 4 or not (year >= 10**width).any():
+        return text
+    return pc.if_else(pa.array(year >= 10**width), pc.binary_join_element_wise("+", text, ""), text)
+
+
 def _words(words: list[str], index: Values, width: int) -> pa.Array:
     return pa.array(words if width >= 4 else [w[:3] for w in words]).take(pa.array(index))
 
@@ -101,7 +109,7 @@ def _printed(piece: Piece, days: Values, clock: Values, civil: tuple[Values, Val
     letter, width = piece.letter, piece.width
     year, month, day = civil
     if letter in "yu":
-        return _padded(year % 100, 2) if width == 2 else _padded(year, width)
+        return _padded(year % 100, 2) if width == 2 else _year(year, width)
     if letter in "ML":
         return _padded(month, width) if width < 3 else _words(_MONTHS, month - 1, width)
     if letter == "E":
@@ -176,11 +184,9 @@ def _reader(pattern: str) -> _Reader:
 
 def _read_regex(letter: str, width: int, *, adjacent: bool) -> str:
     if letter in "yu":
-        return (
-            r"\d{2}"
-            if width == 2
-            else (rf"\d{{{width}}}" if adjacent else (rf"\d{{{width}}}" if width >= 4 else r"[+-]?\d{1,6}"))
-        )
+        if width == 2 or adjacent:
+            return rf"\d{{{width}}}"
+        return rf"-?\d{{{width}}}|\+\d{{{width + 1},6}}" if width >= 4 else r"[+-]?\d{1,6}"
     if letter in "ML" and width >= 3:
         return "(?i:" + "|".join(m if width >= 4 else m[:3] for m in _MONTHS) + ")"
     if letter == "E":

@@ -232,7 +232,7 @@ def _ceil_kernel(up: bool) -> Callable[..., Any]:
         if x.dtype.kind == "i":
             return x
         whole = np.ceil(x) if up else np.floor(x)
-        return overflow(call, saturated(whole), ~((whole < 2.0**63) & (whole >= -(2.0**63))))
+        return overflow(call, saturated(whole), (whole >= 2.0**63) | (whole < -(2.0**63)))
 
     return kernel
 

@@ -537,6 +537,7 @@ for _name, _kernel, _doc in (
         group=GROUP,
         usage=f"{_name}(s, part)",
         doc=f"Whether the text {_doc} another.",
+        constants=(1,),
     )(lambda call, s, part, kernel=_kernel: kernel(s, part))
 
 
