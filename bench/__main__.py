@@ -13,8 +13,11 @@ import click
 import psutil
 from rich.console import Console
 
+from bench.pathway_cases import measure as measure_pathway
+from bench.scale import SCALES
 from bench.tables import Findings, markdown, show
 
+WIDTH = 160  # of what is not a terminal
 NAMES = ("a", "b1", "b10", "c", "d")
 
 
@@ -31,15 +34,19 @@ def main(cases: tuple[str, ...], quick: bool, pathway: bool, out: Path | None) -
     Every case runs in a process of its own. Inputs are made once, from a seed, and kept in out/bench.
     """
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     started = time.monotonic()
     scale = "quick" if quick else "full"
     findings, failed = Findings(), []
-    for module, name in _work(_chosen(cases), pathway=pathway):
-        found = _run(module, name, scale)
+    for name in _chosen(cases):
+        found = _run(name, scale)
         if found is None:
             failed.append(name)
         else:
             findings.extend(found)
+    if pathway:
+        findings.extend(measure_pathway(_chosen(cases), SCALES[scale], findings.figures))
     show(findings, console)
     seconds = time.monotonic() - started
     memory = psutil.virtual_memory().total / (1 << 30)
@@ -51,20 +58,16 @@ def main(cases: tuple[str, ...], quick: bool, pathway: bool, out: Path | None) -
         sys.exit(f"failed, and not in the tables: {', '.join(failed)}")
 
 
-def _work(cases: list[str], *, pathway: bool) -> list[tuple[str, str]]:
-    return [("bench.case", name) for name in cases] + ([("bench.pathway", ",".join(cases))] if pathway else [])
-
-
 def _chosen(cases: tuple[str, ...]) -> list[str]:
     wanted = {n for case in cases for n in (("b1", "b10") if case == "b" else (case,))}
     return [name for name in NAMES if name in wanted or not wanted]
 
 
-def _run(module: str, name: str, scale: str) -> Findings | None:
+def _run(name: str, scale: str) -> Findings | None:
     """What a process found; None when it failed, which it has said itself."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "findings.json"
-        done = subprocess.run([sys.executable, "-m", module, name, scale, str(path)], check=False)
+        done = subprocess.run([sys.executable, "-m", "bench.case", name, scale, str(path)], check=False)
         return Findings.from_json(json.loads(path.read_text())) if done.returncode == 0 else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import first, steps, streams, workloads
-from bench.scale import FULL, QUICK, Scale
+from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
@@ -22,7 +22,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
 
 def main(name: str, scale: str, out: str) -> None:
     """Run a case and write what it found as JSON."""
-    found = CASES[name]({"full": FULL, "quick": QUICK}[scale])
+    found = CASES[name](SCALES[scale])
     Path(out).write_text(json.dumps(found.to_json()))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow.parquet as pq
 
 import altneu as an
@@ -229,7 +230,7 @@ def _tell(case: Case, first: dict[str, Timed], equal: str) -> Findings:
             "seconds",
             "/ Spark discarded",
             "/ Spark to Parquet",
-            "peak MiB (Python + JVM)",
+            "peak MiB: Python (added) + JVM",
             "placed",
         ],
         notes=["Reading the Parquet files included; altneu's state and answer written where it is durable.", equal],
@@ -266,7 +267,13 @@ def _tell(case: Case, first: dict[str, Timed], equal: str) -> Findings:
             f"{again / p50 * 1e3:,.0f}",
             run.peak,
         )
-    return Findings([table, steps], _aims(case, first))
+    memory_run = case.runs[IN_MEMORY]
+    figures = {
+        f"{workload.name} first": first[IN_MEMORY].median,
+        f"{workload.name} one": float(np.median(memory_run.one_by_one.wall)),
+        f"{workload.name} once": memory_run.one_time.median,
+    }
+    return Findings([table, steps], _aims(case, first), figures)
 
 
 def _aims(case: Case, first: dict[str, Timed]) -> list[Aim]:

@@ -22,24 +22,27 @@ T = TypeVar("T")
 class Peak:
     """The most memory that was seen while a section ran.
 
-    Units:  bytes resident. ``python`` is this process and its child Python processes, ``jvm`` the Java process. Pages
-            that processes share (a forked worker's imports, a mapped segment) count in each: an upper bound.
+    Units:  bytes resident. ``python`` is this process and its Python children, ``jvm`` the Java process; ``added`` is
+            what ``python`` grew by since the section began. A worker that was forked from another counts by what it has
+            beyond its parent; a mapped segment counts in every process that touched it.
     """
 
     python: int = 0
     jvm: int = 0
+    added: int = 0
 
     def join(self, other: Peak) -> Peak:
         """The larger of both, each part for itself."""
-        return Peak(max(self.python, other.python), max(self.jvm, other.jvm))
+        return Peak(max(self.python, other.python), max(self.jvm, other.jvm), max(self.added, other.added))
 
     def __str__(self) -> str:
-        return f"{self.python / MIB:,.0f}" + (f" + {self.jvm / MIB:,.0f}" if self.jvm else "")
+        java = f" + {self.jvm / MIB:,.0f}" if self.jvm else ""
+        return f"{self.python / MIB:,.0f} ({self.added / MIB:+,.0f}){java}"
 
 
 @dataclass
 class Timed:
-    """Seconds of each run of one contender, and its peak memory over all of them."""
+    """Seconds of each run of one contender, and its peak memory."""
 
     seconds: list[float] = field(default_factory=list)
     peak: Peak = field(default_factory=Peak)
@@ -53,16 +56,15 @@ class Timed:
 @contextmanager
 def memory() -> Iterator[Peak]:
     """Sample memory while the block runs; the value is complete when the block ends."""
-    peak = Peak()
+    me = psutil.Process()
+    start = _resident(me)
+    peak = Peak(start.python, start.jvm)
     stop = threading.Event()
 
     def watch() -> None:
-        me = psutil.Process()
-        while True:
+        while not stop.wait(SAMPLE_SECONDS):
             now = _resident(me)
             peak.python, peak.jvm = max(peak.python, now.python), max(peak.jvm, now.jvm)
-            if stop.wait(SAMPLE_SECONDS):
-                return
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -71,20 +73,25 @@ def memory() -> Iterator[Peak]:
     finally:
         stop.set()
         watcher.join()
+        now = _resident(me)
+        peak.python, peak.jvm = max(peak.python, now.python), max(peak.jvm, now.jvm)
+        peak.added = peak.python - start.python
 
 
 def _resident(me: psutil.Process) -> Peak:
-    now = Peak(python=me.memory_info().rss)
-    for child in me.children(recursive=True):
+    sizes = {me.pid: me.memory_info().rss}
+    now = Peak(python=sizes[me.pid])
+    for child in me.children(recursive=True):  # parents come before their children
         try:
-            size = child.memory_info().rss
-            is_java = "java" in child.name()
+            size, parent, name = child.memory_info().rss, child.ppid(), child.name()
         except psutil.NoSuchProcess:
             continue  # it ended between the listing and the look
-        if is_java:
+        if "java" in name:
             now.jvm += size
-        else:
-            now.python += size
+        elif "python" in name:  # else a command that Java is starting, which for a moment has all of Java's memory
+            sizes[child.pid] = size
+            forked = parent != me.pid and parent in sizes
+            now.python += max(size - sizes[parent], 0) if forked else size
     return now
 
 
@@ -99,11 +106,17 @@ def timed(run: Callable[[], T], into: Timed) -> T:
 
 
 def in_turns(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, Timed]:
-    """Run each contender once, then each again: what disturbs the machine for a while disturbs all of them."""
+    """Run each contender once, then each again: what disturbs the machine for a while disturbs all of them.
+
+    The peaks are those of the first turn, in which a contender sees the memory of those before it and not its own.
+    """
     found = {name: Timed() for name in contenders}
-    for _ in range(turns):
+    for turn in range(turns):
         for name, run in contenders.items():
+            peak = found[name].peak
             timed(run, found[name])
+            if turn:
+                found[name].peak = peak
     return found
 
 

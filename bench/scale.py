@@ -53,3 +53,5 @@ QUICK = Scale(
     states=(10_000, 100_000, 1_000_000),
     steps=1_000,
 )
+
+SCALES = {scale.name: scale for scale in (FULL, QUICK)}

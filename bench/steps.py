@@ -124,9 +124,7 @@ def measure(scale: Scale) -> Findings:
         table = Table(
             f"d. a one-row step of {name}, in memory",
             ["rows", "updates kept", "p50 ms", "p99 ms", "max ms", "p99 CPU ms", "max CPU ms", "peak MiB"],
-            notes=[
-                f"{scale.steps:,} steps. CPU: what this thread computed. Pauses of altneu show there, other processes do not."
-            ],
+            notes=[f"{scale.steps:,} steps. CPU: what this thread computed, so not what other processes took."],
         )
         found = []
         for size in scale.states:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,14 @@ def run(view: an.Collection, files: dict[str, Path], batch: int, updates: int, s
         return Rate(updates / seconds, peak)
 
 
+def median(rates: Iterable[Rate]) -> Rate:
+    """The median rate, with the largest peak."""
+    found, peak = list(rates), Peak()
+    for rate in found:
+        peak = peak.join(rate.peak)
+    return Rate(float(np.median([rate.updates for rate in found])), peak)
+
+
 def measure(scale: Scale) -> Findings:
     """Both views, in memory and durable, in every size of batch."""
     longest = max(count for _, count in scale.streams)
@@ -97,6 +106,7 @@ def measure(scale: Scale) -> Findings:
         f"filter + count, {scale.stream_groups:,} groups": (counting(), scale.stream_groups, False),
         f"filter + join with {scale.stream_dimension:,} rows": (joining(), scale.stream_dimension, True),
     }
+    figures = {}
     with tempfile.TemporaryDirectory(prefix="run-", dir=_folder()) as folder:
         for name, (view, keys, joins) in views.items():
             files = {"events": stream(longest, keys)} | ({"dimension": dimension(keys)} if joins else {})
@@ -104,14 +114,20 @@ def measure(scale: Scale) -> Findings:
                 label = f"{name}, {'durable' if durable else 'in memory'}"
                 print(f"c. {label}")
                 rates = [
-                    run(view, files, batch, count, Path(folder) / f"{len(table.rows)}-{batch}" if durable else None)
+                    median(
+                        run(view, files, batch, count, Path(folder) / f"{label}-{batch}-{turn}" if durable else None)
+                        for turn in range(scale.turns)
+                    )
                     for batch, count in scale.streams
                 ]
+                if not durable:
+                    which = "join" if joins else "count"
+                    figures |= {f"c {which} {b}": r.updates for (b, _), r in zip(scale.streams, rates, strict=True)}
                 peak = Peak()
                 for rate in rates:
                     peak = peak.join(rate.peak)
                 table.add(label, *(f"{rate.updates:,.0f}" for rate in rates), peak)
-    return Findings([table])
+    return Findings([table], figures=figures)
 
 
 def _folder() -> Path:

@@ -44,15 +44,17 @@ class Table:
 
 @dataclass
 class Findings:
-    """All that a case found."""
+    """All that a case found; ``figures`` are altneu's own in memory, by name, for others to be compared with."""
 
     tables: list[Table] = field(default_factory=list)
     aims: list[Aim] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
 
     def extend(self, other: Findings) -> None:
         """Add another case's."""
         self.tables += other.tables
         self.aims += other.aims
+        self.figures |= other.figures
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -61,7 +63,7 @@ class Findings:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Findings:
         """From plain values."""
-        return cls([Table(**t) for t in value["tables"]], [Aim(**a) for a in value["aims"]])
+        return cls([Table(**t) for t in value["tables"]], [Aim(**a) for a in value["aims"]], value["figures"])
 
 
 def show(findings: Findings, console: Console) -> None:
