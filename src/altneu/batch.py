@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columns import Stack, TooWideError
-from altneu.errors import StoreCorruptError, TypeMismatchError
+from altneu.columns import Stack
+from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.lookup import by_probe, expand, gather_words, locate, renumber, rows_of_hits
 from altneu.order import Antichain, Lattice

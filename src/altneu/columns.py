@@ -24,17 +24,13 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from altneu.errors import ComputeError, TypeMismatchError
+from altneu.errors import TooWideError, TypeMismatchError
 from altneu.rows import Ints, Rows
 
 Mask = npt.NDArray[np.bool_]
 
 FEW = 256  # up to this many rows Arrow stacks and takes faster than a kernel is called
 COLUMN_BYTES = 2**31 - 1  # int32 offsets reach no further
-
-
-class TooWideError(ComputeError):
-    """Rows of so many bytes that one array cannot hold them; callers take fewer rows at a time."""
 
 
 class Kind(Enum):

@@ -29,6 +29,7 @@ AltneuError
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
     ├── DiffOverflowError          a diff left int64; the step is not committed
+    ├── TooWideError               rows of more bytes than one array can hold
     └── StepFailedError            a step failed in an executor; the step is not committed
 
 Errors that belong to single rows (a division by zero, a failing Python function, a negative count) are not exceptions:
@@ -178,6 +179,10 @@ class ComputeError(AltneuError):
 
 class DiffOverflowError(ComputeError):
     """A diff left the signed 64-bit range; the step is not committed."""
+
+
+class TooWideError(ComputeError):
+    """Rows of so many bytes that one array cannot hold them; callers take fewer rows at a time."""
 
 
 class StepFailedError(ComputeError):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from altneu import columns as columns_module
 from altneu.batch import Batch, Description, Layout, find_in, hit_blocks
-from altneu.columns import TooWideError, encode
-from altneu.errors import DiffOverflowError, StoreCorruptError, TypeMismatchError
+from altneu.columns import encode
+from altneu.errors import DiffOverflowError, StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.hashing import hash_bits, hash_rows
 from altneu.merging import merge
 from altneu.order import Antichain, Epoch, Product

@@ -23,7 +23,7 @@ def _merge_here(node: Node, done: dict[str, Node]) -> Node:
         case Linear(below, logic):
             below = _merge(below, done)
             if isinstance(below, Linear):
-                return Linear(below.input, below.logic.followed_by(logic))
+                below, logic = below.input, below.logic.followed_by(logic)
             return Linear(below, logic) if logic.steps else below
         case Concat(parts):
             return Concat(tuple(_merge(p, done) for p in parts))
