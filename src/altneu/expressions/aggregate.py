@@ -13,12 +13,30 @@ from altneu.expressions.build import Builder, cast
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.comparison import contains_map
-from altneu.expressions.names import AGGREGATES
+from altneu.expressions.names import AGGREGATES as AGGREGATE_NAMES
 from altneu.expressions.parse import Source, explained, tree_of
 from altneu.expressions.rules import expect_count
 
 _ALIASES = {"mean": "avg", "array_agg": "collect_list", "every": "bool_and", "any": "bool_or", "some": "bool_or"}
 _SUPPORTED = ("count", "sum", "avg", "min", "max", "collect_list", "collect_set", "count_if", "bool_and", "bool_or")
+AGGREGATES = (
+    ("count(*)", "Number of rows, a bigint."),
+    ("count(a)", "Number of rows on which it is not null; of `count(a, b)`, on which none is."),
+    ("count(DISTINCT a, b)", "Number of distinct values without a null."),
+    (
+        "sum(a), sum(DISTINCT a)",
+        "Sum: a bigint of whole numbers (an error beyond its range), a double, or a decimal of ten more digits.",
+    ),
+    ("avg(a), mean(a), avg(DISTINCT a)", "Mean: a double, or a decimal of four more digits on either side."),
+    ("min(a), max(a)", "Least and greatest value."),
+    ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
+    ("collect_set(a)", "Every distinct value that is not null, in order."),
+    ("count_if(a)", "Number of rows on which it is true."),
+    ("bool_and(a), every(a)", "Whether it is true wherever it is not null."),
+    ("bool_or(a), any(a), some(a)", "Whether it is true anywhere."),
+)
+"""How aggregates are written, for docs/functions.md."""
+
 _ORDER_DEPENDENT = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -101,7 +119,7 @@ class _AggregateBuilder(Builder):
     def build(self, node: exp.Expr) -> Expr:
         if isinstance(node, exp.Filter):
             return self._aggregate(node.this, node.expression.this)
-        if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATE_NAMES:
             return self._aggregate(node, None)
         return super().build(node)
 
@@ -112,7 +130,7 @@ class _AggregateBuilder(Builder):
         return found
 
     def _aggregate(self, node: exp.Expr, condition: exp.Expr | None) -> Expr:
-        if not isinstance(node, exp.Anonymous) or node.name.lower() not in AGGREGATES:
+        if not isinstance(node, exp.Anonymous) or node.name.lower() not in AGGREGATE_NAMES:
             raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER follows an aggregate")
         made = _call(node, condition, Builder(self.rows))
         if made not in self.calls:

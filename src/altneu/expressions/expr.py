@@ -20,6 +20,7 @@ from altneu import types as T
 from altneu.expressions import registry
 from altneu.expressions.printing import literal_sql
 from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
+from altneu.floats import has_floats, normalise
 
 if TYPE_CHECKING:
     from altneu.rows import Rows
@@ -135,6 +136,8 @@ class Expr:
             vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
+        if self._has_floats:
+            vector = _normalised(vector)
         failures = vector.failures
         if not failures:
             return Result(vector.arrow, None)
@@ -144,8 +147,24 @@ class Expr:
             return Result(pa.nulls(scope.count, self.type), failed, failures)
         return Result(_null_out(vector, failed), failed, failures)
 
+    @cached_property
+    def _has_floats(self) -> bool:
+        """Whether results need their floats normalised; what columns hold has been."""
+        return not self.is_column and has_floats(self.type)
+
     def __repr__(self) -> str:
         return f"<{self.sql}: {T.type_name(self.type)}>"
+
+
+def _normalised(vector: Vector) -> Vector:
+    """The vector with one NaN and no -0.0."""
+    if not pa.types.is_floating(vector.type):
+        return Vector(vector.type, arrow=normalise(vector.arrow), failures=vector.failures)
+    values = vector.values + vector.values.dtype.type(0)
+    nan = np.isnan(values)
+    if nan.any():
+        values[nan] = np.nan
+    return Vector(vector.type, values, vector.valid, failures=vector.failures)
 
 
 def _null_out(vector: Vector, failed: Mask) -> pa.Array:

@@ -151,7 +151,8 @@ class Vector:
             values = np.repeat(self._values, count)
             valid = None if self._valid is None else np.repeat(self._valid, count)
             return Vector(self.type, values, valid, failures=self.failures)
-        return Vector(self.type, arrow=pa.repeat(self._arrow[0], count), failures=self.failures)
+        repeated = self._arrow.take(pa.array(np.zeros(count, np.int64)))
+        return Vector(self.type, arrow=repeated, failures=self.failures)
 
     def with_failures(self, failures: Failures) -> Vector:
         """The same values with these failures."""

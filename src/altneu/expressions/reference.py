@@ -1,0 +1,72 @@
+"""docs/functions.md, written from the registry: ``python -m altneu.expressions.reference > docs/functions.md``."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+
+from altneu.expressions import registry
+from altneu.expressions.aggregate import AGGREGATES
+from altneu.expressions.registry import Function
+
+_HEAD = """\
+# Functions and operators
+
+Written from the registry by `python -m altneu.expressions.reference`; do not edit.
+
+Expressions are Spark SQL with ANSI semantics (Spark 4.3), in the session time zone UTC. Tests compare every group below
+with Spark itself, on nulls, NaN, infinities, extremes, empty and odd texts, leap days and far dates. A row on which an
+expression fails is an error in the view's error collection, under Spark's error class; `TRY_CAST` and the `try_`
+functions give NULL instead. Branches that a row does not take (`CASE`, `if`, `coalesce`, the right side of `AND` and
+`OR`) cannot fail it.
+"""
+
+_WRITTEN_WITH_OTHERS = (
+    ("a BETWEEN b AND c", "`a >= b AND a <= c`."),
+    ("a IS [NOT] DISTINCT FROM b", "`NOT (a <=> b)`, `a <=> b`."),
+    ("a IS [NOT] TRUE, FALSE, UNKNOWN", "`a <=> true`, `a <=> false`, `a IS NULL`."),
+    ("nullif(a, b)", "NULL where a = b, else a."),
+    ("CASE a WHEN b THEN c … END", "`CASE WHEN a = b THEN c … END`."),
+)
+
+_TAIL = """\
+## What is refused, and what differs
+
+* Refused when the plan is built: functions that are not listed (by name, with near matches), those whose result would
+  differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …), window functions and subqueries inside an
+  expression, aggregates outside of `agg`, and aggregates that depend on the order of arrival (`first`, `last`,
+  `any_value`).
+* Regular expressions are RE2's: no look-around, no back references. `$` is the end of the text only.
+* Patterns and formats are constants; so is the second argument of `round`, `ceil` and `floor`.
+* Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
+* Where Spark silently wraps around, altneu gives an error: `div` of decimals beyond bigint, decimals beyond the range
+  of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
+* A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    ordered = sorted(registry.functions(), key=lambda f: f.group)
+    for group, members in groupby(ordered, key=lambda f: f.group):
+        parts.append(f"## {group}\n\n| | |\n|---|---|\n" + "\n".join(_line(f) for f in members) + "\n")
+    others = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in _WRITTEN_WITH_OTHERS)
+    parts.append(f"## Written with others\n\n| | |\n|---|---|\n{others}\n")
+    rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in AGGREGATES)
+    parts.append(
+        f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`.\n\n| | |\n|---|---|\n{rows}\n"
+    )
+    parts.append(_TAIL)
+    return "\n".join(parts)
+
+
+def _line(function: Function) -> str:
+    usage = function.usage.replace("|", "\\|")
+    others = [a for a in function.aliases if a not in function.usage and a.isidentifier()]
+    also = f" Also {', '.join(f'`{a}`' for a in others)}." if others else ""
+    return f"| `{usage}` | {function.doc.replace('|', chr(92) + '|')}{also} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
