@@ -230,11 +230,11 @@ class Collection:
 
     # reductions -----------------------------------------------------------------------------------------------------
 
-    def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping:
+    def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:
         """Group rows by columns or expressions; follow with ``agg`` or ``reduce``. No key: one group of everything."""
         outputs = [parse_projection(k, self.schema) for k in keys]
         outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
-        return Grouping(self, outputs)
+        return Grouping(self.node, outputs, Collection)
 
     def _by_row(self, reducer: ir.Reducer) -> Collection:
         for f in self.schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -14,10 +14,8 @@ from altneu.expressions.parse import tree_of
 from altneu.logic import Function, Logic, Project
 from altneu.types import parse_schema, quote_name
 
-if TYPE_CHECKING:
-    from altneu.collection import Collection
-
 Outputs = list[tuple[str, Expr]]
+C = TypeVar("C")
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -41,11 +39,11 @@ def user_schema(schema: str | pa.Schema) -> pa.Schema:
     return parsed
 
 
-class Grouping:
-    """What ``Collection.group_by`` returns."""
+class Grouping(Generic[C]):
+    """What ``Collection.group_by`` returns; ``wrap`` makes a collection of a plan."""
 
-    def __init__(self, collection: Collection, keys: Outputs) -> None:
-        self.collection, self.keys = collection, keys
+    def __init__(self, node: ir.Node, keys: Outputs, wrap: Callable[[ir.Node], C]) -> None:
+        self.node, self.keys, self.wrap = node, keys, wrap
         check_names([n for n, _ in keys])
         for name, expression in keys:
             if pa.types.is_map(expression.type):
@@ -58,7 +56,7 @@ class Grouping:
         """Names of the group columns."""
         return tuple(n for n, _ in self.keys)
 
-    def agg(self, *columns: str | Col, **named: str | Col) -> Collection:
+    def agg(self, *columns: str | Col, **named: str | Col) -> C:
         """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
 
         Functions: count, count(distinct), sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or.
@@ -71,9 +69,7 @@ class Grouping:
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
         """
-        from altneu.collection import Collection
-
-        schema = self.collection.schema
+        schema = self.node.schema
         wanted = [(None, c) for c in columns] + list(named.items())
         if not wanted:
             raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
@@ -84,19 +80,16 @@ class Grouping:
             parsed = parse_aggregate(text, schema)
             numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
             results.append((name or _name_of(text), _renumber(parsed.result, parsed.calls, numbers)))
-        projected = ir.Linear(
-            self.collection.node, Logic((Project((*self.keys, *((n, e) for e, n in arguments.items()))),))
-        )
+        projected = _project(self.node, [*self.keys, *((n, e) for e, n in arguments.items())])
         reduced: ir.Node = ir.Reduce(projected, self.key, ir.Aggregates(tuple(calls), default_row=not self.keys))
         if not self.keys:
             row = tuple(_of_nothing(c) for c in calls)
             reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
-        grouped = Collection(reduced)
-        outputs = [(n, grouped._column(n)) for n in self.key] + results
+        outputs = [*_columns(reduced.schema, self.key), *results]
         check_names([n for n, _ in outputs])
-        return grouped._then(Project(tuple(outputs)))
+        return self.wrap(_project(reduced, outputs))
 
-    def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> Collection:
+    def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> C:
         """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields.
 
         ``rows`` lists ``(row, count)`` in the order of the rows' values; the output has the group columns and then
@@ -104,17 +97,22 @@ class Grouping:
         it raises becomes an error row.
         Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
         """
-        from altneu.collection import Collection
-
         result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
         if clash is not None:
             raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
-        rest = [n for n in self.collection.columns if n not in self.key]
-        outputs = [*self.keys, *((n, self.collection._column(n)) for n in rest)]
+        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in self.key])
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
-        grouped = self.collection if plain else self.collection._then(Project(tuple(outputs)))
-        return Collection(ir.Reduce(grouped.node, self.key, ir.PythonReduce(Function.of(function), result, with_diffs)))
+        grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
+        return self.wrap(ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function), result, with_diffs)))
+
+
+def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
+    return ir.Linear(node, Logic((Project(tuple(outputs)),)))
+
+
+def _columns(schema: pa.Schema, names: Sequence[str]) -> Outputs:
+    return [(n, parse(quote_name(n), schema)) for n in names]
 
 
 def _name_of(text: str | Col) -> str:

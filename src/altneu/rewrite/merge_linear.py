@@ -21,10 +21,10 @@ def _merge(node: Node, done: dict[str, Node]) -> Node:
 def _merge_here(node: Node, done: dict[str, Node]) -> Node:
     match node:
         case Linear(below, logic):
-            below = _merge(below, done)
-            if isinstance(below, Linear):
-                below, logic = below.input, below.logic.followed_by(logic)
-            return Linear(below, logic) if logic.steps else below
+            merged = _merge(below, done)
+            if isinstance(merged, Linear):
+                merged, logic = merged.input, merged.logic.followed_by(logic)
+            return Linear(merged, logic) if logic.steps else merged
         case Concat(parts):
             return Concat(tuple(_merge(p, done) for p in parts))
         case Join(left, right):
