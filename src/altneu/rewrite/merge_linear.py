@@ -23,7 +23,8 @@ def _merge_here(node: Node, done: dict[str, Node]) -> Node:
         case Linear(below, logic):
             merged = _merge(below, done)
             if isinstance(merged, Linear):
-                merged, logic = merged.input, merged.logic.followed_by(logic)
+                logic = merged.logic.followed_by(logic)
+                merged = merged.input
             return Linear(merged, logic) if logic.steps else merged
         case Concat(parts):
             return Concat(tuple(_merge(p, done) for p in parts))
