@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import altneu as an
 from altneu import Collection, Session, View
+from altneu.order import Antichain
 from tests.oracle.histories import History, Update, accumulated
 from tests.oracle.recompute import Errors, Multiset, plain, recompute, without_zeros
 
@@ -172,6 +173,6 @@ def row_text(names: Sequence[str], row: tuple[Any, ...]) -> str:
 def state_left(session: Session) -> Iterator[tuple[str, int]]:
     """Arrangements that add up to something, or hold something, with how many rows."""
     for (name, shard), state in session.table.live.items():
-        rows = len(state.spine.merged(session._frontier(session.lower))) + len(state.hold)
+        rows = len(state.spine.merged(Antichain.of(session.lattice, session.lower))) + len(state.hold)
         if rows:
             yield f"{name}/{shard}", rows
