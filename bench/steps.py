@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -130,6 +131,7 @@ def measure(scale: Scale) -> Findings:
         for size in scale.states:
             print(f"d. {name}, {size:,} rows")
             found.append(plan(size, scale.steps))
+            gc.collect()  # the state of this size must not be let go of while the next one steps
             table.rows.append(found[-1].row())
         p50 = [milliseconds(f.steps.wall, 50) for f in found]
         growth = p50[-1] / p50[0]
