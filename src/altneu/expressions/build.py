@@ -137,7 +137,8 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return Literal(None, data_type)
     function = registry.function(name)
     typing = function.rule((expr, Literal(None, data_type)))
-    return folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    made = folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    return Literal(made.value, made.type, expr.text) if implicit and isinstance(made, Literal) else made
 
 
 def call(name: str, args: Sequence[Expr]) -> Expr:

@@ -227,16 +227,21 @@ def _type_node(data_type: str) -> exp.Expr:
     return node
 
 
+_LEVELS = ("this", "table", "db", "catalog")
+
+
 def col(name: str) -> Col:
     """A column by name; a dot leads to a field of a struct, unless a column is literally so named.
 
     >>> col("delay") > 15
     Col(delay > 15)
     """
+    if "`" in name:
+        return Col(dialect.parse_tree(name))
     parts = [exp.to_identifier(p, quoted=not p.isidentifier()) for p in name.split(".")]
-    if len(parts) == 1:
-        return Col(exp.Column(this=parts[0]))
-    return Col(exp.Column(this=exp.to_identifier(name, quoted=True)))
+    if len(parts) > len(_LEVELS):
+        return Col(exp.Dot.build([exp.Column(this=parts[0]), *parts[1:]]))
+    return Col(exp.Column(**dict(zip(_LEVELS, reversed(parts), strict=False))))
 
 
 def lit(value: Any) -> Col:

@@ -125,6 +125,8 @@ def parse_trees(text: str, exactly: int | None = None, *, ordered: bool = False)
         query = sqlglot.parse_one(prefix + text, dialect=SparkExpressions)
     except sqlglot.errors.SqlglotError as error:
         raise ExpressionSyntaxError(f"cannot parse {text!r}: {_reason(error)}") from None
+    except RecursionError:
+        raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
     allowed = {"expressions", "kind", "hint", "distinct", "operation_modifiers", "limit", "with_"}
     if not isinstance(query, exp.Select):
         raise ExpressionSyntaxError(f"cannot parse {text!r}: it is not one expression")

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.errors import ExpressionSyntaxError
 from altneu.expressions import registry
 from altneu.expressions.printing import literal_sql
 from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
@@ -67,11 +68,16 @@ class Scope:
         return vector
 
 
+MAX_DEPTH = 200
+"""Evaluation recurses, and Python's stack is not endless."""
+
+
 class Expr:
     """A typed expression over named columns; compare with ``==``, use as a dictionary key, pickle."""
 
     type: pa.DataType
     nullable: bool
+    depth: int = 0
 
     @property
     def columns(self) -> frozenset[str]:
@@ -226,7 +232,8 @@ class Column(Expr):
 class Literal(Expr):
     """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and intervals as integers."""
 
-    def __init__(self, value: Any, data_type: pa.DataType) -> None:
+    def __init__(self, value: Any, data_type: pa.DataType, shown: str = "") -> None:
+        self._shown = shown  # what was written, when coercion has changed the type
         if isinstance(value, float) and value == 0:
             value = 0.0
         self.value, self.type, self.nullable = value, data_type, value is None
@@ -262,7 +269,7 @@ class Literal(Expr):
     @property
     def text(self) -> str:
         """The text for messages."""
-        return self.sql
+        return self._shown or self.sql
 
     @property
     def is_literal(self) -> bool:
@@ -293,6 +300,11 @@ class Call(Expr):
     ) -> None:
         self.name, self.args, self.type, self.nullable, self.implicit = name, args, data_type, nullable, implicit
         self.function = registry.function(name)
+        self.depth: int = 1 + max((a.depth for a in args), default=0)
+        if self.depth > MAX_DEPTH:
+            raise ExpressionSyntaxError(
+                f"an expression is more than {MAX_DEPTH} calls deep; split it over several select()"
+            )
         self._hash = hash((name, args, data_type))
 
     def __eq__(self, other: object) -> bool:

@@ -29,7 +29,7 @@ def literal_sql(value: Any, data_type: pa.DataType) -> str:
     ...     literal_sql(None, pa.int32()),
     ...     literal_sql(0, pa.date32()),
     ... )
-    ('5L', "'it\\\\'s'", 'CAST(NULL AS int)', "DATE '1970-01-01'")
+    ('5L', "'it\\'s'", 'CAST(NULL AS int)', "DATE '1970-01-01'")
     """
     if value is None:
         return "NULL" if data_type == T.NULL else f"CAST(NULL AS {T.type_name(data_type)})"

@@ -168,7 +168,7 @@ def _extract_rule(args: Sequence[Expr]) -> Typing:
     style="numpy",
     group=GROUP,
     usage="extract(part FROM t), date_part('part', t)",
-    doc="A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction) …",
+    doc="A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction).",
     constants=(0,),
 )
 def extract(call: Call, part: str, values: Values) -> Values:
@@ -725,7 +725,7 @@ register(
     style="vector",
     group=GROUP,
     usage="dayname(d)",
-    doc="Name of the weekday: Mon, Tue …",
+    doc="Name of the weekday: Mon, Tue and so on.",
 )(_names_kernel(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), "weekday"))
 register(
     "monthname",
@@ -733,5 +733,5 @@ register(
     style="vector",
     group=GROUP,
     usage="monthname(d)",
-    doc="Name of the month: Jan, Feb …",
+    doc="Name of the month: Jan, Feb and so on.",
 )(_names_kernel(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), "month"))

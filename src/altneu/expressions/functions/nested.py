@@ -90,7 +90,7 @@ def _struct_rule(args: Sequence[Expr]) -> Typing:
     style="vector",
     group=GROUP,
     usage="named_struct('a', x, …), struct(x, …)",
-    doc="A struct of the values; struct() names a field as its column, or col1, col2 …",
+    doc="A struct of the values; struct() names a field as its column, or col1, col2 and so on.",
 )
 def named_struct(call: Call, count: int, *parts: Vector) -> Vector:
     """A struct of the values."""

@@ -29,7 +29,7 @@ def like_pattern(pattern: str, escape: str) -> str:
     Raises:
         ValueError: the escape character stands before something else than ``%``, ``_`` or itself.
 
-    >>> like_pattern("a\\\\_%", "\\\\")
+    >>> like_pattern("a\\_%", "\\")
     '^(?s:a_.*)$'
     """
     out: list[str] = []
@@ -203,10 +203,10 @@ def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any
 
 
 def java_replacement(text: str) -> str:
-    r"""RE2's spelling of a Java replacement: ``$1`` is ``\\1``.
+    r"""RE2's spelling of a Java replacement: ``$1`` is ``\1``.
 
     >>> java_replacement("<$1>")
-    '<\\\\1>'
+    '<\\1>'
     """
     out, i = [], 0
     while i < len(text):
