@@ -230,7 +230,8 @@ class Plan:
 
     def stage_label(self, stage: int) -> str:
         """Names of what a stage does, for people."""
-        names = [self.nodes[i].label for i in self.stages[stage] if self.nodes[i].label]
+        nodes = [self.nodes[i] for i in self.stages[stage]]
+        names = [n.label for n in nodes if n.label and not isinstance(n.operation, LinearOp | ConcatOp)]
         return ", ".join(dict.fromkeys(names)) or "sources"
 
     def arrangements_of(self, view: str) -> list[str]:

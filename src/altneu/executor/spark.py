@@ -33,6 +33,7 @@ DRIVER_ROWS = 200_000  # a step of fewer rows is quicker in the driver than a Sp
 DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
 DRIVER_MATCHES = 4_000_000  # a step that would make more matches in the driver is run again on Spark
 
+_TITLE = 160  # characters of a job's name that Spark's pages show well
 _JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
@@ -99,7 +100,8 @@ class SparkExecutor:
         whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
         task = Task(plan, region, whole, table.store.next_number, directory, table.store.durable, states, blobs)
         outcome = Outcome("spark")
-        title = f"altneu step {region.lower.to_pylist()} to {region.upper.to_pylist()}"
+        stages = "; ".join(plan.stage_label(stage) for stage in range(1, plan.depth))
+        title = f"altneu step {region.lower.to_pylist()} to {region.upper.to_pylist()}: {stages}"[:_TITLE]
         with self._job(title, own=not inputs.frames), _source_failures(list(inputs.frames)):
             messages = self._first_stage(task, inputs, outcome)
             for stage in range(1, plan.depth):
