@@ -551,6 +551,26 @@ NESTED = _lines(f"""
     {XS} in ({YS}, {XS})
 """)
 
+LAMBDAS = _lines(f"""
+    transform({XS}, x -> x div 2)
+    transform({XS}, (x, i) -> x % 5 + i)
+    transform({NULLABLE}, x -> concat(s1, x))
+    transform({XS}, x -> 10 div x)
+    transform(array({XS}, {NULLABLE}), ys -> transform(ys, y -> y > small))
+    transform(array(named_struct('x', i1)), s -> s.x)
+    transform(array(1, 2), x -> x + 1)
+    filter({XS}, x -> x > 0)
+    filter({XS}, (x, i) -> i > 0)
+    size(filter({XS}, x -> x is not null))
+    exists({XS}, x -> x = small)
+    exists({NULLABLE}, x -> x is null)
+    exists({XS}, x -> null)
+    forall({XS}, x -> x > -5)
+    aggregate({XS}, 0L, (s, x) -> s + coalesce(x, 0))
+    aggregate({NULLABLE}, cast(0 as bigint), (s, x) -> s + x, s -> s * 2)
+    reduce({SS}, '', (s, x) -> concat(s, x))
+""")
+
 GROUPS = {
     "arithmetic": ARITHMETIC,
     "logic": LOGIC,
@@ -560,4 +580,5 @@ GROUPS = {
     "rounding": ROUNDING,
     "strings": STRINGS,
     "nested": NESTED,
+    "lambdas": LAMBDAS,
 }

@@ -141,6 +141,13 @@ def test_grammar(text, meaning):
         ("count(distinct a)", UnsupportedFunctionError, "agg"),
         ("lower(distinct t)", ExpressionSyntaxError, "DISTINCT"),
         ("at + 1", TypeMismatchError, "timestamp + int"),
+        ("transform(a, x -> x)", TypeMismatchError, "takes an array"),
+        ("transform(xs, (x, i, j) -> x)", TypeMismatchError, "2 parameters"),
+        ("filter(xs, x -> x + 1)", TypeMismatchError, "boolean"),
+        ("aggregate(xs, 0L, s -> s)", TypeMismatchError, "2 parameters"),
+        ("aggregate(xs, 'a', (s, x) -> x)", TypeMismatchError, "cast the start"),
+        ("upper(x -> x)", TypeMismatchError, "no lambda"),
+        ("transform(xs, x -> zz)", UnknownColumnError, "'zz'"),
         ("a as b + 1", ExpressionSyntaxError, "a as b"),
     ],
 )

@@ -256,15 +256,29 @@ class Builder:
         return call(name, [self.build(n) for n in nodes])
 
     def higher_order(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
-        """A function that takes a lambda."""
-        raise UnsupportedFunctionError(
-            f"{name}(): functions of lambdas are not supported; use a Python function in map()"
-        )
+        """A function that takes lambdas: their parameters have the types of the array's elements."""
+        from altneu.expressions.functions.higher_order import parameter_types
+        from altneu.expressions.lambdas import Lambda, Variable
+
+        args: list[Expr] = []
+        for place, node in enumerate(nodes):
+            if not isinstance(node, exp.Lambda):
+                args.append(self.build(node))
+                continue
+            names = [p.name for p in node.expressions]
+            types = parameter_types(name, [None if isinstance(a, Lambda) else a for a in args] or [None], place)
+            if len(names) > len(types) or (len(names) < len(types) and place == 2):
+                raise TypeMismatchError(f"{name}: the lambda `{node.sql('spark')}` takes {len(types)} parameters")
+            bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
+            body = Builder(self.schema, {**self.variables, **bound}).build(node.this)
+            args.append(Lambda(tuple(names), body))
+        return call(name, args)
 
     def resolve(self, parts: Sequence[str], shown: str) -> Expr:
         """A dotted name: a column so named, a column after ``left.`` or ``right.``, or a field of a struct."""
-        if len(parts) == 1 and parts[0] in self.variables:
-            return self.variables[parts[0]]
+        variable = self.variables.get(parts[0].lower())
+        if variable is not None:
+            return self.fields(variable, parts[1:])
         for length in range(len(parts), 0, -1):
             found = self.find(".".join(parts[:length]))
             rest = parts[length:]

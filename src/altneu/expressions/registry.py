@@ -337,7 +337,9 @@ def function(name: str) -> Function:
 
 
 def _near(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), [n for n in FUNCTIONS if n[0].isalpha()], 3, 0.7)
+    near = difflib.get_close_matches(
+        name.lower(), [n for n, f in FUNCTIONS.items() if n != f.name or f"{n}(" in f.usage], 3, 0.7
+    )
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
