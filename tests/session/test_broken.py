@@ -152,3 +152,22 @@ def test_frames_that_a_step_could_not_read_are_refused_when_inserted(spark):
         session.insert("s", spark.sql("select 1L k, 2L v, interval '1' year y"))
         session.advance()
         assert view.to_pylist() == [(1, 2)]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_late_view_filled_by_spark_pairs_the_rows_of_an_arrangement_that_is_there_already_once(spark, shards):
+    """What a task was given whole came to the join as new and as old too, and every pair was made twice."""
+    r = an.source("r", "k long, w long")
+    with an.Session(spark, shards=shards, placement="spark") as session:
+        session.maintain("s", S)
+        session.maintain("r", r)
+        session.maintain("self-join", S.join(S, on="k"))  # keeps S by k
+        session.insert("s", [(1, 1), (2, 2)])
+        session.insert("r", [(1, 10), (3, 30)])
+        session.advance()
+        late = session.maintain("late", S.join(r, on="k"))
+        assert late.to_pylist() == [(1, 1, 10)]
+        session.retract("r", [(1, 10)])
+        session.insert("r", [(2, 20)])
+        session.advance()
+        assert late.to_pylist() == [(2, 2, 20)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,22 @@ def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
         yield shard, number, to_ipc([batch], batch.schema)
 
 
-def decode(plan: Plan, channel: Channel, payload: bytes, snapshot: Snapshot, region: Region) -> Message:
-    """The message that a payload holds; an arrangement's old batches are opened from the snapshot."""
+def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
+    """Whether a channel carries an arrangement that is read whole and as new: it need not travel."""
+    operation = plan.nodes[plan.channels[number].port.node].operation
+    return isinstance(operation, ArrangeOp) and operation.arrangement in given
+
+
+def decode(
+    plan: Plan, number: int, payload: bytes, snapshot: Snapshot, region: Region, given: Collection[str] = ()
+) -> Message:
+    """The message that a payload holds; an arrangement's old batches are opened from the snapshot.
+
+    A given arrangement has no old batches: what there is is new.
+    """
+    channel = plan.channels[number]
+    if given_to(plan, number, given):
+        return _given(plan, channel, snapshot, region)
     batches = from_ipc(payload)
     if not channel.arranged:
         parts = [updates_from_batch(b, channel.schema, plan.lattice.width) for b in batches]
@@ -54,6 +68,12 @@ def decode(plan: Plan, channel: Channel, payload: bytes, snapshot: Snapshot, reg
     description = Description(region.lower, region.upper, region.since)
     new = Batch.from_record_batches(operation.layout, description, batches)
     return Arranged(operation.layout, () if state is None else state.spine.batches, new)
+
+
+def _given(plan: Plan, channel: Channel, snapshot: Snapshot, region: Region) -> Arranged:
+    operation = plan.nodes[channel.port.node].operation
+    assert isinstance(operation, ArrangeOp)
+    return Arranged(operation.layout, (), snapshot[operation.arrangement].spine.merged(region.since))
 
 
 def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ from altneu.executor.state import (
     to_ipc,
     updates_to_batch,
 )
-from altneu.executor.wire import META, SEED, Row, decode, encode, pack, pack_meta, unpack
+from altneu.executor.wire import META, SEED, Row, decode, encode, given_to, pack, pack_meta, unpack
 from altneu.operators.accumulate import Accumulator
 from altneu.physical import ArrangeOp, Plan
 from altneu.rows import Rows
@@ -198,9 +198,13 @@ def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]
     inbox: dict[int, list[Message]] = {}
     for port, parts in payloads.items():
         if port >= 0:
-            inbox[port] = [decode(task.plan, task.plan.channels[port], p, snapshot, task.region) for p in parts]
+            inbox[port] = [decode(task.plan, port, p, snapshot, task.region, task.mode.given) for p in parts]
     result = run(task.plan, stage, shard, snapshot, inbox, task.region, task.mode)
-    yield from _outbox(result)
+    for target, channel, message in result.outbox:
+        if given_to(task.plan, channel, task.mode.given):
+            yield target, channel, b""  # whoever gets it reads the same state
+        else:
+            yield from encode(target, channel, message)
     writer = Writer(task, stage, shard)
     names: dict[int, Data] = {}
 
