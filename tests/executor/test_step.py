@@ -1,0 +1,107 @@
+"""The worker step is pure: what it is given decides what it makes, and nothing it is given changes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import altneu as an
+from altneu.executor.base import Region, StepMode, run
+from altneu.executor.inputs import Stamp
+from altneu.executor.local import ShardView
+from altneu.order import Antichain
+from altneu.update import Updates
+from tests.executor.retries import Retries
+from tests.oracle import plans
+from tests.oracle.histories import random_history
+from tests.oracle.queries import SOURCES
+from tests.oracle.runners import Judge, Runner, table_of
+from tests.oracle.test_operators import HISTORY, JUDGE, PLANS
+
+
+def session_of_retries(path):
+    session = an.Session(path=path, shards=3)
+    session._executor = Retries(3)
+    return session
+
+
+def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
+    """Every operator through the code of Spark's tasks, messages in any order, each task more than once."""
+    runner = Runner("retries", session_of_retries, lambda: tmp_path / "state", together=True)
+    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [2, 5, 8]).items():
+        JUDGE.check(name, trace)
+
+
+def test_a_task_that_runs_twice_writes_a_segment_once(tmp_path):
+    """Large state goes to files; their names say what is in them, so attempts meet in one."""
+    with session_of_retries(tmp_path / "state") as session:
+        orders = an.source("orders", "item long, price long")
+        view = session.maintain("v", orders.filter("price >= 0"))
+        session.insert("orders", [(i, i % 7) for i in range(20_000)])
+        before = session._executor.tasks
+        session.advance()
+        assert session._executor.tasks == before + 6
+        named = {value["batches"][0]["data"]["segment"] for value in session.table.stored.values()}
+        assert {p.name for p in (tmp_path / "state" / "segments").iterdir()} == named
+        assert len(named) == 3
+        assert Counter(view.to_pylist()) == Counter((i, i % 7) for i in range(20_000))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_plans_survive_retries(tmp_path, seed):
+    rng = random.Random(seed)
+    history = random_history(rng, plans.TABLES, 4, 5, 3)
+    made = {str(i): plans.random_plan(rng, 5) for i in range(5)}
+    runner = Runner("retries", session_of_retries, lambda: tmp_path / "state", together=True)
+    judge = Judge(made, history)
+    for name, trace in runner.run(made, plans.SOURCES, history, [1, 3, 5]).items():
+        judge.check(name, trace)
+
+
+def frozen(message):
+    """A copy that later changes of the arrays would tell from the original."""
+    updates = message if isinstance(message, Updates) else message.new.updates()
+    return updates.rows.to_pylist(), updates.times.copy(), updates.diffs.copy()
+
+
+def same(left, right):
+    return left[0] == right[0] and np.array_equal(left[1], right[1]) and np.array_equal(left[2], right[2])
+
+
+@pytest.mark.parametrize(
+    "name", ["self-join", "full join", "collect", "count, sum, avg", "top_k", "reduce", "two hops", "diamond"]
+)
+def test_the_step_changes_nothing_it_is_given_and_repeats_itself(name):
+    with an.Session() as session:
+        session.maintain("v", PLANS[name])
+        for source in session._sources:
+            updates = [u for u in HISTORY[source] if u[1] < 4]
+            session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
+        session.advance(to=4)
+        plan, lattice = session._plan, session.lattice
+        region = Region(*(Antichain.of(lattice, t) for t in (4, 8, 4)))
+        inbox = {}
+        for source, node in plan.sources.items():
+            stamp = Stamp(source, SOURCES[source].schema, lattice, region.lower, "time", "diff")
+            later = [u for u in HISTORY[source] if u[1] >= 4]
+            inbox[-1 - node] = [stamp.updates(table_of(later, SOURCES[source]))]
+        snapshot = ShardView(session.table, 0)
+        before = {n: [frozen(b.updates()) for b in snapshot[n].spine.batches] for n in snapshot}
+        given = {port: [frozen(m) for m in parts] for port, parts in inbox.items()}
+        messages = inbox
+        for stage in range(plan.depth):
+            once, again = (run(plan, stage, 0, snapshot, messages, region, StepMode()) for _ in range(2))
+            assert [(s, c) for s, c, _ in once.outbox] == [(s, c) for s, c, _ in again.outbox]
+            assert all(same(frozen(a), frozen(b)) for (*_, a), (*_, b) in zip(once.outbox, again.outbox, strict=True))
+            assert once.new.keys() == again.new.keys()
+            assert all(same(frozen(once.new[n].updates()), frozen(again.new[n].updates())) for n in once.new)
+            messages = {}
+            for _, channel, message in once.outbox:
+                messages.setdefault(channel, []).append(message)
+        for n, batches in before.items():
+            assert all(same(b, frozen(a.updates())) for b, a in zip(batches, snapshot[n].spine.batches, strict=True))
+        for port, parts in given.items():
+            assert all(same(a, frozen(b)) for a, b in zip(parts, inbox[port], strict=True))
