@@ -5,8 +5,8 @@ their reasons. No row is ever evaluated by itself.
 """
 
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, parse_aggregate
-from altneu.expressions.build import call, cast, literal
 from altneu.expressions.column import Col, col, fn, lit
+from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 

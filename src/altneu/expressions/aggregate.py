@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.build import Builder, cast
+from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
+from altneu.expressions.construct import cast
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.comparison import contains_map
 from altneu.expressions.names import AGGREGATES as AGGREGATE_NAMES

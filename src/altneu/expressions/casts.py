@@ -328,3 +328,10 @@ def with_nulls(vector: Vector, null: Mask) -> Vector:
         return Vector(vector.type, vector.values, both_valid(vector.valid, ~null), constant=vector.constant)
     index = pa.array(np.arange(len(vector)), mask=null)
     return Vector(vector.type, arrow=vector.arrow.take(index), constant=vector.constant)
+
+
+def saturated(values: Values) -> Values:
+    """Doubles as int64, cut to its range as Java does; NaN is 0."""
+    top = 2.0**63
+    result = np.where(np.abs(values) < top, values, 0).astype(np.int64)
+    return np.where(values >= top, 2**63 - 1, np.where(values <= -top, -(2**63), result))

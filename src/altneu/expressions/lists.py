@@ -6,13 +6,14 @@ of their row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.expressions.vector import Mask, Values, validity
+from altneu.expressions.vector import Mask, Values, both_valid, validity
 
 
 class Lists(NamedTuple):
@@ -117,3 +118,33 @@ def first_of_each(rows: Values, ranks: Values) -> Mask:
     mask = np.empty(len(rows), np.bool_)
     mask[order] = first
     return mask
+
+
+def concat_arrays(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Each row's arrays one after another; null when one is null."""
+    taken = [explode(p) for p in parts]
+    valid: Mask | None = None
+    for lists in taken:
+        valid = both_valid(valid, lists.valid)
+    lengths = np.stack([lists.lengths for lists in taken], axis=1)
+    if valid is not None:
+        lengths = np.where(valid[:, None], lengths, 0)
+    stacked = pa.concat_arrays([lists.elements for lists in taken])
+    bases = np.cumsum([0, *(len(lists.elements) for lists in taken)])[:-1]
+    starts = (np.stack([lists.offsets[:-1] for lists in taken], axis=1) + bases).reshape(-1)
+    flat = lengths.reshape(-1)
+    index = np.repeat(starts - np.concatenate([[0], np.cumsum(flat)[:-1]]), flat) + np.arange(flat.sum())
+    return implode(lengths.sum(axis=1), stacked.take(pa.array(index)), valid, kind.value_type)
+
+
+def reversed_lists(xs: pa.Array) -> pa.Array:
+    """Elements of every array in reverse."""
+    lists = explode(xs)
+    last = np.repeat(lists.offsets[1:] - 1, lists.lengths)
+    return implode(lists.lengths, lists.elements.take(pa.array(last - lists.places)), lists.valid)
+
+
+def compacted(xs: pa.Array) -> pa.Array:
+    """Arrays without their nulls."""
+    lists = explode(xs)
+    return keep(lists, np.asarray(lists.elements.is_valid()))

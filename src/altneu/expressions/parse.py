@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
-from altneu.expressions.build import build, call, cast
+from altneu.expressions.build import build
 from altneu.expressions.column import Col
+from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.comparison import contains_map
@@ -163,8 +164,6 @@ def _order_key(tree: exp.Expr, source: Source, schema: pa.Schema) -> OrderKey:
 
 def conjunction(parts: Sequence[Expr]) -> Expr:
     """All of the conditions, from the left; true when there is none."""
-    from altneu.expressions.build import literal
-
     if not parts:
         return literal(True)
     result = parts[0]

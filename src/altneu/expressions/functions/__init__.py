@@ -2,9 +2,13 @@
 
 from altneu.expressions.functions import (
     arithmetic,
+    array_algebra,
+    arrays,
     cast,
     comparison,
     conditional,
+    date_making,
+    date_moving,
     datetime,
     formatted,
     higher_order,
@@ -14,13 +18,18 @@ from altneu.expressions.functions import (
     nested,
     patterns,
     strings,
+    text,
 )
 
 __all__ = [
     "arithmetic",
+    "array_algebra",
+    "arrays",
     "cast",
     "comparison",
     "conditional",
+    "date_making",
+    "date_moving",
     "datetime",
     "formatted",
     "higher_order",
@@ -30,4 +39,5 @@ __all__ = [
     "nested",
     "patterns",
     "strings",
+    "text",
 ]

@@ -12,9 +12,9 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import decimals
+from altneu.expressions.casts import saturated
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.functions.arithmetic import overflow
-from altneu.expressions.functions.datetime import saturated
 from altneu.expressions.registry import Out, Typing, register
 from altneu.expressions.rules import expect_count, numeric, takes
 from altneu.expressions.vector import Values, dtype_of

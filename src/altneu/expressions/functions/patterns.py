@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.expressions.lists import concat_arrays
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import takes
 from altneu.expressions.vector import validity
@@ -305,8 +306,6 @@ def _characters(s: pa.Array, limit: int) -> pa.Array:
     if limit > 0:
         rest = pc.utf8_slice_codeunits(s, limit - 1)
         longer = pc.greater(pc.utf8_length(s), limit)
-        from altneu.expressions.functions.nested import concat_arrays
-
         head = pc.list_slice(parts, 0, limit - 1).cast(parts.type)
         return pc.if_else(longer, concat_arrays((head, _singletons(rest)), parts.type), parts)
     return parts

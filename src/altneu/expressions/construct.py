@@ -1,0 +1,143 @@
+"""Typed expressions put together: constants, calls with their implicit casts, constant folding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from altneu import types as T
+from altneu.errors import (
+    SchemaError,
+    TypeMismatchError,
+    UnknownColumnError,
+)
+from altneu.expressions import registry
+from altneu.expressions.expr import Call, Expr, Literal, Scope
+from altneu.expressions.registry import constant_value
+
+
+def literal(value: Any, data_type: pa.DataType | None = None) -> Literal:
+    """A constant expression from a Python value.
+
+    >>> literal(5), literal(None, pa.string())
+    (<5: int>, <CAST(NULL AS string): string>)
+
+    Raises:
+        TypeMismatchError: the value has no type here.
+    """
+    if data_type is None:
+        if value is None:
+            return Literal(None, T.NULL)
+        if isinstance(value, bool):
+            return Literal(value, T.BOOLEAN)
+        if isinstance(value, int):
+            return integer(value)
+        if isinstance(value, Decimal):
+            return Literal(value, decimal_type(value))
+        try:
+            data_type = T.normalise_type(pa.scalar(value).type)
+        except (pa.ArrowInvalid, SchemaError) as error:
+            raise TypeMismatchError(f"{value!r} has no SQL type: {error}") from None
+    if pt.is_nested(data_type):
+        raise TypeMismatchError(
+            f"a constant of type {T.type_name(data_type)} is written as array(…), map(…) or struct(…)"
+        )
+    scalar = pa.scalar(value, data_type)
+    if data_type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
+        return Literal(scalar.value, data_type)
+    return Literal(scalar.as_py(), data_type)
+
+
+def integer(value: int) -> Literal:
+    """A whole number in the least of int, bigint and decimal that holds it."""
+    for kind, bits in ((T.INT, 31), (T.LONG, 63)):
+        if -(1 << bits) <= value < 1 << bits:
+            return Literal(value, kind)
+    return Literal(Decimal(value), decimal_type(Decimal(value)))
+
+
+def decimal_type(value: Decimal) -> pa.DataType:
+    """The decimal type that a decimal constant has.
+
+    >>> decimal_type(Decimal("1.50")), decimal_type(Decimal("0.01"))
+    (Decimal128Type(decimal128(3, 2)), Decimal128Type(decimal128(2, 2)))
+    """
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(-exponent, 0)
+    precision = max(len(digits) + max(exponent, 0), scale, 1)
+    if precision > 38:
+        raise TypeMismatchError(f"the number {value} has more than 38 digits")
+    return pa.decimal128(precision, scale)
+
+
+def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str = "cast") -> Expr:
+    """The expression cast to a type; itself when it has it already."""
+    if expr.type == data_type and (implicit or name == "cast"):
+        return expr
+    if isinstance(expr, Literal) and expr.value is None:
+        return Literal(None, data_type)
+    function = registry.function(name)
+    typing = function.rule((expr, Literal(None, data_type)))
+    made = folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    return Literal(made.value, made.type, expr.text) if implicit and isinstance(made, Literal) else made
+
+
+def call(name: str, args: Sequence[Expr]) -> Expr:
+    """A function applied to arguments: checked, coerced, and folded when it is constant.
+
+    Raises:
+        UnsupportedFunctionError: altneu does not evaluate it.
+        TypeMismatchError: the arguments do not fit.
+    """
+    function = registry.function(name)
+    typing = function.rule(args)
+    coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
+    nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
+    return folded(Call(function.name, coerced, typing.type, nullable))
+
+
+class _NoRows:
+    count = 1
+
+
+def folded(made: Call) -> Expr:
+    """A call of constants as the constant it gives, unless it fails or is of a nested type."""
+    if not made.function.fold or pt.is_nested(made.type) or not all(a.is_literal for a in made.args):
+        return made
+    with np.errstate(all="ignore"):
+        vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
+    if vector.failures:
+        return made
+    value = constant_value(vector)
+    if value is not None and pt.is_decimal128(made.type):
+        value = Decimal(value).scaleb(-made.type.scale)
+    return Literal(value, made.type)
+
+
+def get_field(expr: Expr, name: str) -> Expr:
+    """A field of a struct (of every struct, in an array), or the value at a key of a map."""
+    if pt.is_map(expr.type):
+        return call("[]", [expr, Literal(name, T.STRING)])
+    inner = expr.type.value_type if pt.is_list(expr.type) else expr.type
+    if not pt.is_struct(inner):
+        raise TypeMismatchError(f"`{expr.text}` is {T.type_name(expr.type)} and has no field {name!r}")
+    matches = [f.name for f in inner if f.name == name] or [f.name for f in inner if f.name.lower() == name.lower()]
+    if len(matches) != 1:
+        raise UnknownColumnError(name, [f.name for f in inner], f"fields of `{expr.text}`")
+    return call(".", [expr, Literal(matches[0], T.STRING)])
+
+
+def number(text: str) -> Literal:
+    """A number as written: int, bigint or decimal; a double when it has an exponent."""
+    if re.fullmatch(r"\d+", text):
+        return integer(int(text))
+    if "e" in text.lower():
+        return Literal(float(text), T.DOUBLE)
+    return Literal(Decimal(text), decimal_type(Decimal(text)))

@@ -1,0 +1,225 @@
+"""Arrays from arrays: unions, parts, repetitions, sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from altneu import types as T
+from altneu.errors import TypeMismatchError
+from altneu.expressions import nested
+from altneu.expressions.coercion import INTEGRAL, common_type
+from altneu.expressions.functions.arrays import array_distinct
+from altneu.expressions.functions.nested import GROUP, check_ordered, list_of
+from altneu.expressions.lists import Lists, any_per_row, concat_arrays, explode, first_of_each, implode, keep
+from altneu.expressions.registry import Out, Rule, Typing, register
+from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.vector import Mask, Values, Vector, both_valid, validity
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call, Expr
+
+
+def _two_lists(name: str, returns: pa.DataType | None = None) -> Rule:
+    def rule(args: Sequence[Expr]) -> Typing:
+        expect_count(name, args, 2)
+        found = common_type((a.type for a in args), name)
+        if not pt.is_list(found):
+            raise TypeMismatchError(f"{name} takes two arrays, not {T.type_name(found)}")
+        check_ordered(name, found)
+        return Typing([found, found], returns or found, True if returns else None)
+
+    return rule
+
+
+def _pair(a: pa.Array, b: pa.Array) -> tuple[Lists, Lists, Values, Values, Mask | None]:
+    """Both arrays taken apart, with codes that are equal where row and element are."""
+    left, right = explode(a), explode(b)
+    ra, rb = nested.ranks(left.elements, right.elements)
+    ra, rb = np.where(left.elements.is_null(), -1, ra), np.where(right.elements.is_null(), -1, rb)
+    width = int(max(ra.max(initial=0), rb.max(initial=0))) + 2
+    return left, right, left.rows * width + ra + 1, right.rows * width + rb + 1, both_valid(left.valid, right.valid)
+
+
+def _nulled(made: pa.Array, valid: Mask | None) -> pa.Array:
+    return made if valid is None else made.take(pa.array(np.arange(len(made)), mask=~valid))
+
+
+@register(
+    "array_union",
+    rule=_two_lists("array_union"),
+    style="arrow",
+    group=GROUP,
+    usage="array_union(xs, ys)",
+    doc="Each value of either, once.",
+)
+def array_union(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
+    """Each value of either, once."""
+    return array_distinct(call, concat_arrays((a, b), call.type))
+
+
+@register(
+    "array_intersect",
+    rule=_two_lists("array_intersect"),
+    style="arrow",
+    group=GROUP,
+    usage="array_intersect(xs, ys)",
+    doc="Each value of both, once.",
+)
+def array_intersect(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
+    """Each value of both, once."""
+    left, _, x, y, valid = _pair(a, b)
+    return _nulled(keep(left, np.isin(x, y) & first_of_each(left.rows, x)), valid)
+
+
+@register(
+    "array_except",
+    rule=_two_lists("array_except"),
+    style="arrow",
+    group=GROUP,
+    usage="array_except(xs, ys)",
+    doc="Each value of the first that is not in the second, once.",
+)
+def array_except(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
+    """Each value of the first that is not in the second, once."""
+    left, _, x, y, valid = _pair(a, b)
+    return _nulled(keep(left, ~np.isin(x, y) & first_of_each(left.rows, x)), valid)
+
+
+@register(
+    "arrays_overlap",
+    rule=_two_lists("arrays_overlap", T.BOOLEAN),
+    style="arrow",
+    group=GROUP,
+    usage="arrays_overlap(xs, ys)",
+    doc="Whether they share a value that is not null; NULL when they do not but one has a null and none is empty.",
+)
+def arrays_overlap(call: Call, a: pa.Array, b: pa.Array) -> Out:
+    """Whether two arrays share a value."""
+    left, right, x, y, valid = _pair(a, b)
+    found = any_per_row(left, np.isin(x, y) & np.asarray(left.elements.is_valid()))
+    nulls = any_per_row(left, np.asarray(left.elements.is_null())) | any_per_row(
+        right, np.asarray(right.elements.is_null())
+    )
+    unknown = ~found & nulls & (left.lengths > 0) & (right.lengths > 0)
+    return Out(pa.array(found, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
+
+
+def _slice_rule(args: Sequence[Expr]) -> Typing:
+    expect_count("slice", args, 3)
+    list_of("slice", args[0])
+    return Typing([None, accept("slice", 1, args[1], T.INT), accept("slice", 2, args[2], T.INT)], args[0].type)
+
+
+@register(
+    "slice",
+    rule=_slice_rule,
+    style="arrow",
+    group=GROUP,
+    usage="slice(xs, start, length)",
+    doc="Part of an array from a place counted from one, or from the end when negative.",
+    fails=True,
+)
+def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> Out:
+    """Part of an array."""
+    lists = explode(xs)
+    begin, count = (np.asarray(v.fill_null(1)).astype(np.int64) for v in (start, length))
+    at = np.where(begin > 0, begin - 1, lists.lengths + begin)
+    outside = (at < 0) | (at >= lists.lengths)
+    kept = np.where(outside | (count < 0), 0, np.minimum(count, lists.lengths - at))
+    rows, places = lists.rows, lists.places
+    mask = (places >= at[rows]) & (places < (at + kept)[rows])
+    valid = both_valid(validity(start), validity(length))
+    failures = (
+        (begin == 0, "INVALID_PARAMETER_VALUE", f"`{call.text}`: elements are counted from 1, or from -1 at the end"),
+        ((count < 0) & (begin != 0), "INVALID_PARAMETER_VALUE", f"`{call.text}`: the length is negative"),
+    )
+    return Out(_nulled(keep(lists, mask), valid), failures)
+
+
+def _flatten_rule(args: Sequence[Expr]) -> Typing:
+    expect_count("flatten", args, 1)
+    inner = list_of("flatten", args[0])
+    if not pt.is_list(inner):
+        raise TypeMismatchError(f"flatten takes an array of arrays, not {T.type_name(args[0].type)}")
+    return Typing([None], inner, True)
+
+
+@register(
+    "flatten",
+    rule=_flatten_rule,
+    style="arrow",
+    group=GROUP,
+    usage="flatten(xss)",
+    doc="The elements of the arrays in an array; NULL when one of them is.",
+)
+def flatten(call: Call, xss: pa.Array) -> Out:
+    """The elements of arrays in arrays."""
+    outer = explode(xss)
+    inner = explode(outer.elements)
+    starts = inner.offsets[outer.offsets]
+    made = implode(np.diff(starts), inner.elements, outer.valid)
+    return Out(made, (), any_per_row(outer, np.asarray(outer.elements.is_null())))
+
+
+def _repeat_rule(args: Sequence[Expr]) -> Typing:
+    expect_count("array_repeat", args, 2)
+    return Typing([None, accept("array_repeat", 1, args[1], T.INT)], T.list_type(args[0].type), args[1].nullable)
+
+
+@register(
+    "array_repeat",
+    rule=_repeat_rule,
+    style="vector",
+    group=GROUP,
+    usage="array_repeat(x, n)",
+    doc="An array of the value n times.",
+)
+def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Vector:
+    """An array of a value so many times."""
+    lengths = np.maximum(times.values, 0).astype(np.int64)
+    if times.valid is not None:
+        lengths = np.where(times.valid, lengths, 0)
+    elements = value.arrow.take(pa.array(np.repeat(np.arange(count), lengths)))
+    return Vector(call.type, arrow=implode(lengths, elements, times.valid), constant=value.constant and times.constant)
+
+
+def _sequence_rule(args: Sequence[Expr]) -> Typing:
+    expect_count("sequence", args, 2, 3)
+    found = common_type((a.type for a in args), "sequence")
+    if found not in INTEGRAL:
+        raise TypeMismatchError(f"sequence takes whole numbers, not {T.type_name(found)}")
+    return Typing([found] * len(args), T.list_type(found))
+
+
+@register(
+    "sequence",
+    rule=_sequence_rule,
+    style="arrow",
+    group=GROUP,
+    usage="sequence(from, to[, step])",
+    doc="Whole numbers from one to another, both included.",
+    fails=True,
+)
+def sequence(call: Call, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> Out:
+    """Whole numbers in a row."""
+    valid = both_valid(validity(start), validity(stop))
+    a, b = (np.asarray(v.fill_null(0)).astype(np.int64) for v in (start, stop))
+    by = np.where(a <= b, 1, -1) if step is None else np.asarray(step.fill_null(1)).astype(np.int64)
+    if step is not None:
+        valid = both_valid(valid, validity(step))
+    wrong = ((by > 0) & (a > b)) | ((by < 0) & (a < b)) | ((by == 0) & (a != b))
+    lengths = np.where(wrong, 0, (b - a) // np.where(by == 0, 1, by) + 1)
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+    places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    values = np.repeat(a, lengths) + places * np.repeat(by, lengths)
+    elements = pa.array(values.astype(start.type.to_pandas_dtype()), start.type)
+    return Out(
+        implode(lengths, elements, valid),
+        ((wrong, "ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step leads away from the end"),),
+    )
