@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from altneu.expressions import Expr
 from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Project
 from altneu.types import to_ddl
 
@@ -306,12 +307,18 @@ class Inspect(Node):
         return self.function.digest
 
 
+def _describe(expression: Expr) -> str:
+    """Canonical text, and how it was written where that is what an error of a row would say: state holds such errors."""
+    written = expression.text if expression.can_fail else expression.sql
+    return expression.sql if written == expression.sql else f"{expression.sql} as {written}"
+
+
 def _describe_step(step: object) -> str:
     match step:
         case Filter(predicate):
-            return f"filter {predicate.sql}"
+            return f"filter {_describe(predicate)}"
         case Project(outputs):
-            return f"select {[(n, e.sql, str(e.type)) for n, e in outputs]}"
+            return f"select {[(n, _describe(e), str(e.type)) for n, e in outputs]}"
         case MapFunction(function) | FlatMapFunction(function) | FilterFunction(function):
             return f"{step} {function.digest}"
         case _:

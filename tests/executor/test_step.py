@@ -44,7 +44,7 @@ def test_a_task_that_runs_twice_writes_a_segment_once(tmp_path):
         before = session._executor.tasks
         session.advance()
         assert session._executor.tasks == before + 6
-        named = {value["batches"][0]["data"]["segment"] for value in session.table.stored.values()}
+        named = {value["batches"][0]["data"]["segment"]["name"] for value in session.table.stored.values()}
         assert {p.name for p in (tmp_path / "state" / "segments").iterdir()} == named
         assert len(named) == 3
         assert Counter(view.to_pylist()) == Counter((i, i % 7) for i in range(20_000))

@@ -18,6 +18,7 @@ from tests.oracle.runners import Runner
         "durable",
         pytest.param("driver", marks=pytest.mark.spark),
         pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("mixed", marks=pytest.mark.spark),
     ],
 )
 def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
@@ -37,3 +38,11 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield Runner(
                 "spark", lambda _: Session(spark, placement="spark"), together=True, convert=spark.createDataFrame
             )
+        case "mixed":
+            spark = request.getfixturevalue("spark")
+            yield Runner("mixed", lambda _: Session(spark), together=True, before_step=alternate)
+
+
+def alternate(session: Session, step: int) -> None:
+    """Every other step runs in the driver, on what Spark's tasks wrote before, and the other way round."""
+    session._executor.placement = ("spark", "driver")[step % 2]

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ class Runner:
     reopened: bool = False
     together: bool = False
     convert: Callable[[pa.Table], Any] = lambda table: table
+    before_step: Callable[[Session, int], None] = lambda *_: None
 
     def run(self, plans: Mapping[str, Collection], sources: Sources, history: History, cuts: Sequence[int]) -> Traces:
         """Run every plan over a history, cut into steps at ``cuts``."""
@@ -68,7 +70,8 @@ class Runner:
         views = {name: session.maintain(name, plan) for name, plan in plans.items()}
         read = [name for name in sources if name in session._sources]
         traces = {name: Trace(contents_of(view)) for name, view in views.items()}
-        for lower, upper in zip([0, *cuts], cuts, strict=False):
+        for step, (lower, upper) in enumerate(pairwise([0, *cuts])):
+            self.before_step(session, step)
             for name in read:
                 updates = [u for u in history[name] if lower <= u[1] < upper]
                 session.insert(name, self.convert(table_of(updates, sources[name])), time="time", diff="diff")

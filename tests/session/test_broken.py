@@ -171,3 +171,32 @@ def test_a_late_view_filled_by_spark_pairs_the_rows_of_an_arrangement_that_is_th
         session.insert("r", [(2, 20)])
         session.advance()
         assert late.to_pylist() == [(2, 2, 20)]
+
+
+@pytest.mark.parametrize("placement", ["driver", "spark"])
+@pytest.mark.parametrize("query", ["count by key", "count", "another column"])
+def test_a_value_that_does_not_fit_is_refused_wherever_it_is_read_and_whether_the_plan_needs_it_or_not(
+    spark, placement, query
+):
+    """Spark's cast of a bulk load wrapped 2^32 + 1 to the key 1 where ANSI is off."""
+    source = an.source("s", "k int, v int not null, w int")
+    plan = {
+        "count by key": source.group_by("k").agg(n="count(*)"),
+        "count": source.group_by().agg(n="count(*)"),
+        "another column": source.select("w"),
+    }[query]
+    ansi = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with an.Session(spark, placement=placement) as session:
+            view = session.maintain("v", plan)
+            for rows in ([(2**32 + 1, 1, 1)], [(1, None, 1)]):
+                session.insert("s", spark.createDataFrame([(1, 1, 1), *rows], "k long, v int, w int"))
+                with pytest.raises(SchemaError, match="does not fit|has a null there"):
+                    session.advance()
+                session.discard()
+            session.insert("s", spark.createDataFrame([(1, 1, 1)], "k long, v int, w int"))
+            session.advance()
+            assert len(view.to_pylist()) == 1
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)

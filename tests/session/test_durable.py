@@ -269,3 +269,20 @@ def test_a_full_disk_maintains_no_view_by_halves(filled):
     with open_session(filled) as session:
         session.maintain("total", TOTAL)
         assert contents(session.maintain("rich", TOTAL.filter("total > 5"))) == Counter([("jam", 6), ("tea", 7)])
+
+
+def test_a_plan_whose_errors_read_otherwise_is_another_plan(path):
+    """What an error says is state: written otherwise, it would never be found again when its row goes."""
+    with open_session(path) as session:
+        session.maintain("v", ORDERS.select(share="100 div price"))
+        session.maintain("w", ORDERS.select(next="price + 0"))
+        session.insert("orders", [("tea", 0)])
+        session.advance()
+    with open_session(path) as session:
+        with pytest.raises(StorePlanError):
+            session.maintain("v", ORDERS.select(share="100L div price"))
+        session.maintain("v", ORDERS.select(share="100 div price"))
+        session.maintain("w", ORDERS.select(next="price + 0"))
+        session.retract("orders", [("tea", 0)])
+        session.advance()
+        assert not session.view("v").errors().num_rows

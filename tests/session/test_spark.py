@@ -252,8 +252,9 @@ def test_large_rows_do_not_pass_through_the_driver(remote, spark):
 
 def stages(spark) -> dict[int, int]:
     """Bytes of results that each stage has sent to the driver."""
-    found = spark.sparkContext._jsc.sc().statusStore().stageList(None, False, False, spark.sparkContext._gateway.new_array(
-        spark.sparkContext._jvm.double, 0), None)  # fmt: skip
+    context = spark.sparkContext
+    no_quantiles = context._gateway.new_array(context._jvm.double, 0)
+    found = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, None)
     return {found.apply(i).stageId(): found.apply(i).resultSize() for i in range(found.size())}
 
 
