@@ -192,7 +192,7 @@ def test_a_value_that_does_not_fit_is_refused_wherever_it_is_read_and_whether_th
             view = session.maintain("v", plan)
             for rows in ([(2**32 + 1, 1, 1)], [(1, None, 1)]):
                 session.insert("s", spark.createDataFrame([(1, 1, 1), *rows], "k long, v int, w int"))
-                with pytest.raises(SchemaError, match="does not fit|has a null there"):
+                with pytest.raises(SchemaError, match=r"does not fit|has a null there"):
                     session.advance()
                 session.discard()
             session.insert("s", spark.createDataFrame([(1, 1, 1)], "k long, v int, w int"))

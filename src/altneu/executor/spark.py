@@ -137,10 +137,12 @@ class SparkExecutor:
         return whole
 
     def _read_frame(self, task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame:
-        partial = self._partial_sums(task, source, frame, stamp)
+        unsure = columns_to_check(frame, stamp)
+        partial = None if unsure else self._partial_sums(task, source, frame, stamp)
         if partial is not None:
             return partial
         read = columns_read(task.plan, source)
+        read = read and [n for n in stamp.schema.names if n in unsure or n in read]
         stamp = stamp.reading(read)
         chosen = frame.select(*map(quote_name, stamp.columns))
         return chosen.mapInArrow(_titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
@@ -265,6 +267,20 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
             f"and nothing of the step is committed: {text}\n"
             "Call session.discard(source) and insert it again when it is mended."
         ) from error
+
+
+def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
+    """Columns of a source whose values may be refused: of another type in the DataFrame, or null where none may be.
+
+    They are read even if the plan does not, so that what is refused does not depend on the plan; and Spark may not add
+    them up, for its cast wraps where ANSI is off.
+    """
+    found = {f.name: f for f in frame.schema}
+    return {
+        f.name
+        for f in stamp.schema
+        if found[f.name].dataType != _spark_type(f.type) or (found[f.name].nullable and not f.nullable)
+    }
 
 
 def columns_read(plan: Plan, source: str) -> list[str] | None:
