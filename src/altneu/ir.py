@@ -308,7 +308,7 @@ class Inspect(Node):
 
 
 def _describe(expression: Expr) -> str:
-    """Canonical text, and how it was written where that is what an error of a row would say: state holds such errors."""
+    """Canonical text, and how it was written where errors of rows say so: state holds them."""
     written = expression.text if expression.can_fail else expression.sql
     return expression.sql if written == expression.sql else f"{expression.sql} as {written}"
 
