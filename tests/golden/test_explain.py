@@ -1,0 +1,32 @@
+"""What EXPLAIN says of plans that show all there is to say."""
+
+from __future__ import annotations
+
+import altneu as an
+from tests.golden.golden import check
+
+FLIGHTS = an.source("flights", "carrier string, origin string, delay long")
+CARRIERS = an.source("carriers", "carrier string, name string", keep=True)
+PLANS = {
+    "linear": FLIGHTS.filter("delay > 0").select("carrier", hours="delay div 60"),
+    "join": FLIGHTS.join(CARRIERS, on="carrier"),
+    "left join": FLIGHTS.join(CARRIERS, on="carrier", how="left"),
+    "self-join": FLIGHTS.join(FLIGHTS, on="origin"),
+    "accumulable": FLIGHTS.group_by("carrier").agg(n="count(*)", delay="avg(delay)"),
+    "hierarchical": FLIGHTS.group_by("carrier").agg(worst="max(delay)"),
+    "everything": FLIGHTS.group_by().agg(n="count(*)"),
+    "top of everything": FLIGHTS.top_k(3, "delay desc"),
+    "distinct": FLIGHTS.select("origin").distinct(),
+    "no second exchange": FLIGHTS.join(CARRIERS, on="carrier").group_by("carrier").agg(n="count(*)"),
+    "diamond": FLIGHTS.distinct().concat(FLIGHTS.distinct().negate()),
+}
+
+
+def test_explain():
+    with an.Session(shards=2) as session:
+        for name, plan in PLANS.items():
+            session.maintain(name, plan)
+        session.insert("flights", [("UA", "JFK", 70), ("UA", "EWR", -3), ("AA", "JFK", 0)])
+        session.insert("carriers", [("UA", "United"), ("AA", "American")])
+        session.advance()
+        check("explain", "\n\n".join(session.explain(name) for name in PLANS) + "\n")
