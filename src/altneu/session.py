@@ -381,6 +381,8 @@ class Session:
         except AltneuError:
             raise
         except Exception as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None  # compiled code wraps it in a SystemError
             raise StepFailedError(
                 f"the step from {before} to {upper} failed and nothing of it is committed: "
                 f"{type(error).__name__}: {error}. What was inserted is still there: "

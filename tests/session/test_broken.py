@@ -128,6 +128,23 @@ def test_an_inspect_that_raises_says_that_the_step_is_committed():
     session.advance()
 
 
+def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch):
+    """Numba gives a Ctrl-C that meets compiled code out as a SystemError."""
+
+    def interrupted(*_):
+        raise SystemError("a kernel returned a result with an exception set") from KeyboardInterrupt()
+
+    session, view = opened()
+    session.insert("s", [(1, 1)])
+    with monkeypatch.context() as patch:
+        patch.setattr(session._executor, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.advance()
+    assert session.lower == 0
+    session.advance()
+    assert view.to_pylist() == [(1, 1)]
+
+
 def test_void_is_a_type_anywhere_in_a_schema():
     columns = an.source("s", "a void, void int, b array<void>, c map<int, void> , d VOID comment 'x', e void").schema
     assert columns.names == ["a", "void", "b", "c", "d", "e"]
