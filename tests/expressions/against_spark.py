@@ -18,7 +18,7 @@ from altneu import types as T
 from altneu.expressions import Result, parse
 from altneu.rows import Rows
 
-ASKED_PER_CODE = 4
+ASKED_PER_CODE = 2
 
 
 def compare(spark, table: pa.Table, expressions: Sequence[str], tolerance: dict[str, float] | None = None) -> list[str]:
