@@ -358,8 +358,12 @@ class Session:
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
             self._require_stored_views()
             with watch(f"altneu: closing times {before} to {upper}"):
-                outcome, new = self._step(before, upper)
-            self._pending = Inputs()
+                try:
+                    outcome, new = self._step(before, upper)
+                finally:
+                    if self.lower != before:  # committed, even if an interrupt came right after
+                        self._pending = Inputs()
+            self._journal.tidy()
             self._run_taps(outcome)
             changes = {name: sum(map(batch_rows, new.get(p.contents, []))) for name, p in self._plan.views.items()}
             rows = sum(self.table.rows(n) for n in self.table.layouts)

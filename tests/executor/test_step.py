@@ -14,10 +14,10 @@ from altneu.executor.inputs import Stamp
 from altneu.executor.local import ShardView
 from altneu.order import Antichain
 from altneu.update import Updates
-from tests.executor.retries import Retries
 from tests.oracle import plans
 from tests.oracle.histories import random_history
 from tests.oracle.queries import SOURCES
+from tests.oracle.retries import Retries
 from tests.oracle.runners import Judge, Runner, table_of
 from tests.oracle.test_operators import HISTORY, JUDGE, PLANS
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
 from altneu.batch import Batch, Layout
+from altneu.errors import StoreError
 from altneu.executor.local import Outcome
 from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
@@ -30,28 +32,35 @@ class Journal:
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
-        known: Any = store.state.get("session", {})
-        frontier: Any = store.frontier
-        self.lower = int(frontier[0][0]) if frontier else 0
-        self.since = int(known.get("since", 0))
-        self.shards = int(known.get("shards", 0))
-        self.filled: set[str] = set(known.get("filled", []))
-        self.views: dict[str, Any] = {k[5:]: v for k, v in store.state.items() if k.startswith("view/")}
-        self._new: Outputs | None = None
+        self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
                 _, name, shard = key.split("/")
                 self.table.put_stored(name, int(shard), value)  # type: ignore[arg-type]
         self.table.committed()
 
+    def _recall(self) -> None:
+        """Take the frontier and the views from the last commit."""
+        known: Any = self.store.state.get("session", {})
+        frontier: Any = self.store.frontier
+        self.lower = int(frontier[0][0]) if frontier else 0
+        self.since = int(known.get("since", 0))
+        self.shards = int(known.get("shards", 0))
+        self.filled: set[str] = set(known.get("filled", []))
+        self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
+        self._new: Outputs | None = None
+
     @contextmanager
     def undoing(self) -> Iterator[None]:
         """Undo what happens to the state inside, if it raises: a step that failed never happened."""
-        mark = self.table.mark()
+        mark, number = self.table.mark(), self.store.number
         try:
             yield
         except BaseException:
-            self.table.restore(mark)
+            if self.store.number == number:
+                self.table.restore(mark)
+            else:  # an interrupt came after the commit: what is on disk has happened
+                self._recall()
             raise
 
     def existing(self) -> set[str]:
@@ -108,10 +117,16 @@ class Journal:
         values = {**values, **changed}
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        number = self.store.commit([[lower]], values, delete, blobs, info)
-        if number % VACUUM_EVERY == 0:
-            self.store.vacuum(keep=1)
+        self.store.commit([[lower]], values, delete, blobs, info)
         self.table.committed()
+
+    def tidy(self) -> None:
+        """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
+        if self.table.durable and self.store.number % VACUUM_EVERY == 0:
+            try:
+                self.store.vacuum(keep=1)
+            except StoreError as error:
+                warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
     def outputs(self, name: str, layout: Layout) -> Updates:
         """The updates of a view's contents in the last step, also after the session was opened anew."""

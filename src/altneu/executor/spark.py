@@ -8,7 +8,7 @@ whose input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -199,8 +199,9 @@ class SparkExecutor:
             for key, value in settings.items():
                 self.spark.conf.set(key, value)
             yield
-        except KeyboardInterrupt:
-            context.cancelJobGroup(group)
+        except BaseException:
+            with suppress(Exception):  # another error is on its way, which must not be replaced
+                context.cancelJobGroup(group)
             raise
         finally:
             for key, old in before.items():
