@@ -33,14 +33,14 @@ def maintain(session):
 
 
 def in_threads(*works):
-    """Run functions at once; what they raise is raised here."""
+    """Start functions at once; returns the threads, and a list of what they raise."""
     start, failures = threading.Barrier(len(works)), []
 
     def run(work):
         try:
             start.wait(30)
             work()
-        except Exception as error:  # noqa: BLE001 -- raised below
+        except Exception as error:  # noqa: BLE001 -- the test looks at it
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(work,)) for work in works]
