@@ -102,7 +102,8 @@ class Collection:
     def map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
         """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
 
-        The function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
+        A row is a tuple whose values also go by their names: ``row.price``, ``row["price"]``, ``row.asdict()``. The
+        function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
         Cost:   linear: no exchange, no state.
         """
         return self._then(MapFunction(Function.of(function), user_schema(schema)))

@@ -59,7 +59,7 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
                 label = f"reduce {label} [accumulable]"
             else:
                 bound = GROUPS if keys else EVERYTHING
-                label = f"reduce {label} [general]"
+                label = f"reduce {label.removeprefix('reduce ')} [general]"
         case JoinOp():
             left = plan.nodes[node.inputs[0].node].operation
             keys = left.layout.key if isinstance(left, ArrangeOp) else ()

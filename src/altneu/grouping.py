@@ -51,6 +51,9 @@ class Grouping(Generic[C]):
                     f"group column {name!r} is a map, and maps cannot be compared; select what you need of it"
                 )
 
+    def __repr__(self) -> str:
+        return f"group_by({', '.join(self.key)}), to be followed by agg(...) or reduce(...)"
+
     @property
     def key(self) -> tuple[str, ...]:
         """Names of the group columns."""
@@ -90,11 +93,21 @@ class Grouping(Generic[C]):
         return self.wrap(_project(reduced, outputs))
 
     def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> C:
-        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields.
+        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.
 
-        ``rows`` lists ``(row, count)`` in the order of the rows' values; the output has the group columns and then
-        those of ``schema``. With ``with_diffs`` the function yields ``(row, diff)``. It must be pure. A group on which
-        it raises becomes an error row.
+        ``key`` is a tuple, with one group column too. ``rows`` lists ``(row, count)`` in the order of the rows' values;
+        a row has the columns that are no group columns, as ``row.price`` or ``row["price"]``. The output has the group
+        columns and then those of ``schema``, which alone the function yields. With ``with_diffs`` it yields
+        ``(row, diff)``. It must be pure. A group on which it raises becomes an error row.
+
+        >>> import altneu as an
+        >>> prices = an.source("prices", "item string, price long")
+        >>> def spread(key, rows):
+        ...     found = [row.price for row, _ in rows]
+        ...     yield max(found) - min(found)
+        >>> prices.group_by("item").reduce(spread, "spread long")
+        Collection(item: string, spread: bigint)
+
         Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
         """
         result = user_schema(schema)

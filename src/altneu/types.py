@@ -98,7 +98,7 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
     seen: set[str] = set()
     for field in fields:
         if field.name.lower() in seen:
-            raise SchemaError(f"the column {field.name!r} comes twice in the schema (names differ by more than case)")
+            raise SchemaError(f"the column {field.name!r} comes twice in the schema (case does not tell names apart)")
         seen.add(field.name.lower())
     return pa.schema(fields)
 

@@ -146,5 +146,8 @@ def _reason(error: sqlglot.errors.SqlglotError) -> str:
     if details:
         first = details[0]
         near = first.get("highlight") or ""
-        return f"{first.get('description', 'syntax error')}" + (f" near {near!r}" if near else "")
+        reason = str(first.get("description", "syntax error"))
+        if reason.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
+            reason = "an operand or argument is missing"
+        return reason + (f" near {near!r}" if near else "")
     return str(error).split("\n")[0]
