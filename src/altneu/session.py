@@ -165,6 +165,8 @@ class Session:
             self._closed = True
             self._executor.close()
             self._journal.store.close()
+            self.table.release()
+            self._pending = Inputs()
             if self._scratch is not None:
                 self._scratch.cleanup()
 

@@ -267,6 +267,11 @@ class StateTable:
         self.told |= self.fresh
         self.fresh.clear()
 
+    def release(self) -> None:
+        """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
+        for held in (self.live, self.stored, self.names, self.blobs, self.held):
+            held.clear()
+
     def uncommitted(self) -> dict[tuple[str, int], Data]:
         """Every stored value that no commit tells yet."""
         return {key: self.stored[key] for key in sorted(self.told)}
