@@ -248,8 +248,8 @@ class Literal(Expr):
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def __reduce__(self) -> tuple[type[Literal], tuple[Any, pa.DataType]]:
-        return Literal, (self.value, self.type)
+    def __reduce__(self) -> tuple[type[Literal], tuple[Any, pa.DataType, str]]:
+        return Literal, (self.value, self.type, self._shown)
 
     @property
     def columns(self) -> frozenset[str]:
