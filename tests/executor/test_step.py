@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
+from pyspark import cloudpickle
 
 import altneu as an
 from altneu.executor.base import Region, StepMode, run
 from altneu.executor.inputs import Stamp
 from altneu.executor.local import ShardView
+from altneu.logic import Filter, Project
 from altneu.order import Antichain
+from altneu.physical import LinearOp
 from altneu.update import Updates
 from tests.oracle import plans
 from tests.oracle.histories import random_history
@@ -105,3 +109,24 @@ def test_the_step_changes_nothing_it_is_given_and_repeats_itself(name):
             assert all(same(b, frozen(a.updates())) for b, a in zip(batches, snapshot[n].spine.batches, strict=True))
         for port, parts in given.items():
             assert all(same(a, frozen(b)) for a, b in zip(parts, inbox[port], strict=True))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_sent_to_a_task_says_the_same_there(name):
+    """Errors name operators and expressions: said otherwise, they would not be found again when their rows go."""
+    with an.Session() as session:
+        session.maintain(name, PLANS[name])
+        here = session._plan
+        there = pickle.loads(cloudpickle.dumps(here))  # noqa: S301 -- as tasks get it
+        assert [n.label for n in there.nodes] == [n.label for n in here.nodes]
+        for mine, theirs in zip(here.nodes, there.nodes, strict=True):
+            if isinstance(mine.operation, LinearOp):
+                for a, b in zip(mine.operation.logic.steps, theirs.operation.logic.steps, strict=True):
+                    assert str(a) == str(b)
+                    assert [e.text for e in expressions(a)] == [e.text for e in expressions(b)]
+
+
+def expressions(step):
+    if isinstance(step, Filter):
+        return [step.predicate]
+    return [e for _, e in step.outputs] if isinstance(step, Project) else []
