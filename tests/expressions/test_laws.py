@@ -30,6 +30,7 @@ def test_canonical_text_parses_to_the_same_expression(group):
 def test_pickled_expressions_are_equal():
     exprs = [parse(text, values.SCHEMA) for text in ALL]
     copies = pickle.loads(pickle.dumps(exprs))  # noqa: S301 -- made one line above
+    assert [e.text for e in copies] == [e.text for e in exprs], "a task must say of an error what the driver says"
     assert copies == exprs
     assert [c.nullable for c in copies] == [e.nullable for e in exprs]
 
