@@ -191,7 +191,8 @@ class Session:
         """Keep a collection right from now on, under a name.
 
         A view added late is computed from what other views keep, without re-reading sources. In a store that has the
-        view already, its state is taken up where it was left.
+        view already, its state is taken up where it was left; a store that is opened again wants all its views
+        maintained, or dropped, before the next ``advance``.
 
         ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
 
@@ -281,6 +282,8 @@ class Session:
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept."""
         if name not in self._nodes:
+            if name in self._journal.views:
+                raise PlanError(f"the store has a view {name!r}, but not its query; maintain({name!r}, ...) it first")
             raise PlanError(f"no view {name!r}; the views are: {', '.join(self._nodes) or '(none)'}")
         return self._plan.views[name]
 
@@ -296,8 +299,10 @@ class Session:
         """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
 
         ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a
-        pandas or Polars frame, or a list of tuples or dictionaries. ``time`` is a time or the name of a column
-        (default: the session's ``lower``); ``diff`` a count or the name of a column, negative counts retract.
+        pandas or Polars frame, or a list of tuples or dictionaries. Columns go by their names; a frame's other columns
+        are left out, and what a dictionary lacks is null. ``time`` is a time or the name of a column (default: the
+        session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. A column so named may
+        be one of the source's or one more in the data; in tuples one more comes last, the time before the diff.
 
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
