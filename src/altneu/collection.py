@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -17,6 +17,27 @@ from altneu.types import quote_name, type_name
 
 On = str | Sequence[str] | Mapping[str, str]
 JoinKind = Literal["inner", "left", "right", "full"]
+
+# What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
+_SPARK_VERBS = {
+    "agg": "group_by().agg(...)",
+    "crossJoin": "join on a constant column",
+    "drop": "select(...)",
+    "dropDuplicates": "distinct()",
+    "drop_duplicates": "distinct()",
+    "groupBy": "group_by(...)",
+    "groupby": "group_by(...)",
+    "limit": "top_k(...)",
+    "orderBy": "top_k(...), or an order when the view is read",
+    "sort": "top_k(...), or an order when the view is read",
+    "union": "concat(...)",
+    "unionAll": "concat(...)",
+    "unionByName": "concat(...)",
+    "where": "filter(...)",
+    "withColumn": 'select("*", name=...)',
+    "withColumnRenamed": "select(new=...)",
+    "withColumns": 'select("*", name=...)',
+}
 
 
 class Collection:
@@ -44,6 +65,12 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"Collection({', '.join(f'{f.name}: {type_name(f.type)}' for f in self.schema)})"
+
+    if not TYPE_CHECKING:  # a type checker is to know the verbs there are, and no others
+
+        def __getattr__(self, name: str) -> Any:
+            instead = f"; what Spark calls {name} is {_SPARK_VERBS[name]} here" if name in _SPARK_VERBS else ""
+            raise AttributeError(f"a collection has no {name!r}{instead}", name=name, obj=self)
 
     # linear verbs ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu.errors import StoreFullError, StoreLockedError, StorePlanError, StoreVersionError
+from altneu.errors import PlanError, StoreFullError, StoreLockedError, StorePlanError, StoreVersionError
 from altneu.store import forget_segments
 from tests.oracle.recompute import Multiset
 
@@ -180,6 +180,8 @@ def test_an_edited_function_is_another_plan(path):
 
 def test_a_step_waits_for_every_view_of_the_store(filled):
     with open_session(filled) as session:
+        with pytest.raises(PlanError, match="the store has a view 'total', but not its query; maintain"):
+            session.view("total")
         with pytest.raises(StorePlanError, match="also maintains 'total', which would miss this step"):
             session.advance()
         session.drop("total")

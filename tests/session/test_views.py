@@ -254,3 +254,11 @@ def test_strict_refuses_what_re_reads_everything(session):
 def test_names_of_columns_are_checked_when_the_plan_is_built():
     with pytest.raises(SchemaError, match="two columns"):
         ORDERS.select("item", item="price")
+
+
+def test_a_name_from_spark_is_answered_with_the_verb_it_has_here():
+    with pytest.raises(AttributeError, match=r"what Spark calls groupBy is group_by\(...\) here"):
+        ORDERS.groupBy("item")
+    with pytest.raises(AttributeError, match=r"a collection has no 'itme'$"):
+        _ = ORDERS.itme
+    assert not hasattr(ORDERS, "__arrow_c_stream__")
