@@ -252,8 +252,8 @@ class _Stage:
         spine = state.spine
         if len(new):
             spine = spine.insert(_folded(new, self.region.since), self.region.since, whole=self.mode.whole)
-        for held in later:
-            hold = hold.add(held)
+        if later:  # at once, so that the order in which messages arrive leaves no trace
+            hold = hold.add(Updates.concat(later, layout.schema, layout.lattice.width))
         self.result.states[name] = ArrangementState(spine, hold)
         self.result.new[name] = new
         return [Arranged(layout, old, new)]
