@@ -13,7 +13,7 @@ Pick = Callable[[], Collection]
 Verb = Callable[[random.Random, Pick], Collection]
 SOURCES = {
     "p": an.source("p", "trial int, k long, v long", keep=True),
-    "q": an.source("q", "trial int, k long, v long"),
+    "q": an.source("q", "trial int, k long, v long", keep=True),
 }
 KEY = ["trial", "k"]
 

@@ -92,7 +92,7 @@ def told(rows: Sequence[Row]) -> Counter[Any]:
         if port == META:
             meta, blobs = unpack_meta(payload)
             said[shard, repr(meta), tuple(sorted(blobs.items()))] += 1
-        elif port == SEED:
+        elif not payload:  # a seed, or an arrangement that is there already
             said[shard, port] += 1
         else:
             for batch in from_ipc(payload):

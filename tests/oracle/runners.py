@@ -101,12 +101,12 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(map(plain, row.values())) for row in table.to_pylist()]
 
 
-def contents_of(view: View) -> Multiset:
-    return Counter(rows_of(view.to_arrow(errors="ignore")))
+def contents_of(view: View, at: int | None = None) -> Multiset:
+    return Counter(rows_of(view.to_arrow(at, errors="ignore")))
 
 
-def errors_of(view: View) -> Errors:
-    return {(error["code"], error["row"]) for error in view.errors().to_pylist()}
+def errors_of(view: View, at: int | None = None) -> Errors:
+    return {(error["code"], error["row"]) for error in view.errors(at).to_pylist()}
 
 
 def observe(view: View, lower: int, upper: int) -> Observation:

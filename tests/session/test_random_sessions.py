@@ -1,0 +1,119 @@
+"""Whole lives of sessions, at random: rows of any time, views that come late and go, steps of any length, reopening.
+
+After every step every view shows, at every time that is kept, what recomputation gives.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.store import forget_segments
+from tests.oracle.histories import accumulated
+from tests.oracle.plans import SOURCES, random_plan, row_of
+from tests.oracle.recompute import recompute
+from tests.oracle.retries import Retries
+from tests.oracle.runners import contents_of, errors_of, rows_of, table_of, unlike
+
+NAMES = [f"v{i}" for i in range(6)]
+ACTIONS = ["insert"] * 5 + ["advance"] * 4 + ["maintain"] * 2 + ["drop", "reopen", "discard"]
+
+
+class Life:
+    """A session, and what it ought to hold."""
+
+    def __init__(self, seed: int, path, kind: str) -> None:
+        self.rng = random.Random(seed)
+        self.path, self.kind = path, kind
+        self.retain = self.rng.choice([None, 2, "all"])
+        self.committed = {name: [] for name in SOURCES}
+        self.pending = {name: [] for name in SOURCES}
+        self.plans = {}
+        self.session = self.open()
+        for name, source in SOURCES.items():  # from the first step on, so that late views find their rows
+            self.plans[name] = source
+            self.session.maintain(name, source)
+
+    def open(self) -> an.Session:
+        forget_segments()
+        session = an.Session(path=self.path, retain=self.retain, shards=1 if self.kind == "memory" else 3)
+        if self.kind == "retries":
+            session._executor = Retries(3)
+        return session
+
+    def insert(self) -> None:
+        source, lower = self.rng.choice(list(SOURCES)), self.session.lower
+        updates = [
+            (
+                row_of(self.rng, self.rng.randrange(2)),
+                lower + self.rng.choice([0, 0, 1, 4]),
+                self.rng.choice([1, 1, 2, -1]),
+            )
+            for _ in range(self.rng.randint(1, 5))
+        ]
+        self.session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
+        self.pending[source] += updates
+
+    def discard(self) -> None:
+        source = self.rng.choice(list(SOURCES))
+        self.session.discard(source)
+        self.pending[source].clear()
+
+    def maintain(self) -> None:
+        name = self.rng.choice(NAMES)
+        if name not in self.plans:
+            self.plans[name] = random_plan(self.rng, self.rng.randint(1, 6))
+            self.check(self.session.maintain(name, self.plans[name]))
+
+    def drop(self) -> None:
+        name = self.rng.choice(NAMES)
+        if name in self.plans:
+            del self.plans[name]
+            self.session.drop(name)
+
+    def reopen(self) -> None:
+        if self.path is None:
+            return
+        self.session.close()
+        self.session = self.open()
+        self.pending = {name: [] for name in SOURCES}
+        for name in self.rng.sample(list(self.plans), len(self.plans)):
+            self.check(self.session.maintain(name, self.plans[name]))
+
+    def advance(self) -> None:
+        before = {name: self.expected(name, self.session.lower - 1)[0] for name in self.plans}
+        lower = self.session.lower
+        self.session.advance(to=lower + self.rng.choice([1, 1, 2, 5]))
+        for source, updates in self.pending.items():
+            self.committed[source] += updates
+            updates.clear()
+        for name in self.plans:
+            view = self.session.view(name)
+            self.check(view)
+            for row in rows_of(view.changes()):
+                before[name][row[:-2]] += row[-1]
+            assert unlike(before[name], self.expected(name, self.session.lower - 1)[0]) == {}
+
+    def expected(self, name: str, time: int):
+        return recompute(self.plans[name].node, {s: accumulated(u, time) for s, u in self.committed.items()})
+
+    def check(self, view: an.View) -> None:
+        for at in range(max(view.since, self.session.lower - 3), self.session.lower):
+            wanted, errors = self.expected(view.name, at)
+            shown = Counter({row: n for row, n in wanted.items() if n > 0})
+            assert unlike(contents_of(view, at), shown) == {}, (view.name, at)
+            if shown == wanted:
+                assert errors_of(view, at) == errors, (view.name, at)
+
+
+@pytest.mark.parametrize("kind", ["memory", "shards", "retries"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_session_at_random(tmp_path, kind, seed):
+    life = Life(seed, None if kind == "memory" else tmp_path / "state", kind)
+    for _ in range(30):
+        getattr(life, life.rng.choice(ACTIONS))()
+    life.advance()
+    life.session.close()
