@@ -11,6 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 import altneu as an
+from altneu.errors import StoreFullError
 from altneu.executor.base import Region, StepMode, run
 from altneu.executor.inputs import Stamp
 from altneu.executor.local import ShardView
@@ -24,6 +25,7 @@ from tests.oracle.queries import SOURCES
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Judge, Runner, table_of
 from tests.oracle.test_operators import HISTORY, JUDGE, PLANS
+from tests.session.test_durable import no_file_beyond
 
 
 def session_of_retries(path):
@@ -63,6 +65,18 @@ def test_random_plans_survive_retries(tmp_path, seed):
     judge = Judge(made, history)
     for name, trace in runner.run(made, plans.SOURCES, history, [1, 3, 5]).items():
         judge.check(name, trace)
+
+
+def test_a_full_disk_under_a_task_is_told_by_its_name_and_commits_nothing(tmp_path):
+    rows = [(i, i % 7) for i in range(20_000)]
+    with session_of_retries(tmp_path / "state") as session:
+        view = session.maintain("v", an.source("orders", "item long, price long"))
+        session.insert("orders", rows)
+        with no_file_beyond(20_000), pytest.raises(StoreFullError, match="cannot write"):
+            session.advance()
+        assert session.lower == 0
+        session.advance()
+        assert Counter(view.to_pylist()) == Counter(rows)
 
 
 def frozen(message):

@@ -91,6 +91,7 @@ def told(rows: Sequence[Row]) -> Counter[Any]:
     for shard, port, payload in rows:
         if port == META:
             meta, blobs = unpack_meta(payload)
+            meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
             said[shard, repr(meta), tuple(sorted(blobs.items()))] += 1
         elif not payload:  # a seed, or an arrangement that is there already
             said[shard, port] += 1
