@@ -87,7 +87,10 @@ def _run(console: Console, folder: Path, cut: int, stop: int, *, local: bool, re
 def _load(console: Console, pipeline: Pipeline, cut: int, spark: SparkSession | None, folder: Path) -> None:
     updates = pipeline.stream.between(pipeline.lower, cut)
     where = "in this process" if spark is None else "through Spark, from Parquet"
-    with console.status(f"loading {len(updates):,} changes, up to {data.day_of(cut - 1):%d %B}, {where}, as one step"):
+    doing = f"loading {len(updates):,} changes, up to {data.day_of(cut - 1):%d %B}, {where}, as one step"
+    if not console.is_terminal:  # a log shows no spinner
+        console.print(f"{doing} …")
+    with console.status(doing):
         if spark is None:
             bulk = pipeline.load(updates, cut)
         else:
