@@ -6,7 +6,7 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -30,24 +30,41 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
-    """An Arrow array of Python values; unlike pyarrow's own it drops no fraction and no time of day without a word.
+    """An Arrow array of Python values; unlike pyarrow's own it drops no fraction and no time of day, at any depth.
 
     >>> array_of([1, None, 2.0], pa.int64()).to_pylist()
     [1, None, 2]
+    >>> array_of([[1.5]], pa.list_(pa.int64()))
+    Traceback (most recent call last):
+    pyarrow.lib.ArrowInvalid: 1.5 is no int64
 
     Raises:
         pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
     """
-    if pa.types.is_integer(data_type):
-        _refuse(data_type, (v for v in values if isinstance(v, float | Decimal) and v % 1 != 0))
-    elif pa.types.is_date32(data_type):
-        _refuse(data_type, (v for v in values if isinstance(v, datetime)))
+    _refuse_cuts(values, data_type)
     return pa.array(values, data_type)
 
 
-def _refuse(data_type: pa.DataType, odd: Iterator[object]) -> None:
-    for value in odd:
-        raise pa.ArrowInvalid(f"{value!r} is no {data_type}")
+def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
+    """Raise for a value, at any depth, of which pyarrow would keep only a part."""
+    cut: object | None = None
+    if pa.types.is_integer(data_type):
+        cut = next((v for v in values if isinstance(v, float | Decimal) and v % 1 != 0), None)
+    elif pa.types.is_date32(data_type):
+        cut = next((v for v in values if isinstance(v, datetime)), None)
+    else:
+        if pa.types.is_list(data_type):
+            _refuse_cuts([x for v in values if isinstance(v, list | tuple) for x in v], data_type.value_type)
+        elif pa.types.is_struct(data_type):
+            for f in data_type:
+                _refuse_cuts([v.get(f.name) for v in values if isinstance(v, Mapping)], f.type)
+        elif pa.types.is_map(data_type):
+            pairs = [p for v in values if v is not None for p in (v.items() if isinstance(v, Mapping) else v)]  # type: ignore[attr-defined]
+            _refuse_cuts([k for k, _ in pairs], data_type.key_type)
+            _refuse_cuts([x for _, x in pairs], data_type.item_type)
+        return
+    if cut is not None:
+        raise pa.ArrowInvalid(f"{cut!r} is no {data_type}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,3 +289,19 @@ def test_discard_forgets_what_was_inserted(session, view):
     session.insert("t", [(3, "z")])
     session.discard()
     assert session.advance().changes_in == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("array<int>", [1.5]),
+        ("struct<a: int>", {"a": 1.5}),
+        ("map<string, long>", {"a": 1.5}),
+        ("array<array<int>>", [[1.5]]),
+    ],
+)
+def test_a_fraction_inside_a_value_is_refused(column, value):
+    with an.Session() as session:
+        session.maintain("view", an.source("nested", f"x {column}"))
+        with pytest.raises(SchemaError, match="in column 'x'"):
+            session.insert("nested", [(value,)])
