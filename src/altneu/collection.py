@@ -12,7 +12,17 @@ from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
 from altneu.grouping import Grouping, check_names, user_schema
-from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Negate, Project, Step
+from altneu.linear import (
+    BoundLogic,
+    Filter,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    MapFunction,
+    Negate,
+    Project,
+    Step,
+)
 from altneu.types import quote_name, type_name
 
 On = str | Sequence[str] | Mapping[str, str]
@@ -75,7 +85,7 @@ class Collection:
     # linear verbs ---------------------------------------------------------------------------------------------------
 
     def _then(self, *steps: Step) -> Collection:
-        return Collection(ir.Linear(self.node, Logic(steps)))
+        return Collection(ir.Linear(self.node, BoundLogic(steps)))
 
     def select(self, *columns: str | Col, **named: str | Col) -> Collection:
         """Compute the columns of a new collection.

@@ -11,7 +11,7 @@ from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import AggregateCall, Col, Expr, parse, parse_aggregate
 from altneu.expressions.parse import tree_of
-from altneu.logic import Function, Logic, Project
+from altneu.linear import BoundLogic, Function, Project
 from altneu.types import parse_schema, quote_name
 
 Outputs = list[tuple[str, Expr]]
@@ -121,7 +121,7 @@ class Grouping(Generic[C]):
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
-    return ir.Linear(node, Logic((Project(tuple(outputs)),)))
+    return ir.Linear(node, BoundLogic((Project(tuple(outputs)),)))
 
 
 def _columns(schema: pa.Schema, names: Sequence[str]) -> Outputs:

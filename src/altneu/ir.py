@@ -13,8 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from altneu.expressions import Expr
-from altneu.logic import Filter, FilterFunction, FlatMapFunction, Function, Logic, MapFunction, Project
+from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
 
@@ -71,7 +70,7 @@ class Linear(Node):
     """Linear logic, update by update."""
 
     input: Node
-    logic: Logic
+    logic: BoundLogic
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -85,7 +84,7 @@ class Linear(Node):
 
     def describe(self) -> str:
         """Every step with the parts that its text leaves out."""
-        return "; ".join(_describe_step(s) for s in self.logic.steps)
+        return self.logic.digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,24 +304,6 @@ class Inspect(Node):
     def describe(self) -> str:
         """The function's digest."""
         return self.function.digest
-
-
-def _describe(expression: Expr) -> str:
-    """Canonical text, and how it was written where errors of rows say so: state holds them."""
-    written = expression.text if expression.can_fail else expression.sql
-    return expression.sql if written == expression.sql else f"{expression.sql} as {written}"
-
-
-def _describe_step(step: object) -> str:
-    match step:
-        case Filter(predicate):
-            return f"filter {_describe(predicate)}"
-        case Project(outputs):
-            return f"select {[(n, _describe(e), str(e.type)) for n, e in outputs]}"
-        case MapFunction(function) | FlatMapFunction(function) | FilterFunction(function):
-            return f"{step} {function.digest}"
-        case _:
-            return str(step)
 
 
 def walk(*roots: Node) -> Iterator[Node]:

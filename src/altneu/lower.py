@@ -16,7 +16,18 @@ from altneu import ir
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA
 from altneu.kernels import accumulator_of, reduce_spec_of
-from altneu.logic import Filter, FilterFunction, Logic, Negate, Project
+from altneu.linear import (
+    BoundLogic,
+    Emit,
+    Extend,
+    FilterFunction,
+    GenerateSeries,
+    Outputs,
+    ParseJson,
+    Project,
+    RowStep,
+    Unnest,
+)
 from altneu.operators.join import JoinSpec
 from altneu.order import Lattice
 from altneu.physical import (
@@ -224,19 +235,32 @@ def _group_label(key: Key) -> str:
     return f"group by {', '.join(key)}" if key else "one group"
 
 
-def spread_after(logic: Logic, spread: Key | None) -> Key | None:
+def spread_after(logic: BoundLogic, spread: Key | None) -> Key | None:
     """By which columns rows are still spread after linear logic."""
     for step in logic.steps:
-        if spread is None or isinstance(step, Filter | FilterFunction | Negate):
+        if spread is None or isinstance(step, _KEEPS_COLUMNS):
             continue
-        if not isinstance(step, Project):
+        if isinstance(step, Project):
+            outputs: tuple[Outputs, ...] = (step.outputs,)
+        elif isinstance(step, Emit):
+            outputs = tuple(u.outputs for u in step.updates)
+        else:
             return None
-        kept: dict[str, str] = {}
-        for name, expression in step.outputs:
-            if expression.is_column:
-                kept.setdefault(expression.column_name, name)
-        spread = tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
+        spreads = {_carried(o, spread) for o in outputs}
+        spread = spreads.pop() if len(spreads) == 1 else None
     return spread
+
+
+_KEEPS_COLUMNS = (RowStep, FilterFunction, Extend, GenerateSeries, Unnest, ParseJson)
+
+
+def _carried(outputs: Outputs, spread: Key) -> Key | None:
+    """The names that columns have after a projection; None when one of them is not handed on."""
+    kept: dict[str, str] = {}
+    for name, expression in outputs:
+        if expression.is_column:
+            kept.setdefault(expression.column_name, name)
+    return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
 
 
 def lower(views: Mapping[str, ir.Node], lattice: Lattice) -> Plan:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA
-from altneu.logic import Function, Logic
+from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
@@ -55,7 +55,7 @@ class ReadOp:
 class LinearOp:
     """Linear logic; output 0 the rows, output 1 the errors."""
 
-    logic: Logic
+    logic: BoundLogic
 
 
 @dataclass(frozen=True)

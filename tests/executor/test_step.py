@@ -15,7 +15,7 @@ from altneu.errors import StoreFullError
 from altneu.executor.base import Region, StepMode, run
 from altneu.executor.inputs import Stamp
 from altneu.executor.local import ShardView
-from altneu.logic import Filter, Project
+from altneu.linear import Filter, Project
 from altneu.order import Antichain
 from altneu.physical import LinearOp
 from altneu.update import Updates

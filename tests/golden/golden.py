@@ -23,5 +23,6 @@ def check(name: str, text: str) -> None:
 
 def tree(node: ir.Node, depth: int = 0) -> str:
     """A plan as indented text, what it reads below it."""
-    lines = [f"{'  ' * depth}{type(node).__name__} {node.describe()}".rstrip()]
+    shown = str(node.logic) if isinstance(node, ir.Linear) else node.describe()
+    lines = [f"{'  ' * depth}{type(node).__name__} {shown}".rstrip()]
     return "\n".join([*lines, *(tree(child, depth + 1) for child in node.inputs)])

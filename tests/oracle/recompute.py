@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.expressions import Expr
-from altneu.logic import Filter, FilterFunction, FlatMapFunction, Logic, MapFunction, Negate, Project
+from altneu.linear import BoundLogic, Filter, FilterFunction, FlatMapFunction, MapFunction, Negate, Project
 from altneu.rows import Rows, record_type
 
 Row = tuple[Any, ...]
@@ -112,7 +112,7 @@ def in_order(rows: list[Row], columns: list[tuple[int, bool, bool]]) -> list[Row
 # linear ---------------------------------------------------------------------------------------------------------------
 
 
-def _linear(logic: Logic, rows: Multiset, schema: pa.Schema, errors: Errors) -> Multiset:
+def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors) -> Multiset:
     failed: Counter[tuple[str, str]] = Counter()
     for step in logic.steps:
         made: Multiset = Counter()

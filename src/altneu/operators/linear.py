@@ -1,4 +1,4 @@
-"""Linear operators: evaluate a ``Logic`` over a batch of updates.
+"""Linear operators: evaluate a ``BoundLogic`` over a batch of updates.
 
 A row on which an expression or a function fails becomes an error row at its own time and with its own diff, so it heals
 when the row is retracted; everything else goes on.
@@ -19,7 +19,7 @@ from altneu import difference
 from altneu.errors import ERROR_SCHEMA, SchemaError
 from altneu.expressions import Expr
 from altneu.floats import normalise, normalise_rows
-from altneu.logic import Filter, FilterFunction, FlatMapFunction, Logic, MapFunction, Negate, Project, Step
+from altneu.linear import BoundLogic, Filter, FilterFunction, FlatMapFunction, MapFunction, Negate, Project, Step
 from altneu.rows import Rows, as_array, record_type
 from altneu.update import Updates
 
@@ -61,7 +61,7 @@ def show_row(names: Sequence[str], row: Sequence[object]) -> str:
     return json.dumps(dict(zip(names, row, strict=True)), default=str, ensure_ascii=False)
 
 
-def run_logic(logic: Logic, updates: Updates) -> tuple[Updates, Updates]:
+def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     """Apply every step in order; return (oks, errors).
 
     Shape:  n updates in, any number out; ``width`` of the times unchanged.
@@ -72,7 +72,7 @@ def run_logic(logic: Logic, updates: Updates) -> tuple[Updates, Updates]:
     width = len(updates.times)
     for i, step in enumerate(logic.steps):
         if not len(updates):
-            updates = Updates.empty(Logic(logic.steps[i:]).output(updates.schema), width)
+            updates = Updates.empty(BoundLogic(logic.steps[i:]).output(updates.schema), width)
             break
         failures.operator = str(step)
         updates = _RUN[type(step)](step, updates, failures)

@@ -25,7 +25,7 @@ def _merge_here(node: Node, done: dict[str, Node]) -> Node:
             if isinstance(merged, Linear):
                 logic = merged.logic.followed_by(logic)
                 merged = merged.input
-            return Linear(merged, logic) if logic.steps else merged
+            return Linear(merged, logic) if logic else merged
         case Concat(parts):
             return Concat(tuple(_merge(p, done) for p in parts))
         case Join(left, right):

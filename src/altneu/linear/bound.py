@@ -1,0 +1,115 @@
+"""Bound logic: what a linear operator does to one row, as a value.
+
+Linear operators act update by update, so a run of them is one value: a delay of the times that come in, and steps
+applied in order. This package only describes them; ``altneu.operators.linear`` evaluates them over column batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from altneu.linear.delay import NO_DELAY, Delay
+from altneu.linear.steps import (
+    Emit,
+    Extend,
+    Filter,
+    GenerateSeries,
+    JoinFunction,
+    Negate,
+    ParseJson,
+    Project,
+    RepeatRow,
+    Step,
+    Temporal,
+    Unnest,
+    delay_digest,
+)
+
+_HANDS_ON = (Filter, Extend, Temporal, RepeatRow, GenerateSeries, Unnest, ParseJson, Negate)
+
+
+@dataclass(frozen=True)
+class BoundLogic:
+    """A run of linear steps as one value, with names resolved against a schema.
+
+    For an update ``(row, t, d)`` it gives ``(row', delay(t) joined with t', d * d')`` for each ``(row', t', d')`` that
+    the steps make of the row.
+
+    Law:  ``followed_by`` is associative and ``BoundLogic()`` is its identity (tests/laws/test_logic.py).
+    """
+
+    steps: tuple[Step, ...] = ()
+    delay: Delay = NO_DELAY
+
+    def followed_by(self, after: BoundLogic) -> BoundLogic:
+        """This logic, then the other; adjacent negations cancel.
+
+        The other's delay moves to the front: what this one's steps say of times is delayed by it.
+        """
+        steps = [delayed(step, after.delay) for step in self.steps]
+        for step in after.steps:
+            if isinstance(step, Negate) and steps and isinstance(steps[-1], Negate):
+                steps.pop()
+            else:
+                steps.append(step)
+        return BoundLogic(tuple(steps), self.delay.then(after.delay))
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema of what comes out when rows of ``schema`` go in."""
+        for step in self.steps:
+            schema = step.output(schema)
+        return schema
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Columns of ``schema`` that the result depends on."""
+        needed: set[str] = set()
+        current = schema
+        for step in self.steps:
+            needed |= step.columns_read(current)
+            if not isinstance(step, _HANDS_ON):
+                return frozenset(needed) & frozenset(schema.names)
+            current = step.output(current)
+        return frozenset(schema.names)
+
+    def plain_columns(self) -> dict[str, str] | None:
+        """For logic that only chooses and renames columns: the input column of each output; None for any other."""
+        if len(self.steps) != 1 or not isinstance(self.steps[0], Project) or self.delay:
+            return None
+        outputs = self.steps[0].outputs
+        return {n: e.column_name for n, e in outputs} if all(e.is_column for _, e in outputs) else None
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether any row may become an error."""
+        return bool(self.delay) or any(step.can_fail for step in self.steps)
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether every update keeps its time: only then does it commute with reduce, distinct and the like."""
+        moves = (Temporal, JoinFunction)
+        return not self.delay and not any(
+            isinstance(s, moves) or (isinstance(s, Emit) and any(u.time is not None for u in s.updates))
+            for s in self.steps
+        )
+
+    @property
+    def digest(self) -> str:
+        """What tells this logic from any other; stable across processes."""
+        parts = [delay_digest(self.delay)] if self.delay else []
+        return "; ".join([*parts, *(f"{step} {step.digest}" for step in self.steps)])
+
+    def __bool__(self) -> bool:
+        return bool(self.steps or self.delay)
+
+    def __str__(self) -> str:
+        parts = [str(self.delay)] if self.delay else []
+        return "; ".join([*parts, *map(str, self.steps)]) or "identity"
+
+
+def delayed(step: Step, delay: Delay) -> Step:
+    """The step with the times that it makes delayed; most make none."""
+    if delay and isinstance(step, Temporal | Emit | JoinFunction):
+        return replace(step, delay=step.delay.then(delay))
+    return step

@@ -1,0 +1,496 @@
+"""The steps of bound logic: what happens to one row, with names resolved and types known.
+
+Steps are values without rows; ``altneu.operators.linear`` evaluates them over column batches. Each says what it makes
+of a schema, which columns it reads, and whether a row may fail on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from altneu.expressions import Expr
+from altneu.expressions.temporal import Bound
+from altneu.linear.delay import NO_DELAY, Delay
+from altneu.linear.function import Function
+
+Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
+
+
+class Step:
+    """One step; the defaults are those of a step that may do anything to a row."""
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        raise NotImplementedError(type(self).__name__)
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Columns that decide what this step does, beside those it hands on."""
+        return frozenset(schema.names)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether any row may become an error; False is a promise."""
+        return True
+
+    @property
+    def digest(self) -> str:
+        """What tells this step from any other, beside its text: fingerprints are made of it."""
+        return ""
+
+
+class RowStep(Step):
+    """A step that keeps the columns as they are."""
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return schema
+
+
+def written(expression: Expr) -> str:
+    """Canonical text, and how it was written where errors of rows say so: state holds them."""
+    text = expression.text if expression.can_fail else expression.sql
+    return expression.sql if text == expression.sql else f"{expression.sql} as {text}"
+
+
+def _shown(outputs: Outputs) -> str:
+    return ", ".join(n if e.is_column and e.column_name == n else f"{e.sql} as {n}" for n, e in outputs)
+
+
+def _exact(outputs: Outputs) -> str:
+    return str([(n, written(e), str(e.type)) for n, e in outputs])
+
+
+def _fields(outputs: Outputs) -> list[pa.Field]:
+    return [pa.field(name, e.type, e.nullable) for name, e in outputs]
+
+
+def _columns(outputs: Outputs) -> frozenset[str]:
+    return frozenset().union(*(e.columns for _, e in outputs))
+
+
+@dataclass(frozen=True)
+class Filter(RowStep):
+    """Keep the rows on which the predicate is true (false and null reject).
+
+    ``tolerant``: rows on which it fails pass; the same predicate is asked again where it was written, which makes
+    the error of the rows that get there.
+    """
+
+    predicate: Expr
+    tolerant: bool = False
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the predicate."""
+        return self.predicate.columns
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the predicate can, and that is an error here."""
+        return self.predicate.can_fail and not self.tolerant
+
+    @property
+    def digest(self) -> str:
+        """The predicate as it was written."""
+        return written(self.predicate)
+
+    def __str__(self) -> str:
+        return f"filter{' early' * self.tolerant} {self.predicate.sql}"
+
+
+@dataclass(frozen=True)
+class Extend(Step):
+    """Add columns, each computed from the row as it came; altneu's own have names that begin with ``#``."""
+
+    outputs: Outputs
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return pa.schema([*schema, *_fields(self.outputs)])
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the expressions."""
+        return _columns(self.outputs)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether an expression can."""
+        return any(e.can_fail for _, e in self.outputs)
+
+    @property
+    def digest(self) -> str:
+        """The expressions as they were written."""
+        return _exact(self.outputs)
+
+    def __str__(self) -> str:
+        return f"with {_shown(self.outputs)}"
+
+
+@dataclass(frozen=True)
+class Project(Step):
+    """Compute the columns of a new row, each from the whole old row."""
+
+    outputs: Outputs
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return pa.schema(_fields(self.outputs))
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the expressions."""
+        return _columns(self.outputs)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether an expression can."""
+        return any(e.can_fail for _, e in self.outputs)
+
+    @property
+    def digest(self) -> str:
+        """The expressions as they were written."""
+        return _exact(self.outputs)
+
+    def __str__(self) -> str:
+        return f"select {_shown(self.outputs)}"
+
+
+@dataclass(frozen=True)
+class Temporal(RowStep):
+    """Let each row exist only within its bounds: from the greatest lower one until the least upper one.
+
+    Bounds are evaluated in order, the lower ones first; ``tolerant`` takes a bound that fails for none at all (see
+    ``Filter``). ``delay`` moves the bounds, for a delay that comes later.
+    """
+
+    bounds: tuple[Bound, ...]
+    delay: Delay = NO_DELAY
+    tolerant: bool = False
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the bounds."""
+        return frozenset().union(*(b.columns for b in self.bounds))
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a bound can, and that is an error here."""
+        return (bool(self.delay) or any(b.can_fail for b in self.bounds)) and not self.tolerant
+
+    @property
+    def digest(self) -> str:
+        """The bounds as they were written."""
+        return f"{[b.digest for b in self.bounds]} {delay_digest(self.delay)}"
+
+    def __str__(self) -> str:
+        moved = f" ({self.delay})" if self.delay else ""
+        return f"while{' early' * self.tolerant} {' and '.join(map(str, self.bounds))}{moved}"
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update that an ``Emit`` makes of a row.
+
+    ``when``: only where this is true. ``time`` is a long, joined with the row's time (None: the least); ``diff`` a
+    long, multiplied with the row's diff (None: 1). Where either is null there is no update.
+    """
+
+    outputs: Outputs
+    time: Expr | None = None
+    diff: Expr | None = None
+    when: Expr | None = None
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        more = (self.when, self.time, self.diff)
+        return (*(e for e in more if e is not None), *(e for _, e in self.outputs))
+
+    def __str__(self) -> str:
+        at = f" at {self.time.sql}" if self.time is not None else ""
+        by = f" times {self.diff.sql}" if self.diff is not None else ""
+        where = f" where {self.when.sql}" if self.when is not None else ""
+        return f"({_shown(self.outputs)}){at}{by}{where}"
+
+
+@dataclass(frozen=True)
+class Emit(Step):
+    """Replace each row by updates written as expressions: the declarative form of ``join_function``.
+
+    All updates have the same columns, of the same types.
+    """
+
+    updates: tuple[Update, ...]
+    delay: Delay = NO_DELAY
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        first = _fields(self.updates[0].outputs)
+        return pa.schema(
+            [f.with_nullable(any(u.outputs[i][1].nullable for u in self.updates)) for i, f in enumerate(first)]
+        )
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of all expressions."""
+        return frozenset().union(*(e.columns for u in self.updates for e in u.expressions))
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether an expression can."""
+        return bool(self.delay) or any(e.can_fail for u in self.updates for e in u.expressions)
+
+    @property
+    def digest(self) -> str:
+        """The expressions as they were written."""
+        parts = [
+            (_exact(u.outputs), *("" if e is None else written(e) for e in (u.when, u.time, u.diff)))
+            for u in self.updates
+        ]
+        return f"{parts} {delay_digest(self.delay)}"
+
+    def __str__(self) -> str:
+        moved = f" ({self.delay})" if self.delay else ""
+        return f"emit {' + '.join(map(str, self.updates))}{moved}"
+
+
+@dataclass(frozen=True)
+class RepeatRow(RowStep):
+    """Multiply each row's count by a long; null and 0 leave nothing, a negative one may be an error."""
+
+    count: Expr
+    non_negative: bool = False
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the count."""
+        return self.count.columns
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the count can, or may not be negative."""
+        return self.non_negative or self.count.can_fail
+
+    @property
+    def digest(self) -> str:
+        """The count as it was written."""
+        return written(self.count)
+
+    def __str__(self) -> str:
+        return f"repeat_row{'_non_negative' * self.non_negative} {self.count.sql}"
+
+
+@dataclass(frozen=True)
+class GenerateSeries(Step):
+    """One row for each value from ``start`` up to and with ``stop``, in a new column."""
+
+    name: str
+    start: Expr
+    stop: Expr
+    step: Expr
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return pa.schema([*schema, pa.field(self.name, self.start.type, nullable=False)])
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the arguments."""
+        return self.start.columns | self.stop.columns | self.step.columns
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether an argument can, or the step may be zero."""
+        return (
+            not self.step.is_literal
+            or not getattr(self.step, "value", None)
+            or any(e.can_fail for e in (self.start, self.stop, self.step))
+        )
+
+    @property
+    def digest(self) -> str:
+        """The arguments as they were written."""
+        return str([(written(e), str(e.type)) for e in (self.start, self.stop, self.step)])
+
+    def __str__(self) -> str:
+        return f"generate_series({self.start.sql}, {self.stop.sql}, {self.step.sql}) as {self.name}"
+
+
+@dataclass(frozen=True)
+class Unnest(Step):
+    """One row for each element of an array, or entry of a map, in new columns.
+
+    ``names`` are one name for an array's elements or two for a map's keys and values; ``ordinality`` names a column of
+    positions from 1. ``outer`` keeps a row without elements, with nulls.
+    """
+
+    value: Expr
+    names: tuple[str, ...]
+    ordinality: str | None = None
+    outer: bool = False
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        kind = self.value.type
+        types = [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [kind.value_type]
+        added = [pa.field(n, t) for n, t in zip(self.names, types, strict=True)]
+        if self.ordinality is not None:
+            added.append(pa.field(self.ordinality, pa.int64(), nullable=self.outer))
+        return pa.schema([*schema, *added])
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those of the array."""
+        return self.value.columns
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the array can."""
+        return self.value.can_fail
+
+    @property
+    def digest(self) -> str:
+        """The array as it was written, and what is asked of it."""
+        return f"{written(self.value)} {self.value.type} {self.ordinality} {self.outer}"
+
+    def __str__(self) -> str:
+        more = f" with ordinality {self.ordinality}" if self.ordinality else ""
+        return f"unnest{' outer' * self.outer} {self.value.sql} as {', '.join(self.names)}{more}"
+
+
+@dataclass(frozen=True)
+class JsonField:
+    """A value inside a JSON text: the new column's name, the way to it, its type.
+
+    A way is names of objects' members, from the outside in. ``unit`` tells what whole numbers mean for dates ("d") and
+    timestamps ("s", "ms", "us", "ns").
+    """
+
+    name: str
+    path: tuple[str, ...]
+    type: pa.DataType
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path)} as {self.name}"
+
+
+@dataclass(frozen=True)
+class ParseJson(Step):
+    """Read fields of a JSON text into new columns; members that are not asked for are not looked at.
+
+    A null text gives nulls, and so does an absent member; a text that is no JSON, or a member of another type, is an
+    error.
+    """
+
+    column: str
+    fields: tuple[JsonField, ...]
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return pa.schema([*schema, *(pa.field(f.name, f.type) for f in self.fields)])
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """The text."""
+        return frozenset((self.column,))
+
+    @property
+    def digest(self) -> str:
+        """Ways, types and units."""
+        return str([(f.name, f.path, str(f.type), f.unit) for f in self.fields])
+
+    def __str__(self) -> str:
+        return f"json {self.column}: {', '.join(map(str, self.fields))}"
+
+
+@dataclass(frozen=True)
+class FunctionStep(Step):
+    """A step that calls a Python function of a row, or of a batch of them."""
+
+    function: Function
+
+    @property
+    def digest(self) -> str:
+        """That of the function."""
+        return self.function.digest
+
+
+@dataclass(frozen=True)
+class FilterFunction(FunctionStep):
+    """Keep the rows for which a Python function returns a true value."""
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return schema
+
+    def __str__(self) -> str:
+        return f"filter {self.function.name}"
+
+
+@dataclass(frozen=True)
+class MakingStep(FunctionStep):
+    """A step whose Python function makes rows of ``schema``."""
+
+    schema: pa.Schema
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Schema after this step."""
+        return self.schema
+
+
+@dataclass(frozen=True)
+class MapFunction(MakingStep):
+    """Replace each row by what a Python function returns for it."""
+
+    def __str__(self) -> str:
+        return f"map {self.function.name}"
+
+
+@dataclass(frozen=True)
+class FlatMapFunction(MakingStep):
+    """Replace each row by the rows that a Python function yields for it."""
+
+    def __str__(self) -> str:
+        return f"flat_map {self.function.name}"
+
+
+@dataclass(frozen=True)
+class ExplodeFunction(MakingStep):
+    """Replace each row by the (row, diff) pairs that a Python function yields for it."""
+
+    def __str__(self) -> str:
+        return f"explode {self.function.name}"
+
+
+@dataclass(frozen=True)
+class JoinFunction(MakingStep):
+    """Replace each row by the (row, time, diff) triples that a Python function yields for it."""
+
+    delay: Delay = NO_DELAY
+
+    @property
+    def digest(self) -> str:
+        """That of the function, and of the delay."""
+        return f"{self.function.digest} {delay_digest(self.delay)}"
+
+    def __str__(self) -> str:
+        return f"join_function {self.function.name}{f' ({self.delay})' if self.delay else ''}"
+
+
+@dataclass(frozen=True)
+class Negate(RowStep):
+    """Turn every diff into its negative."""
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    @property
+    def can_fail(self) -> bool:
+        """Never."""
+        return False
+
+    def __str__(self) -> str:
+        return "negate"
+
+
+def delay_digest(delay: Delay) -> str:
+    """A delay as text that tells it from any other."""
+    functions = [p.function.digest for p in delay.parts if hasattr(p, "function")]
+    return f"{delay} {functions}" if delay else ""
