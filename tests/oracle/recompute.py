@@ -121,10 +121,15 @@ def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors
                 for result, m in _step(step, row, schema):
                     made[result] += n * m
             except FailureError as failure:
-                failed[failure.code, json.dumps(dict(zip(schema.names, row, strict=True)), default=str)] += n
+                failed[failure.code, _shown(row, schema.names)] += n
         rows, schema = made, step.output(schema)
     errors |= {error for error, n in failed.items() if n}
     return rows
+
+
+def _shown(row: Row, names: list[str]) -> str:
+    shown = {n: v for n, v in zip(names, row, strict=True) if not n.startswith("#")}
+    return json.dumps(shown, default=str)
 
 
 class FailureError(Exception):

@@ -9,7 +9,7 @@ import numpy as np
 from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
 from altneu.executor.state import StateTable
-from altneu.operators.linear import show_row
+from altneu.operators.spans import show_row
 from altneu.rows import Rows
 from altneu.update import Updates, consolidate
 

@@ -16,8 +16,8 @@ from altneu.floats import normalise_rows
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
 from altneu.operators.contents import Contents, contents
+from altneu.operators.function_steps import as_row
 from altneu.operators.groups import PYTHON_EXCEPTION, ReduceOutput, error_updates, output, require_total
-from altneu.operators.linear import as_row
 from altneu.operators.ranking import order_within_groups, whole_order
 from altneu.rows import Record, Rows, record_type
 from altneu.update import Updates, consolidate
