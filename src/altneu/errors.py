@@ -8,6 +8,7 @@ AltneuError
 │   ├── ExpressionSyntaxError      a SQL expression that does not parse
 │   ├── UnsupportedFunctionError   a function altneu does not evaluate, by name
 │   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
+│   ├── TemporalPredicateError     a use of logical_now() that is no bound of the times at which a row exists
 │   └── UnboundedCostError         session.maintain(strict=True) met an operator that re-reads everything
 ├── InputError                     refused input; nothing of it is kept
 │   ├── BeforeFrontierError        an update at a time that is closed already
@@ -86,6 +87,10 @@ class UnsupportedFunctionError(PlanError):
 
 class NonDeterministicError(PlanError):
     """A function whose result would differ when a row is retracted."""
+
+
+class TemporalPredicateError(PlanError):
+    """A use of ``logical_now()`` that is no bound of the times at which a row exists; names the term."""
 
 
 class UnboundedCostError(PlanError):

@@ -9,10 +9,12 @@ from altneu.expressions.column import Col, col, fn, lit
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
+from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
 
 __all__ = [
     "AggregateCall",
     "AggregateExpr",
+    "Bound",
     "Call",
     "Col",
     "Column",
@@ -21,6 +23,7 @@ __all__ = [
     "OrderKey",
     "Result",
     "Scope",
+    "TemporalPredicate",
     "call",
     "cast",
     "col",
@@ -33,5 +36,6 @@ __all__ = [
     "parse_order",
     "parse_predicate",
     "parse_projection",
+    "split_temporal",
     "walk",
 ]

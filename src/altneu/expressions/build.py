@@ -207,9 +207,9 @@ class Builder:
         return expr
 
 
-def build(tree: exp.Expr, schema: pa.Schema) -> Expr:
+def build(tree: exp.Expr, schema: pa.Schema, builder: type[Builder] = Builder) -> Expr:
     """Compile a tree over a schema; errors name the expression that they are in."""
     try:
-        return Builder(schema).build(tree)
+        return builder(schema).build(tree)
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None

@@ -102,7 +102,7 @@ def _case(self: Builder, node: exp.Expr) -> Expr:
 
 def _between(self: Builder, node: exp.Expr) -> Expr:
     value, low, high = self.build(node.this), self.build(node.args["low"]), self.build(node.args["high"])
-    return call("and", [call(">=", [value, low]), call("<=", [value, high])])
+    return call("and", [self.operate(">=", value, low), self.operate("<=", value, high)])
 
 
 def _in(self: Builder, node: exp.Expr) -> Expr:

@@ -343,7 +343,7 @@ def _near(name: str) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-_CLOCK = "use a column that holds the time, or a temporal filter on the session's own time"
+_CLOCK = "use a column that holds the time, or logical_now(), the session's own time, in a filter"
 _SOURCE = "put the value in a column of the source"
 NON_DETERMINISTIC = {
     **dict.fromkeys(("current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"), _CLOCK),

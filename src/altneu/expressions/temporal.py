@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from altneu.expressions.expr import Expr
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import types as T
+from altneu.errors import PlanError, TemporalPredicateError
+from altneu.expressions.build import Builder, build
+from altneu.expressions.coercion import INTEGRAL, is_fractional
+from altneu.expressions.construct import call, cast
+from altneu.expressions.expr import Call, Expr
+from altneu.expressions.parse import Source, explained, parse_predicate, tree_of
 
 
 @dataclass(frozen=True)
@@ -42,3 +52,191 @@ class Bound:
         sign = {("lower", False): ">=", ("lower", True): ">", ("upper", False): "<", ("upper", True): "<="}
         text = f"logical_now() {sign[self.kind, self.after]} {self.value.sql}"
         return f"({text} or {self.unless.sql})" if self.unless is not None else text
+
+
+@dataclass(frozen=True)
+class TemporalPredicate:
+    """A predicate taken apart: a row exists while every bound holds, if all of ``row`` is true of it.
+
+    ``row`` is asked first, in order. Without bounds it is the whole predicate, as one expression.
+    """
+
+    row: tuple[Expr, ...]
+    bounds: tuple[Bound, ...]
+
+
+_Parts = tuple[list[Expr], list[Bound]]
+_KINDS: dict[str, Sequence[tuple[Literal["lower", "upper"], bool]]] = {
+    "=": (("lower", False), ("upper", True)),
+    "<": (("upper", False),),
+    "<=": (("upper", True),),
+    ">": (("lower", True),),
+    ">=": (("lower", False),),
+}
+"""The bounds of ``logical_now() op e``, each with whether it is one tick after e."""
+
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_TURNED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_ONE_SPAN = "a row exists in one span of time. Filter once for each span and concat the results"
+
+
+def split_temporal(source: Source | Expr, schema: pa.Schema) -> TemporalPredicate:
+    """Compile a condition that may compare ``logical_now()``, the session's time in ticks, with expressions of a row.
+
+    Such comparisons are parts of the conjunction that the condition is, after NOT has been moved inwards. One that
+    stands in an OR with conditions of the row is a bound unless one of these is true.
+
+    >>> schema = T.parse_schema("v int, start long, stop long")
+    >>> found = split_temporal(
+    ...     "v > 0 and logical_now() >= start and (logical_now() < stop or stop is null)", schema
+    ... )
+    >>> found.row, [str(bound) for bound in found.bounds]
+    ((<v > 0: boolean>,), ['logical_now() >= start', '(logical_now() < stop or stop IS NULL)'])
+
+    Raises:
+        TemporalPredicateError: a use of ``logical_now()`` that is no bound; the message names the term.
+        PlanError: whatever ``parse_predicate`` refuses.
+    """
+    if isinstance(source, Expr):
+        return TemporalPredicate((parse_predicate(source, schema),), ())
+    tree = tree_of(source)
+    if isinstance(tree, exp.Alias):
+        tree = tree.this
+    try:
+        expr = build(tree, schema, _TemporalBuilder)
+        if not _has_now(expr):
+            return TemporalPredicate((parse_predicate(expr, schema),), ())
+        row, bounds = _split(expr, False)
+    except PlanError as error:
+        raise explained(error, source) from None
+    return TemporalPredicate(tuple(row), tuple(bounds))
+
+
+class _TemporalBuilder(Builder):
+    """Lets ``logical_now()`` stand in an expression, uncast; what it stands in is checked afterwards."""
+
+    def function(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
+        if name.lower() == "logical_now" and not nodes:
+            return Call("logical_now", (), T.LONG, False)
+        return super().function(name, nodes)
+
+    def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
+        if (symbol in _TURNED or symbol in ("+", "-")) and (_has_now(left) or _has_now(right)):
+            return _untyped(symbol, left, right)
+        return super().operate(symbol, left, right)
+
+
+def _is_now(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.name == "logical_now"
+
+
+def _has_now(expr: Expr) -> bool:
+    return isinstance(expr, Call) and (_is_now(expr) or any(map(_has_now, expr.args)))
+
+
+def _split(expr: Expr, negated: bool) -> _Parts:
+    """Conditions of the row and bounds whose conjunction is the condition, or its negation."""
+    if not _has_now(expr):
+        return [call("not", [expr]) if negated else expr], []
+    assert isinstance(expr, Call)
+    if expr.name == "not":
+        return _split(expr.args[0], not negated)
+    if expr.name == ("or" if negated else "and"):
+        left, right = (_split(a, negated) for a in expr.args)
+        return left[0] + right[0], left[1] + right[1]
+    if expr.name in ("and", "or"):
+        return _alternative(expr, negated)
+    return [], _bounds(expr, negated)
+
+
+def _alternative(expr: Call, negated: bool) -> _Parts:
+    """``term OR condition``: whatever the term is a conjunction of, unless the condition is true."""
+    left, right = expr.args
+    if _has_now(left) and _has_now(right):
+        raise _refusal(expr, negated, f"both sides of the OR depend on logical_now(), but {_ONE_SPAN}")
+    row, bounds = _split(left if _has_now(left) else right, negated)
+    other = right if _has_now(left) else left
+    if negated:
+        other = call("not", [other])
+
+    def either(term: Expr) -> Expr:
+        return call("or", [term, other] if _has_now(left) else [other, term])
+
+    return list(map(either, row)), [replace(b, unless=either(b.unless) if b.unless else other) for b in bounds]
+
+
+def _bounds(expr: Call, negated: bool) -> list[Bound]:
+    if expr.name not in _TURNED:
+        raise _inside(expr, negated, expr)
+    left, right = expr.args
+    if _has_now(left) and _has_now(right):
+        raise _refusal(expr, negated, "it compares logical_now() with itself; compare it with columns and constants")
+    symbol = expr.name
+    if _has_now(right):
+        left, right, symbol = right, left, _TURNED[symbol]
+    if negated:
+        symbol = _NEGATED[symbol]
+    if not _is_now(left):
+        raise _computed(expr, negated, left, symbol, right)
+    if symbol == "!=":
+        why = f"all times but one are two spans, but {_ONE_SPAN}: logical_now() < …, logical_now() > …"
+        raise _refusal(expr, negated, why)
+    if right.type not in (*INTEGRAL, T.NULL):
+        why = f"logical_now() counts ticks, a bigint, and `{right.text}` is {T.type_name(right.type)}: {_remedy(right)}"
+        raise _refusal(expr, negated, why)
+    return [Bound(kind, cast(right, T.LONG), after) for kind, after in _KINDS[symbol]]
+
+
+def _remedy(value: Expr) -> str:
+    """How to make a number of ticks of a value that is none."""
+    kind, text = value.type, value.text
+    if kind in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        return f"write unix_seconds({text}), unix_millis({text}) or unix_micros({text}), whichever a tick is"
+    if kind == T.DATE:
+        return f"write unix_date({text}) where a tick is a day, or unix_seconds({text}) where it is a second"
+    if value.is_literal and is_fractional(kind):
+        return "compare it with a whole number below 2^63"
+    return f"write CAST({text} AS bigint)" if is_fractional(kind) or kind == T.STRING else "compare it with a number"
+
+
+def _computed(expr: Call, negated: bool, side: Expr, symbol: str, other: Expr) -> TemporalPredicateError:
+    """The refusal of ``side symbol other`` whose side is computed from ``logical_now()``: solved where that is easy."""
+    inside = side
+    while isinstance(inside, Call) and inside.name in ("+", "-") and not all(map(_has_now, inside.args)):
+        (first, second), minus = inside.args, inside.name == "-"
+        if _has_now(first):
+            inside, other = first, _untyped("+" if minus else "-", other, second)
+        elif minus:
+            inside, other, symbol = second, _untyped("-", first, other), _TURNED[symbol]
+        else:
+            inside, other = second, _untyped("-", other, first)
+    if not _is_now(inside):
+        return _inside(expr, negated, side)
+    written = f"logical_now() {symbol} {other.text}"
+    return _refusal(expr, negated, f"logical_now() must be alone on its side; write `{written}`")
+
+
+def _untyped(symbol: str, left: Expr, right: Expr) -> Call:
+    """A call that is shown and never evaluated."""
+    return Call(symbol, (left, right), T.BOOLEAN if symbol in _TURNED else T.LONG, True)
+
+
+_INSIDE: dict[str, str] = {
+    "<=>": "<=> is no comparison that bounds a time; use = and, where a null is to be no bound, OR … IS NULL",
+    "in": f"a list of times is several spans, but {_ONE_SPAN}",
+    "logical_now": "it is a bigint and no condition; compare it, as in logical_now() < stop",
+}
+
+
+def _inside(term: Call, negated: bool, inner: Expr) -> TemporalPredicateError:
+    """The refusal of a term in which something is computed from ``logical_now()`` in any way that is no comparison."""
+    why = _INSIDE.get(inner.name if isinstance(inner, Call) else "") or (
+        f"logical_now() stands inside `{inner.text}`; it must be alone on one side of =, <, <=, > or >=, and such "
+        "comparisons be joined by AND (and by OR with conditions without it)"
+    )
+    return _refusal(term, negated, why)
+
+
+def _refusal(term: Call, negated: bool, why: str) -> TemporalPredicateError:
+    shown = f"NOT ({term.text})" if negated else term.text
+    return TemporalPredicateError(f"`{shown}` is no bound of the times at which a row exists: {why}")
