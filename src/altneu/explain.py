@@ -13,6 +13,7 @@ from altneu.physical import (
     ConsolidateOp,
     ExplodeOp,
     JoinOp,
+    LatestOp,
     LinearOp,
     PhysicalNode,
     Plan,
@@ -49,25 +50,32 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     state, bound = "", CHANGE
     label = node.label
     match operation:
-        case ArrangeOp(_, layout):
+        case ArrangeOp(_, layout, latest):
             keys = layout.key
-            state = f"arrangement ({', '.join(layout.schema.names)})"
+            names = ", ".join(layout.schema.names if latest is None else layout.schema.names[:-1])
+            state = f"arrangement ({names})" + (", the latest row of each key" if latest is not None else "")
+        case LatestOp():
+            keys = _keys_below(plan, node)
         case ReduceOp(spec):
-            arranged = plan.nodes[node.inputs[0].node].operation
-            keys = arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
+            keys = _keys_below(plan, node)
             if isinstance(spec, AccumulableSpec):
                 label = f"reduce {label} [accumulable]"
             else:
                 bound = GROUPS if keys else EVERYTHING
                 label = f"reduce {label.removeprefix('reduce ')} [general]"
         case JoinOp():
-            left = plan.nodes[node.inputs[0].node].operation
-            keys = left.layout.key if isinstance(left, ArrangeOp) else ()
+            keys = _keys_below(plan, node)
         case LinearOp():
             label = f"linear {label}"
         case _:
             pass
     return OperatorCost(label, keys, node.exchange, state, bound, inputs)
+
+
+def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
+    """The key of the arrangement that an operator reads first."""
+    arranged = plan.nodes[node.inputs[0].node].operation
+    return arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
 
 
 def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> str:

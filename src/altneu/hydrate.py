@@ -81,6 +81,7 @@ class _Cutter:
                 isinstance(node.operation, ArrangeOp)
                 and node.inputs == (Port(i),)
                 and node.operation.arrangement in self.existing
+                and node.operation.latest is None  # it keeps one of each key
             ):
                 return node.operation.arrangement
         return None

@@ -264,6 +264,32 @@ class Reduce(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Latest(Node):
+    """The input is a log of events; of each key, the one that is greatest in the order of some columns.
+
+    Ties are decided by the whole row. An event that is there more than once counts once.
+    """
+
+    input: Node
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """Key and order."""
+        return f"{self.key} {self.order}"
+
+
+@dataclass(frozen=True, eq=False)
 class Consolidate(Node):
     """The same collection, each (data, time) in one update."""
 

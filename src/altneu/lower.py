@@ -29,6 +29,7 @@ from altneu.linear import (
     Unnest,
 )
 from altneu.operators.join import JoinSpec
+from altneu.operators.latest import kept_schema
 from altneu.order import Lattice
 from altneu.physical import (
     ArrangeOp,
@@ -37,6 +38,7 @@ from altneu.physical import (
     ConstantOp,
     ExplodeOp,
     JoinOp,
+    LatestOp,
     LinearOp,
     Operation,
     PhysicalNode,
@@ -86,9 +88,8 @@ class Lowering:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
         if (lowered.port, key) not in self.arranged:
             schema = self.nodes[lowered.port.node].schema if lowered.port.output == 0 else ERROR_SCHEMA
-            name = hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
             exchange = None if lowered.spread is not None and lowered.spread == key else key
-            operation = ArrangeOp(name, Layout(schema, key, self.lattice))
+            operation = ArrangeOp(_name(origin, key), Layout(schema, key, self.lattice))
             self.arranged[lowered.port, key] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
@@ -130,6 +131,8 @@ class Lowering:
                 return self._join(node)
             case ir.Reduce():
                 return self._accumulable(node) if node.accumulable else self._general(node)
+            case ir.Latest():
+                return self._latest(node)
             case ir.Consolidate():
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
             case ir.Inspect():
@@ -204,6 +207,19 @@ class Lowering:
         self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
         return Lowered(Port(number), node.key)
 
+    def _latest(self, node: ir.Latest) -> Lowered:
+        below = self.lower(node.input)
+        layout = Layout(kept_schema(node.schema), node.key, self.lattice)
+        operation = ArrangeOp(_name(f"latest|{node.fingerprint}", node.key), layout, node.order)
+        exchange = None if below.spread == node.key else node.key
+        label = f"latest by {', '.join(node.order)}"
+        state = self.add(
+            operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=node.fingerprint
+        )
+        number = self.add(LatestOp(), (Port(state),), node.schema, label=label, logical=node.fingerprint)
+        self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
+        return Lowered(Port(number), node.key)
+
     def view(self, node: ir.Node) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
         lowered = self.lower(node)
@@ -229,6 +245,10 @@ class Lowering:
         operation = self.nodes[number].operation
         assert isinstance(operation, ArrangeOp)
         return operation.arrangement
+
+
+def _name(origin: str, key: Key) -> str:
+    return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
 
 
 def _group_label(key: Key) -> str:

@@ -72,10 +72,20 @@ class ExplodeOp:
 
 @dataclass(frozen=True)
 class ArrangeOp:
-    """The one stateful operation: updates into an arrangement, future ones into its hold."""
+    """The one stateful operation: updates into an arrangement, future ones into its hold.
+
+    With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
+    columns (``operators/latest.py``).
+    """
 
     arrangement: str
     layout: Layout
+    latest: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class LatestOp:
+    """The rows of an arrangement of latest events; output 1 the errors of those that were retracted."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,7 @@ Operation = (
     | ConcatOp
     | ExplodeOp
     | ArrangeOp
+    | LatestOp
     | ConsolidateOp
     | TapOp
     | JoinOp

@@ -16,6 +16,7 @@ from altneu.batch import Arranged, Batch, Description
 from altneu.hashing import hash_rows
 from altneu.hold import Hold
 from altneu.operators.join import join
+from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
 from altneu.operators.reduce import reduce
 from altneu.order import Antichain
@@ -26,6 +27,7 @@ from altneu.physical import (
     ConstantOp,
     ExplodeOp,
     JoinOp,
+    LatestOp,
     LinearOp,
     Plan,
     Port,
@@ -239,6 +241,8 @@ class _Stage:
         if name in self.mode.given and state is not None:
             return [Arranged(layout, (), state.spine.merged(self.region.since))]
         parts = self.received(i)
+        if operation.latest is not None:
+            parts = [events(part, layout, self.region.since if self.mode.hydrating else None) for part in parts]
         if not parts and (state is None or not state.hold.is_due(self.region.upper)):
             return [None]
         if state is None:
@@ -249,6 +253,8 @@ class _Stage:
             Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, self._description()
         )
         old = state.spine.batches
+        if operation.latest is not None:
+            new = latest(Arranged(layout, old, new), operation.latest)
         spine = state.spine
         if len(new):
             spine = spine.insert(_folded(new, self.region.since), self.region.since, whole=self.mode.whole)
@@ -287,6 +293,11 @@ class _Stage:
             return [None]
         return [join(left, right, node.operation.spec, self.mode.budget)]
 
+    def latest(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        new = self.arranged(i, node.inputs[0]).new
+        return [*current(new, node.schema, node.label)] if len(new) else [None, None]
+
     def reduce(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         arranged = self.arranged(i, node.inputs[0])
@@ -320,6 +331,7 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     ArrangeOp: _Stage.arrange,
     ConsolidateOp: _Stage.consolidate,
     TapOp: _Stage.tap,
+    LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
     ReduceOp: _Stage.reduce,
 }

@@ -44,7 +44,7 @@ def codes(column: pa.Array) -> Ints:
     if pa.types.is_struct(type_):
         fields = [column.field(i) for i in range(type_.num_fields)]
         lines = [line for field in fields for line in sort_lines(field, descending=False, nulls_first=True)]
-        return _dense(lines, len(column))
+        return dense(lines, len(column))
     if pa.types.is_list(type_) or pa.types.is_map(type_):
         return _list_codes(column)
     if pa.types.is_null(type_):
@@ -56,7 +56,7 @@ def _filled(column: pa.Array, value: object) -> pa.Array:
     return column.fill_null(value) if column.null_count else column
 
 
-def _dense(lines: Sequence[Ints], count: int) -> Ints:
+def dense(lines: Sequence[Ints], count: int) -> Ints:
     """Ranks of positions by several lines of keys, the first line weighing most; equal keys share a rank."""
     if not lines:
         return np.zeros(count, np.int64)
@@ -71,7 +71,7 @@ def _list_codes(column: pa.Array) -> Ints:
     """Lists compare element by element, nulls first, and a list is less than one it begins."""
     offsets, parts = children(column)
     lines = [line for part in parts for line in sort_lines(part, descending=False, nulls_first=True)]
-    inner = _dense(lines, len(parts[0])).tolist()
+    inner = dense(lines, len(parts[0])).tolist()
     keys = [tuple(inner[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     rank = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([rank[key] for key in keys], np.int64)
