@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from altneu import errors
+from altneu import errors, logic
 from altneu.collection import Collection, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
@@ -20,13 +20,27 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def arrow(function: _F) -> _F:
-    """Mark a function for ``map``, ``flat_map`` or ``filter`` as one of whole record batches.
+    """Mark a function for a linear verb as one of whole record batches.
 
     ``map``: a record batch to one of as many rows; ``filter``: to a boolean array; ``flat_map``: to a record batch
-    and, for each of its rows, the position of the row it came from.
+    and, for each of its rows, the position of the row it came from; ``explode``: to these and the diffs;
+    ``join_function``: to a record batch, positions, times and diffs.
     """
     function.__altneu_arrow__ = True  # type: ignore[attr-defined]
     return function
 
 
-__all__ = ["Collection", "Session", "Step", "View", "arrow", "col", "errors", "fn", "lit", "source", "spark_session"]
+__all__ = [
+    "Collection",
+    "Session",
+    "Step",
+    "View",
+    "arrow",
+    "col",
+    "errors",
+    "fn",
+    "lit",
+    "logic",
+    "source",
+    "spark_session",
+]

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from altneu import ir
-from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
 from altneu.grouping import Grouping, check_names, user_schema
-from altneu.linear import (
-    BoundLogic,
-    Filter,
-    FilterFunction,
-    FlatMapFunction,
-    Function,
-    MapFunction,
-    Negate,
-    Project,
-    Step,
-)
+from altneu.linear import BoundLogic, Function, Project
 from altneu.types import quote_name, type_name
+from altneu.verbs import LinearVerbs, Verb, column_of
 
 On = str | Sequence[str] | Mapping[str, str]
 JoinKind = Literal["inner", "left", "right", "full"]
@@ -50,7 +41,7 @@ _SPARK_VERBS = {
 }
 
 
-class Collection:
+class Collection(LinearVerbs):
     """A multiset of rows that changes, described by a plan.
 
     >>> import altneu as an
@@ -82,82 +73,21 @@ class Collection:
             instead = f"; what Spark calls {name} is {_SPARK_VERBS[name]} here" if name in _SPARK_VERBS else ""
             raise AttributeError(f"a collection has no {name!r}{instead}", name=name, obj=self)
 
-    # linear verbs ---------------------------------------------------------------------------------------------------
+    def _then(self, verb: Verb) -> Collection:
+        return self._linear(verb.bind(self.schema))
 
-    def _then(self, *steps: Step) -> Collection:
-        return Collection(ir.Linear(self.node, BoundLogic(steps)))
+    def _linear(self, logic: BoundLogic) -> Collection:
+        return Collection(ir.Linear(self.node, logic)) if logic else self
 
-    def select(self, *columns: str | Col, **named: str | Col) -> Collection:
-        """Compute the columns of a new collection.
-
-        Positional arguments are column names, ``"*"``, or expressions with an alias (``"price * qty as total"``); named
-        ones give the name first (``total="price * qty"``).
-
-        Shape:  as many rows as before.
-        Cost:   linear: no exchange, no state.
-
-        Raises:
-            UnknownColumnError: a name that is no column here.
-            SchemaError: two output columns of one name.
-        """
-        outputs: list[tuple[str, Expr]] = []
-        for column in columns:
-            if isinstance(column, str) and column.strip() == "*":
-                outputs += [(n, self._column(n)) for n in self.columns]
-            else:
-                outputs.append(parse_projection(column, self.schema))
-        outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
-        if not outputs:
-            raise SchemaError("select needs at least one column")
-        check_names([n for n, _ in outputs])
-        return self._then(Project(tuple(outputs)))
+    def _project(self, outputs: Iterable[tuple[str, Expr]]) -> Collection:
+        return self._linear(BoundLogic((Project(tuple(outputs)),)))
 
     def _column(self, name: str) -> Expr:
-        self._check([name])
-        return parse(quote_name(name), self.schema)
+        return column_of(name, self.schema)
 
     def _check(self, names: Iterable[str]) -> None:
         for name in names:
-            if name not in self.schema.names:
-                raise UnknownColumnError(name, self.columns)
-
-    def filter(self, predicate: str | Col | Callable[..., Any]) -> Collection:
-        """Keep the rows on which the predicate is true; false and null reject.
-
-        Cost:   linear: no exchange, no state.
-
-        Raises:
-            TypeMismatchError: the predicate is not boolean.
-        """
-        if callable(predicate) and not isinstance(predicate, Col):
-            return self._then(FilterFunction(Function.of(predicate)))
-        expression = parse(predicate, self.schema)
-        if not (pa.types.is_boolean(expression.type) or pa.types.is_null(expression.type)):
-            raise TypeMismatchError(f"filter needs a boolean, but {expression.sql} is {type_name(expression.type)}")
-        return self._then(Filter(expression))
-
-    def map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
-        """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
-
-        A row is a tuple whose values also go by their names: ``row.price``, ``row["price"]``, ``row.asdict()``. The
-        function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
-        Cost:   linear: no exchange, no state.
-        """
-        return self._then(MapFunction(Function.of(function), user_schema(schema)))
-
-    def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Collection:
-        """Replace each row by the rows that a Python function yields for it.
-
-        Cost:   linear: no exchange, no state.
-        """
-        return self._then(FlatMapFunction(Function.of(function), user_schema(schema)))
-
-    def negate(self) -> Collection:
-        """Turn every count into its negative.
-
-        Cost:   linear: no exchange, no state.
-        """
-        return self._then(Negate())
+            self._column(name)
 
     def concat(self, *others: Collection) -> Collection:
         """Add up collections of the same columns; counts add, nothing is made distinct (SQL's UNION ALL).
@@ -237,7 +167,7 @@ class Collection:
             value = quote_name(known[f.name]) if f.name in known else "NULL"
             text = value if here else f"CAST({value} AS {type_name(f.type)})"
             outputs.append((f.name, parse(text, self.schema)))
-        return self._then(Project(tuple(outputs)))
+        return self._project(outputs)
 
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
@@ -259,7 +189,7 @@ class Collection:
         return self if self.columns == list(names) else self.select(*map(quote_name, names))
 
     def _having(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
-        keys = other._then(Project(tuple((n, other._column(n)) for n in other_key))).distinct()
+        keys = other._project((n, other._column(n)) for n in other_key).distinct()
         outputs = tuple((n, 0, n) for n in self.columns)
         return Collection(ir.Join(self.node, keys.node, key, other_key, outputs))
 
@@ -321,7 +251,7 @@ class Collection:
             if not one.expr.is_column:
                 outputs.append((name, one.expr))
             order.append((name, one.descending, one.nulls_first))
-        ordered = self if len(outputs) == len(self.columns) else self._then(Project(tuple(outputs)))
+        ordered = self if len(outputs) == len(self.columns) else self._project(outputs)
         return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
 
 
@@ -365,7 +295,7 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
     if not extra:
         return collection
-    return collection._then(Project((*((n, collection._column(n)) for n in collection.columns), *extra)))
+    return collection._project([*((n, collection._column(n)) for n in collection.columns), *extra])
 
 
 def _common_type(pair: _Pair, types: list[pa.DataType]) -> str:

@@ -23,7 +23,7 @@ PYSPARK_ROOMS = re.compile(
     r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session|view)(\.|$)|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Collection", "Session", "Step", "View", "arrow", "col", "errors", "fn", "lit", "source", "spark_session",
+    "Collection", "Session", "Step", "View", "arrow", "col", "errors", "fn", "lit", "logic", "source", "spark_session",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
 

@@ -1,7 +1,7 @@
 """The oracle: what a plan means, recomputed from scratch over multisets of Python tuples.
 
-Nothing here knows of times, batches or arrangements, and nothing is shared with the kernels but the meaning of an
-expression on a single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code,
+Nothing here knows of batches or arrangements, of time only what it is now, and nothing is shared with the kernels but
+the meaning of an expression on a single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code,
 row as text).
 """
 
@@ -17,11 +17,32 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from altneu import ir
 from altneu.expressions import Expr
-from altneu.linear import BoundLogic, Filter, FilterFunction, FlatMapFunction, MapFunction, Negate, Project
+from altneu.expressions.temporal import Bound
+from altneu.linear import (
+    BoundLogic,
+    Delay,
+    Emit,
+    ExplodeFunction,
+    Extend,
+    Filter,
+    FilterFunction,
+    FlatMapFunction,
+    GenerateSeries,
+    JoinFunction,
+    MapFunction,
+    Negate,
+    ParseJson,
+    Project,
+    RepeatRow,
+    Temporal,
+    Unnest,
+)
+from altneu.linear.steps import FunctionStep
 from altneu.rows import Rows, record_type
 
 Row = tuple[Any, ...]
@@ -30,21 +51,33 @@ Errors = set[tuple[str, str]]
 NAN = math.nan
 
 
-def recompute(node: ir.Node, sources: Mapping[str, Multiset]) -> tuple[Multiset, Errors]:
-    """The contents of a collection when its sources hold these rows, and the errors of all it is computed from."""
+Sources = Mapping[str, Multiset]
+
+
+def recompute(
+    node: ir.Node, sources: Sources, now: int = 0, past: Callable[[int], Sources] | None = None
+) -> tuple[Multiset, Errors]:
+    """The contents of a collection when its sources hold these rows, and the errors of all it is computed from.
+
+    ``now`` is what ``logical_now()`` means; ``past`` says what sources held at earlier times, for delays.
+    """
     errors: Errors = set()
-    done: dict[int, Multiset] = {}
+    done: dict[tuple[int, int], Multiset] = {}
 
-    def contents(node: ir.Node) -> Multiset:
-        if id(node) not in done:
-            done[id(node)] = without_zeros(_meaning(node, contents, sources, errors))
-        return done[id(node)]
+    def contents(node: ir.Node, time: int) -> Multiset:
+        if (id(node), time) not in done:
+            held = sources if time == now or past is None else past(time)
+            found = errors if time == now else set()
+            done[id(node), time] = without_zeros(_meaning(node, contents, held, found, time))
+        return done[id(node), time]
 
-    return contents(node), errors
+    for below in ir.walk(node):  # what only a delay reads has errors all the same
+        contents(below, now)
+    return contents(node, now), errors
 
 
 def _meaning(
-    node: ir.Node, contents: Callable[[ir.Node], Multiset], sources: Mapping[str, Multiset], errors: Errors
+    node: ir.Node, contents: Callable[[ir.Node, int], Multiset], sources: Sources, errors: Errors, now: int
 ) -> Multiset:
     match node:
         case ir.Source(name):
@@ -52,15 +85,15 @@ def _meaning(
         case ir.Constant(rows):
             return Counter(plain(row) for row in rows)
         case ir.Linear(below, logic):
-            return _linear(logic, contents(below), below.schema, errors)
+            return _linear(logic, _arrived(logic, lambda t: contents(below, t), now), below.schema, errors, now)
         case ir.Concat(parts):
-            return add(*(contents(part) for part in parts))
+            return add(*(contents(part, now) for part in parts))
         case ir.Join(left, right):
-            return _join(node, contents(left), contents(right))
+            return _join(node, contents(left, now), contents(right, now))
         case ir.Reduce(below):
-            return _reduce(node, contents(below), errors)
+            return _reduce(node, contents(below, now), errors)
         case ir.Consolidate(below) | ir.Inspect(below):
-            return contents(below)
+            return contents(below, now)
         case _:
             raise TypeError(type(node).__name__)
 
@@ -112,13 +145,26 @@ def in_order(rows: list[Row], columns: list[tuple[int, bool, bool]]) -> list[Row
 # linear ---------------------------------------------------------------------------------------------------------------
 
 
-def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors) -> Multiset:
+def _arrived(logic: BoundLogic, contents: Callable[[int], Multiset], now: int) -> Multiset:
+    """What has come in by now: with a delay, what was there at the last time that it takes no further than now."""
+    if not logic.delay:
+        return contents(now)
+    earlier = (t for t in range(now, -1, -1) if delayed(logic.delay, t) <= now)
+    last = next(earlier, None)
+    return Counter() if last is None else contents(last)
+
+
+def delayed(delay: Delay, time: int) -> int:
+    return int(delay.apply(np.array([max(time, 0)]))[0])
+
+
+def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors, now: int) -> Multiset:
     failed: Counter[tuple[str, str]] = Counter()
     for step in logic.steps:
         made: Multiset = Counter()
         for row, n in without_zeros(rows).items():
             try:
-                for result, m in _step(step, row, schema):
+                for result, m in list(_step(step, row, schema, now)):
                     made[result] += n * m
             except FailureError as failure:
                 failed[failure.code, _shown(row, schema.names)] += n
@@ -137,16 +183,66 @@ class FailureError(Exception):
         self.code = code
 
 
-def _step(step: Any, row: Row, schema: pa.Schema) -> Iterator[tuple[Row, int]]:
-    """What one linear step makes of one row, with the factor for its count."""
+def _step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tuple[Row, int]]:
+    """What one linear step makes of one row at a time, with the factor for its count."""
     match step:
-        case Filter(predicate):
-            if evaluate(predicate, row, schema):
+        case Filter(predicate, tolerant):
+            if _tolerated(lambda: evaluate(predicate, row, schema), True, tolerant):
                 yield row, 1
         case Project(outputs):
             yield tuple(evaluate(e, row, schema) for _, e in outputs), 1
+        case Extend(outputs):
+            yield (*row, *(evaluate(e, row, schema) for _, e in outputs)), 1
+        case Temporal(bounds, delay, tolerant):
+            held = [_tolerated(lambda b=b: _holds(b, delay, row, schema, now), True, tolerant) for b in bounds]
+            if all(held):
+                yield row, 1
         case Negate():
             yield row, -1
+        case FunctionStep():
+            yield from _function_step(step, row, schema, now)
+        case _:
+            yield from _table_step(step, row, schema, now)
+
+
+def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tuple[Row, int]]:
+    """The same for steps that make any number of rows."""
+    match step:
+        case Emit(updates, delay):
+            for update in updates:
+                if update.when is None or evaluate(update.when, row, schema):
+                    time = 0 if update.time is None else evaluate(update.time, row, schema)
+                    diff = 1 if update.diff is None else evaluate(update.diff, row, schema)
+                    made = tuple(evaluate(e, row, schema) for _, e in update.outputs)
+                    if time is not None and diff is not None and (update.time is None or delayed(delay, time) <= now):
+                        yield made, diff
+        case RepeatRow(count, non_negative):
+            times = evaluate(count, row, schema) or 0
+            if times < 0 and non_negative:
+                raise FailureError("NEGATIVE_REPEAT")
+            yield row, times
+        case GenerateSeries(_, start, stop, by):
+            first, last, step_size = (evaluate(e, row, schema) for e in (start, stop, by))
+            if None not in (first, last, step_size):
+                if not step_size:
+                    raise FailureError("STEP_SIZE_ZERO")
+                yield from (((*row, v), 1) for v in range(first, last + (1 if step_size > 0 else -1), step_size))
+        case Unnest(value, _, ordinality, outer):
+            found = evaluate(value, row, schema)
+            entries = [(x if pa.types.is_map(value.type) else (x,)) for x in found or ()]
+            for i, entry in enumerate(entries):
+                yield (*row, *entry, *([i + 1] if ordinality else [])), 1
+            if outer and not entries:
+                yield row + (None,) * (len(step.output(schema)) - len(row)), 1
+        case ParseJson(column, fields):
+            yield (*row, *_json_fields(row[schema.names.index(column)], fields)), 1
+        case _:
+            raise TypeError(type(step).__name__)
+
+
+def _function_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tuple[Row, int]]:
+    """The same for steps that call Python functions."""
+    match step:
         case FilterFunction(function):
             if _call(function.call, row, schema):
                 yield row, 1
@@ -158,8 +254,53 @@ def _step(step: Any, row: Row, schema: pa.Schema) -> Iterator[tuple[Row, int]]:
         case FlatMapFunction(function):
             for made in _call(lambda r: list(function.call(r)), row, schema):
                 yield _as_row(made), 1
+        case ExplodeFunction(function):
+            for made, diff in _call(lambda r: list(function.call(r)), row, schema):
+                yield _as_row(made), diff
+        case JoinFunction(function, _, delay):
+            for made, time, diff in _call(lambda r: list(function.call(r)), row, schema):
+                if time is None or delayed(delay, time) <= now:
+                    yield _as_row(made), diff
         case _:
             raise TypeError(type(step).__name__)
+
+
+def _tolerated(ask: Callable[[], Any], otherwise: Any, tolerant: bool) -> Any:
+    try:
+        return ask()
+    except FailureError:
+        if not tolerant:
+            raise
+        return otherwise
+
+
+def _holds(bound: Bound, delay: Delay, row: Row, schema: pa.Schema, now: int) -> bool:
+    """A bound at a time, which is what its comparison says with the time put in."""
+    if bound.unless is not None and evaluate(bound.unless, row, schema):
+        return True
+    value = evaluate(bound.value, row, schema)
+    if value is None:
+        return bound.null_open
+    if bound.after:
+        if value == 2**63 - 1:
+            raise FailureError("TIME_OVERFLOW")
+        value += 1
+    if delay:
+        value = delayed(delay, value)
+    return now >= value if bound.kind == "lower" else now < value
+
+
+def _json_fields(text: str | None, fields: tuple[Any, ...]) -> Iterator[Any]:
+    """Members of a document, of types that JSON has."""
+    try:
+        document = None if text is None else json.loads(text)
+    except ValueError as error:
+        raise FailureError("INVALID_JSON") from error
+    for f in fields:
+        found = document
+        for name in f.path:
+            found = found.get(name) if isinstance(found, dict) else None
+        yield plain(found)
 
 
 def _call(function: Callable[[Any], Any], row: Row, schema: pa.Schema) -> Any:

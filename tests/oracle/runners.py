@@ -129,9 +129,12 @@ class Judge:
 
     def expected(self, name: str, time: int) -> tuple[Multiset, Errors]:
         if (name, time) not in self.known:
-            held = {source: accumulated(updates, time) for source, updates in self.history.items()}
-            self.known[name, time] = recompute(self.plans[name].node, held)
+            self.known[name, time] = recompute(self.plans[name].node, self.held(time), time, self.held)
         return self.known[name, time]
+
+    def held(self, time: int) -> dict[str, Multiset]:
+        """What the sources hold at a time."""
+        return {source: accumulated(updates, time) for source, updates in self.history.items()}
 
     def check(self, name: str, trace: Trace) -> None:
         """After every step the view shows what it ought to, and its changes lead there through every time between."""

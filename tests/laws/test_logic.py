@@ -1,0 +1,246 @@
+"""Logic is a value: it composes, has an identity, and one slot for delays; both forms of ``join_function`` are one."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.linear import NEVER, BoundLogic, Delay, DelayError, DelayFunction, Function
+from altneu.logic import Logic
+from altneu.rewrite import optimise
+
+SCHEMA = "a long, b long, at long"
+
+
+def double(row):
+    return (row.a, 2 * (row.b or 0), row.at)
+
+
+def twice(row):
+    return [(row.a, row.b, row.at)] * 2
+
+
+def signed(row):
+    return [((row.a, row.b, row.at), row.b or 0), ((0, 0, 0), -1)]
+
+
+def timed(row):
+    return [((row.a, row.b, row.at), row.at, 2), ((row.a, 1, row.at), (row.at or 0) + 3, -1)]
+
+
+@an.arrow
+def timed_batch(batch):
+    """What ``timed`` says, for whole batches."""
+    a, b, at = (batch.column(name) for name in ("a", "b", "at"))
+    n = batch.num_rows
+    ones = pa.array([1] * n, pa.int64())
+    both = pa.table({"a": pa.concat_arrays([a, a]), "b": pa.concat_arrays([b, ones]), "at": pa.concat_arrays([at, at])})
+    start = np.asarray(at.fill_null(0))
+    return both, list(range(n)) * 2, [*start, *(start + 3)], [2] * n + [-1] * n
+
+
+def late(time):
+    return time + time // 4
+
+
+PIECES = {
+    "filter": an.logic.filter("b > 1"),
+    "filter a function": an.logic.filter(lambda r: r.a is not None),
+    "select": an.logic.select("a", "at", b="b + 1").select("a", "b", "at"),
+    "map": an.logic.map(double, SCHEMA),
+    "flat_map": an.logic.flat_map(twice, SCHEMA),
+    "explode": an.logic.explode(signed, SCHEMA),
+    "join_function": an.logic.join_function(timed, SCHEMA),
+    "join_function of batches": an.logic.join_function(timed_batch, SCHEMA),
+    "triples": an.logic.join_function(
+        [({"a": "a", "b": "b", "at": "at"}, "at", "b"), ({"a": "b", "b": "a", "at": "at"}, None, -1)]
+    ),
+    "temporal": an.logic.temporal("at", "at + 4"),
+    "temporal, never": an.logic.temporal(upper="b", null_upper="never"),
+    "logical_now": an.logic.filter("a >= 0 and logical_now() > at and (logical_now() <= b or b is null)"),
+    "delay by": an.logic.delay(by=2),
+    "delay every": an.logic.delay(every=4),
+    "delay with": an.logic.delay(late),
+    "generate_series": an.logic.generate_series("a", "b", as_="s").select("a", "at", b="s").select("a", "b", "at"),
+    "unnest": an.logic.unnest("array(a, b)", as_="x").select("a", "at", b="x").select("a", "b", "at"),
+    "repeat_row": an.logic.repeat_row("b"),
+    "repeat_row_non_negative": an.logic.repeat_row_non_negative("a"),
+    "negate": an.logic.negate(),
+    "fails": an.logic.select("a", "b", at="at div a").select("a", "b", "at"),
+}
+
+
+def random_logic(rng: random.Random, most: int = 4) -> Logic:
+    made = Logic()
+    for _ in range(rng.randint(0, most)):
+        made = made.followed_by(PIECES[rng.choice(list(PIECES))])
+    return made
+
+
+def random_rows(rng: random.Random) -> list[tuple[int | None, ...]]:
+    return [tuple(rng.choice([None, -1, 0, 1, 2, 3, 5]) for _ in range(3)) for _ in range(rng.randint(1, 4))]
+
+
+def told(logic: Logic, rows, time: int, diff: int = 1):
+    """The updates and the errors that rows become, each as counts."""
+    updates, errors = logic.run(rows, SCHEMA, time=time, diff=diff)
+    counts: Counter = Counter()
+    for row, t, d in updates:
+        counts[row, t] += d
+    wrong: Counter = Counter()
+    for row, t, d in errors:
+        wrong[row["operator"], row["code"], row["row"], t] += d
+    return {k: v for k, v in counts.items() if v}, {k: v for k, v in wrong.items() if v}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_composition_is_associative_and_has_an_identity(seed):
+    rng = random.Random(seed)
+    a, b, c = (random_logic(rng) for _ in range(3))
+    rows, time = random_rows(rng), rng.randint(0, 6)
+    assert a.followed_by(b).followed_by(c) == a.followed_by(b.followed_by(c))
+    assert Logic().followed_by(a) == a == a.followed_by(Logic())
+    bound = [x.bind(SCHEMA) for x in (a, b, c)]
+    left = bound[0].followed_by(bound[1]).followed_by(bound[2])
+    assert left == bound[0].followed_by(bound[1].followed_by(bound[2]))
+    assert BoundLogic().followed_by(left) == left == left.followed_by(BoundLogic())
+    assert told(a.followed_by(b).followed_by(c), rows, time) == told(a.followed_by(b.followed_by(c)), rows, time)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_logics_in_a_row_do_what_each_does_in_turn(seed):
+    """The delay slot included: what the second one delays is what the first one has said of times."""
+    rng = random.Random(seed)
+    first, second = random_logic(rng), random_logic(rng)
+    rows, time, diff = random_rows(rng), rng.randint(0, 6), rng.choice([1, 2, -1])
+    updates, _ = first.run(rows, SCHEMA, time=time, diff=diff)
+    parts: Counter = Counter()
+    for row, t, d in updates:
+        for one, n in told(second, [row], t, d)[0].items():
+            parts[one] += n
+    assert told(first.followed_by(second), rows, time, diff)[0] == {k: v for k, v in parts.items() if v}
+
+
+@pytest.mark.parametrize("name", PIECES)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_piece_is_linear(name, seed):
+    """An update at a time with a diff is the same update at the first time and once, joined and multiplied."""
+    rng = random.Random(seed)
+    rows, time = random_rows(rng), rng.randint(0, 6)
+    many = told(PIECES[name], rows, time, 3)
+    parts: list[Counter] = [Counter(), Counter()]
+    for row in rows:
+        for total, found in zip(parts, told(PIECES[name], [row], time), strict=True):
+            for key, n in found.items():
+                total[key] += 3 * n
+    assert many == tuple({k: v for k, v in total.items() if v} for total in parts)
+
+
+def test_both_forms_of_join_function_give_the_same_updates():
+    """By rows, by batches and by expressions."""
+    later = ({"a": "a", "b": "1L", "at": "at"}, "coalesce(at, 0) + 3", -1)
+    written = an.logic.join_function([({"a": "a", "b": "b", "at": "at"}, "coalesce(at, 0)", 2), later])
+    for seed in range(30):
+        rng = random.Random(seed)
+        rows, time, diff = random_rows(rng), rng.randint(0, 6), rng.choice([1, -2])
+        by_row = told(PIECES["join_function"], rows, time, diff)
+        assert by_row == told(PIECES["join_function of batches"], rows, time, diff) == told(written, rows, time, diff)
+
+
+def test_copies_from_a_time_until_another():
+    """x copies of 2x from time 3x until 4x, for x from 0 to 9."""
+    function = an.logic.join_function(lambda r: [(2 * r.x, 3 * r.x, r.x), (2 * r.x, 4 * r.x, -r.x)], "y long")
+    written = an.logic.join_function([({"y": "2 * x"}, "3 * x", "x"), ({"y": "2 * x"}, "4 * x", "-x")])
+    x = an.source("x", "x long")
+    with an.Session(retain="all") as session:
+        views = [session.maintain(str(i), x.join_function(logic)) for i, logic in enumerate((function, written))]
+        session.insert("x", range(10))
+        session.advance(to=40)
+        for time in range(40):
+            wanted = sorted([(2 * i,)] * i for i in range(10) if 3 * i <= time < 4 * i)
+            for view in views:
+                assert sorted(view.to_pylist(at=time)) == sorted(row for rows in wanted for row in rows)
+
+
+def test_delays_compose():
+    function = DelayFunction(Function.of(late))
+    parts = [Delay(), Delay.by(3), Delay.by(0), Delay.every(5), Delay.every(1), Delay((function,))]
+    times = np.array([0, 1, 4, 5, 9, NEVER])
+    for a in parts:
+        assert a.then(Delay()) == a == Delay().then(a)
+        for b in parts:
+            assert a.then(b).apply(times).tolist() == b.apply(a.apply(times)).tolist()
+            for c in parts:
+                assert a.then(b).then(c) == a.then(b.then(c))
+    assert Delay.by(3).then(Delay.by(4)) == Delay.by(7)
+
+
+@pytest.mark.parametrize(
+    "delay",
+    [
+        Delay.by(NEVER - 3),
+        Delay.every(NEVER - 1).then(Delay.by(2)),
+        Delay((DelayFunction(Function.of(lambda t: t - 1)),)),
+        Delay((DelayFunction(Function.of(lambda t: 10 - t)),)),
+        Delay((DelayFunction(Function.of(lambda t: f"soon after {t}")),)),
+        Delay((DelayFunction(Function.of(lambda t: 1 // (t - 4))),)),
+    ],
+)
+def test_what_is_no_delay_is_told(delay):
+    with pytest.raises(DelayError):
+        delay.apply(np.array([0, 4, 7]))
+
+
+def test_a_delay_that_goes_back_is_an_error_row():
+    updates, errors = an.logic.delay(lambda t: t if t < 3 else 0).run([(1, 1, 1)], SCHEMA, time=4)
+    assert updates == []
+    assert [(e["code"], t) for e, t, _ in errors] == [("DELAY", 4)]
+
+
+def test_a_logic_acts_on_a_collection_as_its_verbs_do():
+    events = an.source("events", SCHEMA)
+    logic = an.logic.filter("b > 1").temporal("at", "at + 4").delay(by=1)
+    chained = events.filter("b > 1").temporal("at", "at + 4").delay(by=1)
+    applied = events.join_function(logic)
+    assert optimise(applied.node).fingerprint == optimise(chained.node).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda e: e.temporal(), an.errors.PlanError),
+        (lambda e: e.temporal("word"), an.errors.TypeMismatchError),
+        (lambda e: e.temporal("at", null_upper="maybe"), an.errors.PlanError),
+        (lambda e: e.delay(), an.errors.PlanError),
+        (lambda e: e.delay(by=1, every=2), an.errors.PlanError),
+        (lambda e: e.delay(by=-1), an.errors.PlanError),
+        (lambda e: e.delay(every=0), an.errors.PlanError),
+        (lambda e: e.delay(by=1.5), an.errors.PlanError),
+        (lambda e: e.repeat_row("word"), an.errors.TypeMismatchError),
+        (lambda e: e.unnest("at"), an.errors.TypeMismatchError),
+        (lambda e: e.unnest("array(at)", as_="word"), an.errors.SchemaError),
+        (lambda e: e.unnest("map(word, at)", as_=["k"]), an.errors.SchemaError),
+        (lambda e: e.generate_series("word", 3), an.errors.TypeMismatchError),
+        (lambda e: e.generate_series("date'2021-01-01'", "date'2021-02-01'", 3), an.errors.TypeMismatchError),
+        (lambda e: e.generate_series(1, 3, as_="at"), an.errors.SchemaError),
+        (lambda e: e.explode(enumerate), an.errors.PlanError),
+        (lambda e: e.join_function(list), an.errors.PlanError),
+        (lambda e: e.join_function([]), an.errors.PlanError),
+        (lambda e: e.join_function([({"x": "at"}, "word", 1)]), an.errors.TypeMismatchError),
+        (lambda e: e.join_function([({"x": "at"}, 1, 1), ({"y": "at"}, 1, 1)]), an.errors.SchemaError),
+        (lambda e: e.join_function([({"x": "at"}, 1, 1), ({"x": "word"}, 1, 1)]), an.errors.TypeMismatchError),
+        (lambda e: e.json("at", "x long"), an.errors.TypeMismatchError),
+        (lambda e: e.json("none", "x long"), an.errors.UnknownColumnError),
+        (lambda e: e.json("word", "at long"), an.errors.SchemaError),
+        (lambda e: e.json("word", "x long", paths={"z": "a.b"}), an.errors.PlanError),
+        (lambda e: e.map("at + 1", "x long"), an.errors.PlanError),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_the_plan_is_built(make, error):
+    with pytest.raises(error):
+        make(an.source("events", "at long, word string"))
