@@ -21,7 +21,7 @@ AltneuError
 │   ├── ViewHasErrorsError         the view's error collection is not empty
 │   └── HydrationError             a late view needs a collection that nothing keeps
 ├── StoreError
-│   ├── StoreVersionError          written by a newer altneu
+│   ├── StoreVersionError          written in another format
 │   ├── StorePlanError             the store holds another plan
 │   ├── StoreCorruptError          a checksum or a structure that does not hold
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
@@ -142,7 +142,7 @@ class StoreError(AltneuError):
 
 
 class StoreVersionError(StoreError):
-    """The store was written by a newer altneu."""
+    """The store was written by an altneu whose format this one does not read."""
 
 
 class StorePlanError(StoreError):

@@ -77,7 +77,7 @@ def test_only_what_the_format_says_is_on_disk(filled):
         f"segments/{p.name}" for p in (filled / "segments").iterdir()
     }
     assert len(list((filled / "segments").iterdir())) == 7
-    assert json.loads((filled / "format.json").read_text())["format"] == 1
+    assert json.loads((filled / "format.json").read_text())["format"] == 2
 
 
 def test_create_false_wants_a_store(path):
@@ -131,18 +131,19 @@ def test_a_closed_store_refuses_to_write(path):
 # ------------------------------------------------------------------------------------------------------ versions
 
 
-def test_a_newer_format_is_refused_naming_both_versions(filled):
-    (filled / "format.json").write_text(json.dumps({"format": 2, "altneu": "9.9.9", "anything": {}}))
+@pytest.mark.parametrize("number", [1, 3])
+def test_another_format_is_refused_naming_both_versions(filled, number):
+    (filled / "format.json").write_text(json.dumps({"format": number, "altneu": "9.9.9", "anything": {}}))
     before = files(filled)
     with pytest.raises(
-        StoreVersionError, match=r"format 2, written by altneu 9\.9\.9; this is altneu .* up to 1: install"
+        StoreVersionError, match=rf"format {number}, written by altneu 9\.9\.9; this is altneu .* format 2: install"
     ):
         reopen(filled)
     assert files(filled) == before
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": "1"}', '{"format": 0}', '{"format": true}', '{"format": 1}', "\0"]
+    "text", ["", "{", "[]", '{"format": "1"}', '{"format": 0}', '{"format": true}', '{"format": 2}', "\0"]
 )
 def test_a_format_file_that_says_nothing_is_named(filled, text):
     (filled / "format.json").write_text(text)

@@ -109,7 +109,7 @@ class Journal:
         return {"session": {"shards": self.shards, "since": since, "filled": sorted(filled)}}
 
     def _name(self, batch: Batch | Data) -> Data:
-        return batch if isinstance(batch, dict) else self.table.name_batch(batch)
+        return batch if isinstance(batch, dict) else self.table.names.of(batch)
 
     def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
         self.table.settle()

@@ -85,12 +85,12 @@ def run_here(
 def _due(plan: Plan, table: StateTable, region: Region) -> dict[int, set[int]]:
     """By stage, the shards that hold something of this region: they run even when nothing arrives."""
     found: dict[int, set[int]] = {}
-    for (name, shard), least in table.held.items():
+    for (name, shard), held in table.held.items():
         node = plan.arrangements.get(name)
         if (
             node is not None
             and isinstance(plan.nodes[node].operation, ArrangeOp)
-            and (region.upper.least is None or least < region.upper.least)
+            and (region.upper.least is None or held.least < region.upper.least)
         ):
             found.setdefault(plan.nodes[node].stage, set()).add(shard)
     return found

@@ -1,29 +1,30 @@
 """What arrangements keep, between the form that a step reads and the form that a store names.
 
 In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable
-batches: large ones are segments, small ones blobs inside the commit itself. Spark tasks are sent the second form and
-open what they touch; the driver keeps both and translates only what changed.
+batches, and the runs of its hold: large ones are segments, small ones blobs inside the commit itself. Spark tasks are
+sent the second form and open what they touch; the driver keeps both and translates only what changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Batch, Description, Layout
 from altneu.executor.base import ArrangementState
-from altneu.hold import Hold
+from altneu.hold import Hold, Run
 from altneu.order import Antichain, Lattice
 from altneu.rows import Rows
 from altneu.spine import Spine
 from altneu.store import Admitted, SegmentRef, Store, open_segment
 from altneu.update import Updates
 
-_NAMES_KEPT = 64  # batches remembered for each state before those no longer in use are looked for
+_NAMES_KEPT = 64  # names remembered for each state before those no longer in use are looked for
+_ROWS_KEPT = 1 << 20  # updates that are kept in memory by their names alone before they are looked for
 BLOB_BYTES = (
     16 * 1024
 )  # below this a batch travels inside the commit: a file of its own would cost more than its content
@@ -75,28 +76,93 @@ def updates_from_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, widt
     rows = Rows.from_batch(batch)
     n = len(schema)
     controls = [np.asarray(c) for c in rows.columns[n:]]
-    times = np.stack(controls[:width]) if rows.count else np.empty((width, 0), np.int64)
+    times = controls[0].reshape(1, -1) if width == 1 else np.stack(controls[:width])  # a mapped column is not copied
     return Updates(Rows(schema, rows.columns[:n], rows.count), times, controls[width])
 
 
-def state_to_json(state: ArrangementState, name_of: Callable[[Batch], Data], write: WriteData) -> Data:
+class Names:
+    """What immutable batches and runs are called in the store: what is written once is not written again."""
+
+    def __init__(self, write: WriteData, seal: Callable[[Data], Data] = dict) -> None:
+        self.write, self.seal = write, seal
+        self.known: dict[int, tuple[Batch | Updates, Data]] = {}
+        self._rows = self._rows_used = 0
+
+    def of(self, part: Batch | Updates) -> Data:
+        """The name of a batch or of a run's updates, written now if it never was."""
+        found = self.known.get(id(part))
+        if found is None:
+            made = batch_to_json(part, self.write) if isinstance(part, Batch) else _run_to_json(part, self.write)
+            found = self._note(part, self.seal(made))
+        return found[1]
+
+    def _note(self, part: Batch | Updates, name: Data) -> tuple[Batch | Updates, Data]:
+        self._rows += len(part)
+        self.known[id(part)] = part, name  # keeps it alive, so that its id stays its own
+        return self.known[id(part)]
+
+    def note(self, state: ArrangementState, value: Data) -> None:
+        """Remember what the parts of a state are called that was opened from ``value``."""
+        for batch, name in zip(state.spine.batches, value["batches"], strict=True):
+            self._note(batch, name)
+        for run, told in zip(state.hold.runs, value["hold"], strict=True):
+            self._note(run.whole, told["run"])
+
+    def forget(self, states: Collection[ArrangementState]) -> None:
+        """Now and then, let go of what no state has any more."""
+        many = _NAMES_KEPT * (1 + len(states))
+        if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_KEPT, self._rows_used):
+            return
+        used = {id(part) for s in states for part in (*s.spine.batches, *(run.whole for run in s.hold.runs))}
+        self.known = {i: found for i, found in self.known.items() if i in used}
+        self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
+
+
+def _run_to_json(updates: Updates, write: WriteData) -> Data:
+    batch = updates_to_batch(updates)
+    return {"rows": len(updates), "data": write([batch], batch.schema)}
+
+
+def state_to_json(state: ArrangementState, names: Names) -> Data:
     """Name everything one arrangement keeps in one shard."""
-    held = state.hold.updates()
-    hold = None
-    if len(held):
-        batch = updates_to_batch(held)
-        hold = {"rows": len(held), "least": state.hold.least(), "data": write([batch], batch.schema)}
-    return {"batches": [name_of(b) for b in state.spine.batches if len(b)], "hold": hold}
+    runs = state.hold.runs
+    lattice = state.hold.lattice
+    return {
+        "batches": [names.of(b) for b in state.spine.batches if len(b)],
+        "hold": [{"run": names.of(run.whole), "skip": run.skip, "least": run.least(lattice)} for run in runs],
+    }
 
 
 def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
     """Open everything that one arrangement keeps in one shard."""
     spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
-    hold = Hold(layout.schema, layout.lattice)
-    if value["hold"] is not None:
-        for batch in open_data(value["hold"]["data"]):
-            hold = hold.add(updates_from_batch(batch, layout.schema, layout.lattice.width))
-    return ArrangementState(spine, hold)
+    runs = tuple(_run_from_json(layout, told, open_data) for told in value["hold"])
+    return ArrangementState(spine, Hold(layout.schema, layout.lattice, runs))
+
+
+def _run_from_json(layout: Layout, value: Data, open_data: OpenData) -> Run:
+    """Open a run, which was stored in order and lies in one record batch."""
+    (batch,) = open_data(value["run"]["data"])
+    return Run(updates_from_batch(batch, layout.schema, layout.lattice.width), value["skip"])
+
+
+class Held(NamedTuple):
+    """What a hold has, without opening it: the least first coordinate of a time, and how many updates."""
+
+    least: int
+    rows: int
+
+    @classmethod
+    def of_state(cls, state: ArrangementState) -> Held:
+        """Of a live state."""
+        least = state.hold.least()
+        return cls(0 if least is None else least, len(state.hold))
+
+    @classmethod
+    def of_stored(cls, value: Data) -> Held:
+        """Of a stored one."""
+        runs = value["hold"]
+        return cls(min((r["least"] for r in runs), default=0), sum(r["run"]["rows"] - r["skip"] for r in runs))
 
 
 def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
@@ -158,10 +224,13 @@ class StateTable:
     stored: dict[tuple[str, int], Data] = field(default_factory=dict)
     fresh: set[tuple[str, int]] = field(default_factory=set)
     told: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
-    names: dict[int, tuple[Batch, Data]] = field(default_factory=dict)
+    names: Names = field(init=False)
     blobs: dict[str, bytes] = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
-    held: dict[tuple[str, int], int] = field(default_factory=dict)  # least time in each hold that has anything
+    held: dict[tuple[str, int], Held] = field(default_factory=dict)  # of each hold that has anything
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.write, Admitted)
 
     def open_data(self, data: Data) -> list[pa.RecordBatch]:
         """Open data that was committed, or is about to be."""
@@ -177,31 +246,40 @@ class StateTable:
         state = self.live.get(key)
         if state is None and key in self.stored:
             state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
-            for batch, value in zip(state.spine.batches, self.stored[key]["batches"], strict=False):
-                self.names[id(batch)] = (batch, value)
+            self.names.note(state, self.stored[key])
             self.live[key] = state
         return state
 
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         self.live[name, shard] = state
-        self._note_hold((name, shard), state.hold.least())
+        self._note_hold((name, shard), Held.of_state(state))
         if self.durable:
             self.fresh.add((name, shard))
 
     def put_stored(self, name: str, shard: int, value: Data) -> None:
         """Replace a state by the one a task made and wrote."""
         self.stored[name, shard] = value
-        self._note_hold((name, shard), None if value["hold"] is None else value["hold"]["least"])
+        self._note_hold((name, shard), Held.of_stored(value))
         self.live.pop((name, shard), None)
         self.fresh.discard((name, shard))
         self.told.add((name, shard))
 
-    def _note_hold(self, key: tuple[str, int], least: int | None) -> None:
-        if least is None:
-            self.held.pop(key, None)
+    def _note_hold(self, key: tuple[str, int], held: Held) -> None:
+        if held.rows:
+            self.held[key] = held
         else:
-            self.held[key] = least
+            self.held.pop(key, None)
+
+    def may_be_due(self, end: int) -> int:
+        """At most so many held updates are due before a time: nothing is opened to tell."""
+        return sum(held.rows for held in self.held.values() if held.least < end)
+
+    def due(self, end: int) -> int:
+        """How many held updates are due before a time, over all arrangements and shards."""
+        upper = Antichain.of(self.lattice, end)
+        states = [self.get(*key) for key, held in self.held.items() if held.least < end]
+        return sum(state.hold.due(upper) for state in states if state is not None)
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
@@ -222,7 +300,7 @@ class StateTable:
         if state is not None:
             return sum(map(len, state.spine.batches)) + len(state.hold)
         value = self.stored[name, shard]
-        return sum(b["rows"] for b in value["batches"]) + (0 if value["hold"] is None else int(value["hold"]["rows"]))
+        return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
 
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
@@ -244,14 +322,6 @@ class StateTable:
         """The shards in which an arrangement keeps anything."""
         return sorted({s for n, s in (*self.live, *self.stored) if n == name})
 
-    def name_batch(self, batch: Batch) -> Data:
-        """The stored name of a batch, written now if it never was."""
-        known = self.names.get(id(batch))
-        if known is None:
-            known = (batch, Admitted(batch_to_json(batch, self.write)))
-            self.names[id(batch)] = known  # keeps the batch alive, so that its id stays its own
-        return known[1]
-
     def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
         """Write data for the commit to come: small as a blob, large as a segment."""
         if sum(b.nbytes for b in batches) < BLOB_BYTES:
@@ -263,13 +333,13 @@ class StateTable:
     def settle(self) -> None:
         """Name everything fresh, so that tasks can open it and a commit can tell it."""
         for key in sorted(self.fresh):
-            self.stored[key] = state_to_json(self.live[key], self.name_batch, self.write)
+            self.stored[key] = state_to_json(self.live[key], self.names)
         self.told |= self.fresh
         self.fresh.clear()
 
     def release(self) -> None:
         """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
-        for held in (self.live, self.stored, self.names, self.blobs, self.held):
+        for held in (self.live, self.stored, self.names.known, self.blobs, self.held):
             held.clear()
 
     def uncommitted(self) -> dict[tuple[str, int], Data]:
@@ -277,9 +347,7 @@ class StateTable:
         return {key: self.stored[key] for key in sorted(self.told)}
 
     def committed(self) -> None:
-        """All is told: drop the blobs, which are in the log now, and the names of batches that nothing has any more."""
+        """All is told: drop the blobs, which are in the log now, and the names of what nothing has any more."""
         self.told.clear()
         self.blobs.clear()
-        if len(self.names) > _NAMES_KEPT * (1 + len(self.live)):
-            alive = {id(b) for s in self.live.values() for b in s.spine.batches}
-            self.names = {i: n for i, n in self.names.items() if i in alive}
+        self.names.forget(self.live.values())

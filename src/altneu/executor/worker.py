@@ -21,7 +21,7 @@ from altneu.executor.inputs import Stamp
 from altneu.executor.state import (
     BLOB_BYTES,
     Data,
-    batch_to_json,
+    Names,
     opener,
     state_from_json,
     state_to_json,
@@ -206,21 +206,14 @@ def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]
         else:
             yield from encode(target, channel, message)
     writer = Writer(task, stage, shard)
-    names: dict[int, Data] = {}
-
-    def name_of(batch: Any) -> Data:
-        if id(batch) not in names:
-            names[id(batch)] = batch_to_json(batch, writer.write)
-        return names[id(batch)]
-
+    names = Names(writer.write)
     for name, state in snapshot.opened.items():
-        for batch, value in zip(state.spine.batches, task.states[name, shard]["batches"], strict=False):
-            names[id(batch)] = value
+        names.note(state, task.states[name, shard])
     kept = {p.contents for p in task.plan.views.values()}
     meta = {
         "shard": shard,
-        "new": {n: name_of(b) for n, b in result.new.items() if len(b) and n in kept},
-        "states": {n: state_to_json(s, name_of, writer.write) for n, s in result.states.items()},
+        "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
+        "states": {n: state_to_json(s, names) for n, s in result.states.items()},
         "taps": {str(i): _tap(u, writer) for i, u in result.taps.items()},
     }
     yield shard, META, pack_meta(meta, writer.blobs)

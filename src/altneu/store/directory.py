@@ -23,7 +23,7 @@ from altneu.store.log import CommitLog
 from altneu.store.references import Json, SegmentRef, segment_number
 from altneu.store.segments import Verify, open_segment, write_segment
 
-FORMAT = 1
+FORMAT = 2
 CHECKPOINT_EVERY = 50
 _FOLDERS = ("segments", "log", "scratch")
 
@@ -82,7 +82,7 @@ class DirectoryStore(Store):
 
         Raises:
             StoreError: there is none and ``create`` is False, or the folder holds something else.
-            StoreVersionError: a newer altneu wrote it.
+            StoreVersionError: an altneu of another format wrote it.
             StoreCorruptError: a file of it does not hold; names the file.
             StoreLockedError: another session has it open.
             StoreFullError: the disk is too full to make one.
@@ -275,10 +275,10 @@ def _checked(found: Any, path: Path) -> str:
     version = found.get("format") if isinstance(found, dict) else None
     if type(version) is not int or version < 1:
         raise StoreCorruptError(f"{path} says no format version")
-    if version > FORMAT:
+    if version != FORMAT:
         raise StoreVersionError(
             f"{path.parent} has format {version}, written by altneu {found.get('altneu', 'unknown')}; this is altneu "
-            f"{_software()}, which reads formats up to {FORMAT}: install that altneu, or open another folder"
+            f"{_software()}, which reads format {FORMAT}: install that altneu, or open another folder"
         )
     if not isinstance(found.get("id"), str) or not found["id"]:
         raise StoreCorruptError(f"{path} has no store id")
