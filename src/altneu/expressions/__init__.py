@@ -9,6 +9,7 @@ from altneu.expressions.column import Col, col, fn, lit
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
+from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
 from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "cast",
     "col",
     "conjunction",
+    "conjuncts",
     "fn",
     "lit",
     "literal",
@@ -36,6 +38,9 @@ __all__ = [
     "parse_order",
     "parse_predicate",
     "parse_projection",
+    "replace_subexpressions",
+    "shared_subexpressions",
+    "simplify",
     "split_temporal",
     "walk",
 ]
