@@ -50,6 +50,8 @@ def queries() -> dict[str, Collection]:
     other = B.select("trial", k="cast(k as bigint)", v="w")
     return {
         **_linear(one, other),
+        **_in_time(one, other),
+        **_tables(one),
         **_joins(one, other),
         **_aggregates(),
         **_reductions(one),
@@ -83,6 +85,71 @@ def _linear(one: Collection, other: Collection) -> dict[str, Collection]:
         .filter("y <> 6")
         .select("trial", z="y + v"),
     }
+
+
+def _in_time(one: Collection, other: Collection) -> dict[str, Collection]:
+    """Rows that appear, go and wait by themselves."""
+    window = one.temporal("v", "k + 4")
+    return {
+        "temporal": window,
+        "temporal, never": one.temporal(upper="v", null_upper="never"),
+        "temporal with errors": one.filter("logical_now() < 10 div v"),
+        "logical_now": one.filter("k > 0 and logical_now() >= v and (logical_now() <= k + 3 or v is null)"),
+        "logical_now between": one.filter("logical_now() between v and k + 3"),
+        "logical_now equal": one.filter("logical_now() = v"),
+        "two temporal filters": window.select("*", u="v + 1").filter("logical_now() > k").temporal("u - 1", "u + 3"),
+        "temporal of a failing row": window.select("trial", y="6 div k"),
+        "window of groups": window.group_by("trial", "k").agg(n="count(*)", total="sum(v)"),
+        "window of extremes": window.group_by("trial", "k").agg(least="min(v)"),
+        "window of distinct rows": window.select("trial", "k").distinct(),
+        "window of a top_k": window.top_k(1, by="v desc", per=["trial", "k"]),
+        "join of windows": window.join(other.temporal("v"), on=["trial", "k"]),
+        "window of a join": one.join(other, on=["trial", "k"]).temporal("v", "`right.v` + 4"),
+        "window of an outer join": one.join(other, on=["trial", "k"], how="left").filter("logical_now() >= v"),
+        "window of a window": window.group_by("trial").agg(n="count(*)").temporal(upper="n + 3"),
+        "delay": one.delay(by=2),
+        "delay to every third": one.delay(every=3),
+        "delay with a function": one.delay(lambda t: t + t // 3),
+        "delay of a window": window.delay(every=2).filter("v > 0").delay(by=1),
+        "delay of a join": one.delay(by=1).join(other, on=["trial", "k"]),
+        "change between ticks": one.concat(one.delay(by=1).negate()).count(),
+    }
+
+
+def _tables(one: Collection) -> dict[str, Collection]:
+    """Steps that make any number of rows."""
+    triples = [
+        ({"trial": "trial", "y": "v + k"}, "v", "k"),
+        ({"trial": "trial", "y": "v"}, "v + 3", "-k"),
+        ({"trial": "trial", "y": "k"}, None, 1),
+    ]
+    texts = one.select("trial", text="concat('{\"a\": {\"b\": ', coalesce(cast(v as string), 'nul'), '}}')")
+    return {
+        "explode with diffs": one.explode(
+            lambda r: [((r.trial, r.k), r.v or 0), ((r.trial, 7), -1)], "trial int, y long"
+        ),
+        "explode with errors": one.explode(lambda r: [((r.trial, r.k), 6 // r.v)], "trial int, y long"),
+        "join_function": one.join_function(_moments, "trial int, y long"),
+        "join_function of expressions": one.join_function(triples),
+        "join_function with errors": one.join_function([({"trial": "trial", "y": "6 div v"}, "k", 2)]),
+        "generate_series": one.generate_series("k", "v", as_="i"),
+        "generate_series with errors": one.generate_series(1, 5, "v", as_="i").filter("i > 1"),
+        "unnest": one.unnest("array(k, v, k)", as_="x", ordinality="at").select("trial", "x", "at"),
+        "unnest outer": one.unnest("if(v > 0, array(v), null)", as_="x", outer=True),
+        "unnest a map": one.filter("k is not null").unnest("map(k, v, 9L, k)"),
+        "repeat_row": one.repeat_row("v"),
+        "repeat_row_non_negative": one.repeat_row_non_negative("v"),
+        "count of what is owed": one.repeat_row("v").select("trial", "k").count(),
+        "json": texts.json("text", "b long", paths={"b": "a.b"}).select("trial", "b"),
+        "series in a window": one.generate_series(0, "v", as_="i").temporal("i", "i + 2").filter("i <> k"),
+        "groups of a series": one.generate_series(0, "v", as_="i").group_by("trial", "i").agg(n="count(*)"),
+    }
+
+
+def _moments(row: Any) -> Iterable[tuple[tuple[int, int], int, int]]:
+    for i in range(max(row.v or 0, 0) % 4):
+        yield (row.trial, i), i + (row.k or 0), i + 1
+        yield (row.trial, i), 2 * i + (row.k or 0), -i
 
 
 def _double(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
 """The oracle: what a plan means, recomputed from scratch over multisets of Python tuples.
 
 Nothing here knows of batches or arrangements, of time only what it is now, and nothing is shared with the kernels but
-the meaning of an expression on a single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors are a set of (code,
-row as text).
+the meaning of an expression on a single row. A multiset is a ``Counter`` of rows whose counts may be negative; errors
+are a set of (code, row as text).
 """
 
 from __future__ import annotations

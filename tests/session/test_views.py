@@ -122,8 +122,12 @@ def test_any_view_maintained_late_says_what_it_would_have_said(name):
         check(name, view, TIMES - 1)
 
 
+def held_at(time):
+    return {source: accumulated(updates, time) for source, updates in HISTORY.items()}
+
+
 def check(name, view, time):
-    wanted, errors = recompute(PLANS[name].node, {s: accumulated(u, time) for s, u in HISTORY.items()})
+    wanted, errors = recompute(PLANS[name].node, held_at(time), time, held_at)
     assert unlike(contents_of(view), Counter({row: n for row, n in wanted.items() if n > 0})) == {}
     if all(n > 0 for n in wanted.values()):
         assert observe(view, 0, 0).errors == errors
