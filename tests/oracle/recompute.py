@@ -92,6 +92,8 @@ def _meaning(
             return _join(node, contents(left, now), contents(right, now))
         case ir.Reduce(below):
             return _reduce(node, contents(below, now), errors)
+        case ir.Latest(below):
+            return _latest(node, contents(below, now))
         case ir.Consolidate(below) | ir.Inspect(below):
             return contents(below, now)
         case _:
@@ -342,6 +344,17 @@ def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
             if None not in key and key == [theirs[i] for i in right_key]:
                 made[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
     return made
+
+
+# latest ---------------------------------------------------------------------------------------------------------------
+
+
+def _latest(node: ir.Latest, rows: Multiset) -> Multiset:
+    """The greatest row of each key, of those that are there."""
+    names = node.schema.names
+    columns = [(names.index(c), False, True) for c in (*node.order, *names)]
+    there = in_order([row for row, n in rows.items() if n > 0], columns)
+    return Counter({tuple(row[names.index(k)] for k in node.key): row for row in there}.values())
 
 
 # reduce ---------------------------------------------------------------------------------------------------------------
