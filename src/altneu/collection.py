@@ -254,6 +254,50 @@ class Collection(LinearVerbs):
         ordered = self if len(outputs) == len(self.columns) else self._project(outputs)
         return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
 
+    def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
+        """The current row of each key of a log of events: the one that is greatest in the order of some columns.
+
+        What upsert streams mean. The log only grows: a later row of a key takes the place of the one before. Rows may
+        come twice and in any order, for only ``order`` decides, and between equals the whole row (column by column;
+        null is least, NaN greatest). A row that says that its key is gone is a row like any other: filter it away
+        afterwards. Null keys are one key.
+
+        To retract the current row of a key, or one greater than it, makes the key an error, ``RETRACTED_EVENT``, until
+        a greater row of that key comes: what the retracted row had replaced is not kept. To retract a lesser row
+        changes nothing.
+
+        Shape:  one row at most for each key, of the same columns.
+        Cost:   one exchange by key (none where rows are spread so already); the current row of each key is kept, and
+                rows whose time has not come. A step looks up the keys that it has rows of.
+        Law:    at every time each key's row is the greatest of the rows up to then, however they came
+                (tests/oracle/test_latest.py).
+
+        Raises:
+            UnknownColumnError: a key or an order that is no column.
+            TypeMismatchError: a key or an order that is a map, which cannot be compared.
+
+        >>> import altneu as an
+        >>> log = an.source("log", "offset long, name string, price long")
+        >>> with an.Session() as session:
+        ...     prices = log.latest(key="name", order="offset").filter("price is not null")
+        ...     view = session.maintain("prices", prices)
+        ...     session.insert("log", [(1, "tea", 3), (4, "tea", 5), (2, "tea", 4)])
+        ...     session.insert("log", [(3, "jam", 7), (5, "jam", None)])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [(4, 'tea', 5)]
+        """
+        keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
+        if not columns:
+            raise PlanError("latest needs a column that tells which row of a key is the later one: order=...")
+        self._check([*keys, *columns])
+        for name in (*keys, *columns):
+            if pa.types.is_map(self.schema.field(name).type):
+                raise TypeMismatchError(
+                    f"latest: column {name!r} is a map, and maps cannot be compared; select what you need of it"
+                )
+        return Collection(ir.Latest(self.node, keys, columns))
+
 
 def _show(columns: list[tuple[str, str]]) -> str:
     return f"({', '.join(f'{n} {t}' for n, t in columns)})"

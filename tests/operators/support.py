@@ -37,8 +37,9 @@ def is_nan(value: Any) -> bool:
 
 
 def comparable(row: Sequence[Any]) -> tuple[Any, ...]:
-    """A row whose NaN equals itself, lists included."""
-    return tuple(comparable(v) if isinstance(v, list) else "NaN" if is_nan(v) else v for v in row)
+    """A row whose NaN equals itself, lists and structs included."""
+    plain = (tuple(v.values()) if isinstance(v, dict) else v for v in row)
+    return tuple(comparable(v) if isinstance(v, list | tuple) else "NaN" if is_nan(v) else v for v in plain)
 
 
 def collect(updates: Updates) -> dict[int, Counter[tuple[Any, ...]]]:

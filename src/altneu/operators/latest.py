@@ -1,9 +1,13 @@
 """The latest event of each key of a log that only grows, kept as one row a key.
 
-Every update of a log is an event that happened (a positive diff) or one that is taken back (a negative one). Of each key
-the arrangement keeps one row, the greatest of all that was ever said of it, in the order of some columns, then of the
-whole row, then of a last column that tells what was taken back from what happened. Being a maximum, it cannot tell how
-often, in which order and in which step events came.
+Every update of a log is an event that happened (a positive diff) or one that is taken back (a negative one). Of each
+key the arrangement keeps one row, the greatest of all that was ever said of it: in the order of some columns, then of
+the whole row, and what was taken back is greater than the same row when it happened. Being a maximum, what is kept does
+not depend on how often, in which order and in which step events came.
+
+Where the greatest is a row that was taken back the key is an error, for what that row had replaced is not kept; any
+greater event of the key mends it. So a key that is no error has the row that all its updates, retractions included,
+accumulate to.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import pyarrow as pa
 
 from altneu.batch import Arranged, Batch, Layout
 from altneu.errors import ERROR_SCHEMA
-from altneu.operators.groups import in_time_order, require_total, show_key, touched
+from altneu.operators.groups import require_total, show_key, touched
 from altneu.operators.ranking import dense, sort_lines, whole_order
 from altneu.operators.spans import show_row, truth
 from altneu.order import Antichain
@@ -67,9 +71,10 @@ def latest(arranged: Arranged, order: Sequence[str]) -> Batch:
     time = np.concatenate([np.full(groups.old_values.count, _BEFORE), groups.new_times])
     rank, row = _ranks(values, group, [name for name in order if name not in layout.key])
     # Whatever the arrangement ever held of a key was less than what it holds: the greatest old row is the current one.
-    position, moments = in_time_order(group, time)
-    at = position[moments[:-1]]
-    best = np.maximum.accumulate(rank[position])[moments[1:] - 1]  # ranks of later groups are greater
+    position = np.lexsort((time, group))
+    last = np.append(np.diff(group[position]).astype(np.bool_) | np.diff(time[position]).astype(np.bool_), True)
+    at = position[last]
+    best = np.maximum.accumulate(rank[position])[last]  # ranks of later groups are greater
     follows = np.append(False, group[at[1:]] == group[at[:-1]])
     comes = (time[at] != _BEFORE) & np.append(True, best[1:] != best[:-1])
     gone, come = np.flatnonzero(comes & follows), np.flatnonzero(comes)
@@ -104,11 +109,8 @@ def _ranks(values: Rows, group: Ints, order: Sequence[str]) -> tuple[Ints, Ints]
     return rank, row
 
 
-def current(changes: Batch, schema: pa.Schema, operator: str) -> tuple[Updates, Updates]:
-    """Changes of what is kept as (rows, errors): a key whose greatest event was taken back is an error and has no row.
-
-    What that event had replaced is not kept. Any greater event of the key mends it.
-    """
+def current(changes: Batch, schema: pa.Schema, order: Sequence[str], operator: str) -> tuple[Updates, Updates]:
+    """Changes of what is kept as (rows, errors): rows that happened, and an error for each that was taken back."""
     updates = changes.updates()
     *columns, flags = updates.rows.columns
     retracted = truth(flags)
@@ -120,14 +122,14 @@ def current(changes: Batch, schema: pa.Schema, operator: str) -> tuple[Updates, 
     texts: dict[str, Sequence[object]] = {
         "operator": [operator] * len(failed),
         "code": [RETRACTED_EVENT] * len(failed),
-        "message": [_message(show_key(names, key)) for key in keys],
+        "message": [_message(show_key(names, key), ", ".join(order)) for key in keys],
         "row": [show_row(schema.names, row) for row in failed.rows.to_pylist()],
     }
     return plain.filter(~retracted), failed.with_rows(Rows.from_pydict(texts, ERROR_SCHEMA))
 
 
-def _message(key: str) -> str:
+def _message(key: str, order: str) -> str:
     return (
-        f"the latest event of {key} was retracted, and what it replaced is not kept: a log of upserts only grows; "
-        "insert the key again with a later order (a row of nulls where it is to be gone)"
+        f"an event of {key} was retracted, and what it had replaced is not kept: a log of upserts only grows; "
+        f"send that key once more with a greater {order} (nulls as its values if it is gone), and this error goes"
     )

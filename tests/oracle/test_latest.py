@@ -1,0 +1,163 @@
+"""Logs that only grow, and the latest row of each key, on every runner, against recomputation at every time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu import Collection, Session
+from altneu.executor.local import LocalExecutor
+from altneu.hashing import hash_bits
+from tests.oracle.histories import History, Update, random_cuts
+from tests.oracle.recompute import Row
+from tests.oracle.retries import Retries
+from tests.oracle.runners import Judge, Runner, contents_of, errors_of, observe, table_of, unlike
+
+LOG = an.source("log", "trial int, id long, at long, v string", keep=True)
+OTHER = an.source("other", "trial int, id long, at double, w long", keep=True)
+SOURCES = {"log": LOG, "other": OTHER}
+KEY = ["trial", "id"]
+CASES, TIMES = 6, 9
+
+
+def plans() -> dict[str, Collection]:
+    """By name; every log that is read only grows, whatever is done with what is latest in it."""
+    log, other = LOG.latest(KEY, "at"), OTHER.latest(KEY, order=["at", "w"])
+    there = log.filter("v is not null")
+    return {
+        "latest": log,
+        "without tombstones": there,
+        "of two columns": other,
+        "of everything": LOG.latest(key=(), order=["at", "id"]),
+        "by its own key": LOG.latest("id", order="id"),
+        "above a filter": LOG.filter("v <> 'b' or v is null").latest(KEY, "at"),
+        "above what may fail": OTHER.select(*KEY, "w", at="cast(6 div w as double)").latest(KEY, "at"),
+        "below what may fail": other.select(*KEY, y="6 div w"),
+        "above several": LOG.select(*KEY, "at").concat(OTHER.select(*KEY, at="cast(w as bigint)")).latest(KEY, "at"),
+        "above a join": LOG.join(OTHER.select(*KEY, "w"), on=KEY).latest(KEY, ["w", "at"]),
+        "below a join": there.join(other, on=KEY),
+        "below a join on another column": there.join(other, on={"trial": "trial", "at": "id"}),
+        "below a reduce": there.group_by("trial").agg(n="count(*)", last="max(at)", vs="collect_list(v)"),
+        "twice": there.concat(log.filter("v is null")),
+        "in two orders": log.concat(LOG.latest(KEY, "v").negate()),
+        "minus what is gone": LOG.select(*KEY).distinct().antijoin(there, on=KEY),
+    }
+
+
+PLANS = plans()
+
+
+def row_of_log(rng: random.Random, case: int) -> Row:
+    return case, rng.choice([1, 1, 2, None]), rng.choice([None, *range(6)]), rng.choice(["a", "b", None])
+
+
+def row_of_other(rng: random.Random, case: int) -> Row:
+    at = rng.choice([None, 0.5, -1.0, float("inf"), -float("inf"), 2.0])
+    return case, rng.choice([1, 2, 3]), at, rng.choice([0, 1, 2, None])
+
+
+def growing(rng: random.Random) -> History:
+    """Events at any of the times, delivered more than once: with a count of two, at once, or again much later."""
+    history: History = {}
+    for name, make in (("log", row_of_log), ("other", row_of_other)):
+        updates: list[Update] = []
+        for case in range(CASES):
+            events = [make(rng, case) for _ in range(rng.randint(0, 12))]
+            for event in events:
+                updates += [
+                    (event, rng.randrange(TIMES), rng.choice([1, 1, 2])) for _ in range(rng.choice([1, 1, 2, 3]))
+                ]
+        rng.shuffle(updates)
+        history[name] = updates
+    return history
+
+
+HISTORY = growing(random.Random(1))
+JUDGE = Judge(PLANS, HISTORY)
+EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
+
+
+def test_every_step_shows_what_recomputation_gives(runner):
+    some = {"memory": [EACH, ONE], "shards": [EACH, [4, TIMES]], "durable": [[2, 3, TIMES]]}
+    for cuts in some.get(runner.name, [random_cuts(random.Random(5), TIMES)]):
+        for name, trace in runner.run(PLANS, SOURCES, HISTORY, cuts).items():
+            JUDGE.check(name, trace)
+
+
+def test_collisions_of_hashes_change_nothing():
+    for bits in (1, 3):
+        with hash_bits(bits):
+            runner = Runner("memory", lambda _: Session(), together=True)
+            for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, TIMES]).items():
+                JUDGE.check(name, trace)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_log_that_grows(seed):
+    rng = random.Random(seed)
+    history = growing(rng)
+    judge = Judge(PLANS, history)
+    runner = Runner("shards", lambda _: Session(shards=rng.randint(1, 3)), together=True)
+    for name, trace in runner.run(PLANS, SOURCES, history, random_cuts(rng, TIMES)).items():
+        judge.check(name, trace)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_events_that_come_long_before_their_time_wait(seed):
+    """In any order and in any pieces: the updates are those of events that come just in time."""
+    rng = random.Random(seed)
+    cuts = random_cuts(rng, TIMES)
+    whole = Runner("memory", lambda _: Session(), together=True).run(PLANS, SOURCES, HISTORY, cuts)
+    with Session(shards=2) as session:
+        views = {name: session.maintain(name, plan) for name, plan in PLANS.items()}
+        for source, updates in HISTORY.items():
+            shuffled = rng.sample(updates, len(updates))
+            cut = rng.randrange(len(shuffled))
+            for part in (shuffled[:cut], shuffled[cut:]):
+                session.insert(source, table_of(part, SOURCES[source]), time="time", diff="diff")
+        for step in range(len(cuts)):
+            session.advance(to=cuts[step])
+            for name, view in views.items():
+                seen = whole[name].steps[step]
+                assert observe(view, seen.lower, seen.upper) == seen
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_view_maintained_late_says_what_it_would_have_said(name):
+    """From kept sources, with events that wait; then it is kept right like any other."""
+    with Session(shards=random.Random(name).choice([1, 3])) as session:
+        for source, collection in SOURCES.items():
+            session.maintain(f"all of {source}", collection)
+            session.insert(source, table_of(HISTORY[source], collection), time="time", diff="diff")
+        session.advance(to=4)
+        view = session.maintain(name, PLANS[name])
+        check(name, view, 3)
+        session.advance(to=TIMES)
+        check(name, view, TIMES - 1)
+
+
+def check(name, view, time):
+    wanted, errors = JUDGE.expected(name, time)
+    assert unlike(contents_of(view), Counter({row: n for row, n in wanted.items() if n > 0})) == {}
+    assert errors <= errors_of(view)
+
+
+def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
+    """In any order of messages; every other step runs in this process on what tasks have written."""
+
+    def open_session(path):
+        session = Session(path=path, shards=3)
+        session._executor = retries
+        return session
+
+    def alternate(session, step):
+        session._executor = (retries, LocalExecutor())[step % 2]
+
+    retries = Retries(3)
+    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
+    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, 7, TIMES]).items():
+        JUDGE.check(name, trace)
+    assert retries.tasks > 0
