@@ -146,7 +146,7 @@ def simplify(expr: Expr) -> Expr:
     ...     {"b": Literal(2, T.INT)}
     ... )
     >>> expr, simplify(expr)
-    (<((a > 2) AND (2 > 0)) AND (if(2 > 0, true, a > 2)): boolean>, <a > 2: boolean>)
+    (<((a > 2) AND (2 > 0)) AND if(2 > 0, true, a > 2): boolean>, <a > 2: boolean>)
     """
     if isinstance(expr, Lambda):
         body = simplify(expr.body)
