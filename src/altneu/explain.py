@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from altneu.errors import UnboundedCostError
 from altneu.operators.reduce import AccumulableSpec
 from altneu.physical import (
+    HOSTS,
     ArrangeOp,
     ConcatOp,
     ConsolidateOp,
@@ -69,6 +70,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
             label = f"linear {label}"
         case _:
             pass
+    if isinstance(operation, HOSTS) and operation.logic:
+        label = f"{label}, then {operation.logic}"
     return OperatorCost(label, keys, node.exchange, state, bound, inputs)
 
 

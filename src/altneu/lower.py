@@ -7,8 +7,9 @@ Sharing is by construction: every logical node is lowered once per fingerprint, 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -32,6 +33,8 @@ from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
 from altneu.order import Lattice
 from altneu.physical import (
+    HOSTS,
+    LOGIC_ERRORS,
     ArrangeOp,
     ConcatOp,
     ConsolidateOp,
@@ -68,9 +71,10 @@ class Lowered:
 
 @dataclass
 class Lowering:
-    """Builds one plan for all the views of a session."""
+    """Builds one plan for all the views of a session; ``readers`` counts what reads each logical node."""
 
     lattice: Lattice
+    readers: Mapping[str, int] = field(default_factory=dict)
     nodes: list[PhysicalNode] = field(default_factory=list)
     done: dict[str, Lowered] = field(default_factory=dict)
     arranged: dict[tuple[Port, Key], int] = field(default_factory=dict)
@@ -156,12 +160,26 @@ class Lowering:
         return Lowered(Port(number), lowered.spread or everything)
 
     def _linear(self, node: ir.Linear) -> Lowered:
+        """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
+
+        The names of arrangements do not depend on which it is, for another view may change it.
+        """
         below = self.lower(node.input)
-        number = self.add(
-            LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
-        )
+        number, errors = below.port.node, LOGIC_ERRORS
+        host = self.nodes[number].operation
+        alone = isinstance(node.input, _HOSTED) and self.readers[node.input.fingerprint] == 1
+        if alone and isinstance(host, HOSTS):
+            operation = replace(host, logic=node.logic)
+            self.nodes[number] = replace(
+                self.nodes[number], operation=operation, schema=node.schema, logical=node.fingerprint
+            )
+        else:
+            errors = 1
+            number = self.add(
+                LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
+            )
         if node.logic.can_fail:
-            self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None, below.settled)
+            self.error_ports[node.fingerprint] = Lowered(Port(number, errors), None, below.settled)
         return Lowered(Port(number), spread_after(node.logic, below.spread), below.settled)
 
     def _join(self, node: ir.Join) -> Lowered:
@@ -216,7 +234,7 @@ class Lowering:
         state = self.add(
             operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=node.fingerprint
         )
-        number = self.add(LatestOp(), (Port(state),), node.schema, label=label, logical=node.fingerprint)
+        number = self.add(LatestOp(node.order), (Port(state),), node.schema, label=label, logical=node.fingerprint)
         self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
         return Lowered(Port(number), node.key)
 
@@ -245,6 +263,9 @@ class Lowering:
         operation = self.nodes[number].operation
         assert isinstance(operation, ArrangeOp)
         return operation.arrangement
+
+
+_HOSTED = (ir.Join, ir.Reduce, ir.Latest)  # lowered to HOSTS; what an Inspect shows is lowered to them too
 
 
 def _name(origin: str, key: Key) -> str:
@@ -285,6 +306,9 @@ def _carried(outputs: Outputs, spread: Key) -> Key | None:
 
 def lower(views: Mapping[str, ir.Node], lattice: Lattice) -> Plan:
     """Lower every view of a session into one plan that shares what they have in common."""
-    lowering = Lowering(lattice)
+    readers = Counter(node.fingerprint for node in views.values())
+    for node in ir.walk(*views.values()):
+        readers.update(below.fingerprint for below in node.inputs)
+    lowering = Lowering(lattice, readers)
     ports = {name: lowering.view(node) for name, node in views.items()}
     return Plan(lattice, tuple(lowering.nodes), ports)

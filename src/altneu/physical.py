@@ -21,6 +21,8 @@ from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
 from altneu.order import Lattice
 
+IDENTITY = BoundLogic()
+
 
 @dataclass(frozen=True)
 class Port:
@@ -85,7 +87,13 @@ class ArrangeOp:
 
 @dataclass(frozen=True)
 class LatestOp:
-    """The rows of an arrangement of latest events; output 1 the errors of those that were retracted."""
+    """The rows of an arrangement of latest events; output 1 the errors of those that were retracted.
+
+    As with joins and reduces, ``logic`` is applied to the rows at once; output 2 is its errors.
+    """
+
+    order: tuple[str, ...]
+    logic: BoundLogic = IDENTITY
 
 
 @dataclass(frozen=True)
@@ -102,16 +110,30 @@ class TapOp:
 
 @dataclass(frozen=True)
 class JoinOp:
-    """Equijoin of two arrangements."""
+    """Equijoin of two arrangements, and the linear logic that is applied to its matches before they are built.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
 
     spec: JoinSpec
+    logic: BoundLogic = IDENTITY
 
 
 @dataclass(frozen=True)
 class ReduceOp:
-    """A function of each group of an arrangement; output 0 the rows, output 1 the errors."""
+    """A function of each group of an arrangement, and the linear logic that is applied to its results.
+
+    Output 0 the rows, output 1 the errors of the function, output 2 those of the logic.
+    """
 
     spec: ReduceSpec
+    logic: BoundLogic = IDENTITY
+
+
+HOSTS = (JoinOp, ReduceOp, LatestOp)
+"""Operations that take over the linear logic that alone reads their rows."""
+LOGIC_ERRORS = 2
+"""The output on which they give its errors."""
 
 
 Operation = (

@@ -139,6 +139,14 @@ class Rows:
         """The array of one column."""
         return self.columns[self.schema.get_field_index(name)]
 
+    def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
+        """With more columns behind these, under the schema of both."""
+        return Rows(schema, (*self.columns, *columns), self.count)
+
+    def built(self) -> Rows:
+        """The rows with nothing left to be gathered."""
+        return self
+
     def to_pylist(self) -> list[tuple[object, ...]]:
         """Rows as Python tuples."""
         if not self.columns:

@@ -291,12 +291,16 @@ class _Stage:
         left, right = (self.arranged(i, port) for port in node.inputs)
         if not isinstance(node.operation, JoinOp) or not (len(left.new) or len(right.new)):
             return [None]
-        return [join(left, right, node.operation.spec, self.mode.budget)]
+        rows, failed = join(left, right, node.operation.spec, node.operation.logic, self.mode.budget)
+        return [rows, None, failed]
 
     def latest(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         new = self.arranged(i, node.inputs[0]).new
-        return [*current(new, node.schema, node.label)] if len(new) else [None, None]
+        if not isinstance(node.operation, LatestOp) or not len(new):
+            return [None, None]
+        own = new.layout.schema.remove(len(new.layout.schema) - 1)
+        return _finished(node.operation, *current(new, own, node.operation.order, node.label))
 
     def reduce(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
@@ -304,7 +308,15 @@ class _Stage:
         if not isinstance(node.operation, ReduceOp) or not len(arranged.new):
             return [None, None]
         made = reduce(arranged, node.operation.spec, node.label)
-        return [made.oks, made.errs]
+        return _finished(node.operation, made.oks, made.errs)
+
+
+def _finished(operation: ReduceOp | LatestOp, rows: Updates, errors: Updates) -> list[Message | None]:
+    """What an operation made, with the linear logic that it took over applied."""
+    if not operation.logic:
+        return [rows, errors]
+    passed, failed = run_logic(operation.logic, rows)
+    return [passed, errors, failed]
 
 
 def _folded(new: Batch, since: Antichain) -> Batch:

@@ -7,8 +7,10 @@ right for every lattice, any partition of the updates into steps, self-joins, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -18,10 +20,15 @@ import pyarrow as pa
 from altneu import difference
 from altneu.batch import Arranged, Batch, Block, hit_blocks
 from altneu.columns import Stack
-from altneu.errors import DiffOverflowError
+from altneu.errors import ERROR_SCHEMA, DiffOverflowError
+from altneu.linear import BoundLogic
+from altneu.operators.linear import run_logic
+from altneu.operators.matched import MatchedRows, Pairs
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
+
+CHUNK = 1 << 16  # matches that are known at a time: what does not pass the logic is gone before the next ones come
 
 
 class TooManyMatches(Exception):  # noqa: N818 -- a signal between the step and its executor, not an error
@@ -36,35 +43,58 @@ class JoinSpec:
     outputs: tuple[tuple[str, int, str], ...]
     lattice: Lattice
 
+    @cached_property
+    def sources(self) -> dict[str, tuple[int, str]]:
+        """Side and name there of each output column."""
+        return {name: (side, column) for name, side, column in self.outputs}
 
-def join(left: Arranged, right: Arranged, spec: JoinSpec, budget: int | None = None) -> Updates:
-    """Join the updates that arrive in this step with what is there.
 
-    Shape:  output columns as ``spec.outputs`` says; times are joins, diffs products.
-    Cost:   O(d log n + matches) for d new updates; no exchange, no state beside the two arrangements.
+def join(
+    left: Arranged, right: Arranged, spec: JoinSpec, logic: BoundLogic | None = None, budget: int | None = None
+) -> tuple[Updates, Updates]:
+    """Join the updates that arrive in this step with what is there; return what logic makes of them, and its errors.
+
+    Shape:  output columns as ``spec.outputs`` says, then as the logic says; times are joins, diffs products.
+    Cost:   O(d log n + matches) for d new updates; no exchange, no state beside the two arrangements. Of a match that
+            the logic rejects only the columns are gathered that it read; memory follows what passes.
     Law:    at every time the output accumulates to the join of what the inputs accumulate to
-            (tests/oracle/test_operators.py).
+            (tests/oracle/test_operators.py); with logic to what that makes of it (tests/operators/test_join_fusion.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
         DiffOverflowError: a product of diffs leaves int64.
         TooManyMatches: more than ``budget`` matches, when a budget is given.
     """
-    matches = _Matches(spec, budget)
+    matches = _Matches(spec, logic or BoundLogic(), budget)
     for block in left.new.blocks:
         matches.cross(block, (*right.old, right.new), flipped=False)
     for block in right.new.blocks:
         matches.cross(block, left.old, flipped=True)
-    return Updates.concat(matches.parts, spec.schema, spec.lattice.width)
+    return matches.results()
+
+
+_Found: TypeAlias = tuple[Ints, Ints, Ints, Ints]
+"""Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
+_History: TypeAlias = tuple[Ints, Ints, Ints]
+"""The run of equal key and value that each row of a block is in, times and diffs."""
 
 
 class _Matches:
-    """Collects the matches of blocks with batches."""
+    """Collects the matches of blocks with batches, and hands them to the logic chunk by chunk."""
 
-    def __init__(self, spec: JoinSpec, budget: int | None) -> None:
-        self.spec, self.budget = spec, budget
-        self.count = 0
-        self.parts: list[Updates] = []
+    def __init__(self, spec: JoinSpec, logic: BoundLogic, budget: int | None) -> None:
+        self.spec, self.logic, self.budget = spec, logic, budget
+        self.count = self.waiting = 0
+        self.pairs: list[Pairs] = []
+        self.oks: list[Updates] = []
+        self.errors: list[Updates] = []
+
+    def results(self) -> tuple[Updates, Updates]:
+        """What all matches came to."""
+        self._flush()
+        width = self.spec.lattice.width
+        schema = self.logic.output(self.spec.schema)
+        return Updates.concat(self.oks, schema, width), Updates.concat(self.errors, ERROR_SCHEMA, width)
 
     def cross(self, block: Block, batches: Sequence[Batch], *, flipped: bool) -> None:
         """Match every update of ``block`` with those of equal key in ``batches``."""
@@ -82,58 +112,78 @@ class _Matches:
             if not len(rows):
                 continue
             their_runs = _value_runs(other) if self.spec.lattice.is_total else None
-            if runs is None and their_runs is None:
-                self._emit_pairs(block, other, _expand(starts, ends, counts, rows), flipped=flipped)
-            else:
-                self._emit_waves(block, other, (starts, ends, counts, rows), (runs, their_runs), flipped=flipped)
+            found = (starts, ends, counts, rows)
+            made = (
+                self._pairs(block, other, found)
+                if runs is None and their_runs is None
+                else self._waves(block, other, found, (runs, their_runs))
+            )
+            for mine, theirs, times, diffs in made:
+                self._add(
+                    Pairs((other, block), (theirs, mine), times, diffs)
+                    if flipped
+                    else Pairs((block, other), (mine, theirs), times, diffs)
+                )
 
-    def _emit_pairs(self, block: Block, other: Block, pairs: tuple[Ints, Ints], *, flipped: bool) -> None:
+    def _pairs(self, block: Block, other: Block, found: _Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair, at the join of its times."""
-        mine, theirs = pairs
-        self._allow(len(mine))
-        times = self.spec.lattice.join(block.times[:, mine], other.times[:, theirs])
-        diffs = difference.multiply(block.diffs[mine], other.diffs[theirs])
-        self._emit(block, other, mine, theirs, times, diffs, flipped=flipped)
+        starts, ends, counts, _ = found
+        upto = np.cumsum((ends - starts) * counts)
+        first, total = 0, int(upto[-1])
+        self._allow(total)
+        while first < total:
+            last = min(first + self._room, total)
+            mine, theirs = _expand(*found, upto, first, last)
+            times = self.spec.lattice.join(block.times[:, mine], other.times[:, theirs])
+            yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
+            first = last
 
-    def _emit_waves(
-        self,
-        block: Block,
-        other: Block,
-        found: tuple[Ints, Ints, Ints, Ints],
-        runs: tuple[Ints | None, Ints | None],
-        *,
-        flipped: bool,
-    ) -> None:
+    def _waves(
+        self, block: Block, other: Block, found: _Found, runs: tuple[Ints | None, Ints | None]
+    ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values once, their histories walked together in order of time."""
         mine_runs, their_runs = (
             np.arange(len(b)) if r is None else r for b, r in zip((block, other), runs, strict=True)
         )
-        histories = (mine_runs, block.times[0], block.diffs, their_runs, other.times[0], other.diffs)
-        mine, theirs, times, diffs, fits = _waves(*found, *histories)
-        if not fits:
-            raise DiffOverflowError(
-                "a product of diffs in a join left the signed 64-bit range; the step is not committed"
-            )
-        self._allow(len(mine))
-        self._emit(block, other, mine, theirs, times.reshape(1, -1), diffs, flipped=flipped)
+        mine_history = (mine_runs, block.times[0], block.diffs)
+        their_history = (their_runs, other.times[0], other.diffs)
+        cursor = np.array([0, found[0][0], 0, 0])
+        while cursor[0] < len(found[0]):
+            mine, theirs, times, diffs, fits = _waves(found, mine_history, their_history, cursor, self._room)
+            if not fits:
+                raise DiffOverflowError(
+                    "a product of diffs in a join left the signed 64-bit range; the step is not committed"
+                )
+            self._allow(len(mine))
+            yield mine, theirs, times.reshape(1, -1), diffs
+
+    @property
+    def _room(self) -> int:
+        return CHUNK - self.waiting
 
     def _allow(self, count: int) -> None:
         self.count += count
         if self.budget is not None and self.count > self.budget:
             raise TooManyMatches(f"{self.count} matches")
 
-    def _emit(
-        self, block: Block, other: Block, mine: Ints, theirs: Ints, times: Ints, diffs: Ints, *, flipped: bool
-    ) -> None:
-        sides = ((other, theirs), (block, mine)) if flipped else ((block, mine), (other, theirs))
-        positions = [pa.array(index) for _, index in sides]
-        columns = tuple(_column(sides[side][0], name).take(positions[side]) for _, side, name in self.spec.outputs)
-        self.parts.append(Updates(Rows(self.spec.schema, columns, len(mine)), times, diffs))
+    def _add(self, pairs: Pairs) -> None:
+        if len(pairs):
+            self.pairs.append(pairs)
+            self.waiting += len(pairs)
+            if self.waiting >= CHUNK:
+                self._flush()
 
-
-def _column(block: Block, name: str) -> pa.Array:
-    index = block.keys.schema.get_field_index(name)
-    return block.keys.columns[index] if index >= 0 else block.values.column(name)
+    def _flush(self) -> None:
+        """Let the logic decide on what is waiting; what passes is built."""
+        if not self.pairs:
+            return
+        rows = MatchedRows.of(self.pairs, self.spec.schema, self.spec.sources)
+        times = np.concatenate([p.times for p in self.pairs], axis=1)
+        matched = Updates(rows, times, np.concatenate([p.diffs for p in self.pairs]))
+        self.pairs, self.waiting = [], 0
+        made, failed = run_logic(self.logic, matched)
+        self.oks.append(made.with_rows(made.rows.built()))
+        self.errors.append(failed)
 
 
 def _probes(block: Block) -> tuple[Ints, Rows]:
@@ -169,54 +219,63 @@ def _expand(
     ends: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
+    upto: npt.NDArray[np.int64],
+    first: int,
+    last: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Cross each probe's own run with its matches: two parallel arrays of positions."""
-    total = 0
-    for i in range(len(starts)):
-        total += (ends[i] - starts[i]) * counts[i]
-    mine = np.empty(total, np.int64)
-    theirs = np.empty(total, np.int64)
-    at, base = 0, 0
-    for i in range(len(starts)):
-        for m in range(starts[i], ends[i]):
-            for k in range(base, base + counts[i]):
-                mine[at] = m
-                theirs[at] = rows[k]
-                at += 1
+    """Pairs ``first`` to ``last`` of each probe's own run crossed with its matches: two parallel arrays of positions.
+
+    ``upto[i]`` counts the pairs of the probes up to and with i.
+    """
+    mine = np.empty(last - first, np.int64)
+    theirs = np.empty(last - first, np.int64)
+    i, base = 0, 0
+    while upto[i] <= first:
         base += counts[i]
+        i += 1
+    skipped = first - (upto[i] - (ends[i] - starts[i]) * counts[i])
+    m, k = starts[i] + skipped // counts[i], skipped % counts[i]
+    for at in range(last - first):
+        while m == ends[i] or counts[i] == 0:
+            base += counts[i]
+            i += 1
+            m, k = starts[i], 0
+        mine[at] = m
+        theirs[at] = rows[base + k]
+        k += 1
+        if k == counts[i]:
+            m, k = m + 1, 0
     return mine, theirs
 
 
 @numba.njit(cache=True)
 def _waves(
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    my_runs: npt.NDArray[np.int64],
-    my_times: npt.NDArray[np.int64],
-    my_diffs: npt.NDArray[np.int64],
-    their_runs: npt.NDArray[np.int64],
-    their_times: npt.NDArray[np.int64],
-    their_diffs: npt.NDArray[np.int64],
+    found: _Found, mine_history: _History, their_history: _History, cursor: npt.NDArray[np.int64], limit: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], bool]:
     """Pair runs of equal value: n and m updates at a total order of times make at most n + m - 1, not n * m.
 
     Either history is walked in order of time with the other's count so far; a change meets what has been before it.
+    Stops after the pair of runs with which ``limit`` is reached; ``cursor`` is where to go on: the probe, its own run,
+    the first of its matches, and the match that is next.
     """
+    starts, ends, counts, rows = found
+    my_runs, my_times, my_diffs = mine_history
+    their_runs, their_times, their_diffs = their_history
     room = 1024
     mine, theirs = np.empty(room, np.int64), np.empty(room, np.int64)
     times, diffs = np.empty(room, np.int64), np.empty(room, np.int64)
-    size, base, fits = 0, 0, True
-    for i in range(len(starts)):
+    size, fits = 0, True
+    i, a0, base, b0 = cursor
+    while i < len(starts):
         top = base + counts[i]
-        a0 = starts[i]
         while a0 < ends[i] and counts[i] > 0:
             a1 = a0 + 1
             while a1 < ends[i] and my_runs[a1] == my_runs[a0]:
                 a1 += 1
-            b0 = base
             while b0 < top:
+                if size >= limit:
+                    cursor[:] = i, a0, base, b0
+                    return mine[:size], theirs[:size], times[:size], diffs[:size], fits
                 b1 = b0 + 1
                 while b1 < top and their_runs[rows[b1]] == their_runs[rows[b0]]:
                     b1 += 1
@@ -241,8 +300,11 @@ def _waves(
                         mine[size], theirs[size], times[size], diffs[size] = a0, rows[b0], time, product
                         size += 1
                 b0 = b1
-            a0 = a1
-        base = top
+            a0, b0 = a1, base
+        i, base, b0 = i + 1, top, top
+        if i < len(starts):
+            a0 = starts[i]
+    cursor[:] = i, a0, base, b0
     return mine[:size], theirs[:size], times[:size], diffs[:size], fits
 
 

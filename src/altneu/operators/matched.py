@@ -1,0 +1,131 @@
+"""Matches of a join as rows that are not there yet: positions in blocks, and the columns that were asked for.
+
+Most matches of a join with a filter behind it are thrown away. What a filter reads is gathered for all of them, what
+it does not read only for those that it kept, and what nothing reads never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from altneu.batch import Block
+from altneu.rows import Ints, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Matches between a left and a right block.
+
+    Shape:  ``at`` holds n positions in either block; ``times`` int64 ``(width, n)``; ``diffs`` int64 ``(n,)``.
+    """
+
+    blocks: tuple[Block, Block]
+    at: tuple[Ints, Ints]
+    times: Ints
+    diffs: Ints
+
+    def __len__(self) -> int:
+        return len(self.diffs)
+
+
+class MatchedRows(Rows):
+    """Rows whose columns are gathered from the blocks of a join when they are read.
+
+    ``outputs`` says for a column of which side it is and how it is named there; ``added`` are columns that were
+    computed since. Position k belongs to the last pair of blocks whose start is at or before k.
+    """
+
+    __slots__ = ("_added", "_at", "_blocks", "_made", "_outputs", "_starts")
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        outputs: Mapping[str, tuple[int, str]],
+        blocks: Sequence[tuple[Block, Block]],
+        starts: Ints,
+        at: tuple[Ints, Ints],
+        added: Mapping[str, pa.Array],
+    ) -> None:
+        for name, value in {
+            "schema": schema,
+            "count": len(at[0]),
+            "_outputs": outputs,
+            "_blocks": blocks,
+            "_starts": starts,
+            "_at": at,
+            "_added": added,
+            "_made": {},
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pairs], schema: pa.Schema, outputs: Mapping[str, tuple[int, str]]) -> MatchedRows:
+        """The rows of all pairs, one after the other; there is at least one."""
+        left, right = (np.concatenate([p.at[side] for p in pairs]) for side in (0, 1))
+        starts = np.cumsum([0, *map(len, pairs)])
+        return cls(schema, outputs, [p.blocks for p in pairs], starts, (left, right), {})
+
+    @property
+    def columns(self) -> tuple[pa.Array, ...]:  # type: ignore[override]
+        """All columns, gathered."""
+        return tuple([self.column(name) for name in self.schema.names])
+
+    def column(self, name: str) -> pa.Array:
+        """One column, gathered when it is first asked for."""
+        array = self._added.get(name)
+        if array is None:
+            array = self._made.get(name)
+        if array is None:
+            array = self._made[name] = self._gathered(*self._outputs[name])
+        return array
+
+    def _gathered(self, side: int, name: str) -> pa.Array:
+        at = pa.array(self._at[side])
+        if len(self._blocks) == 1:
+            return column_of(self._blocks[0][side], name).take(at)
+        bounds = self._starts.tolist()
+        parts = [
+            column_of(blocks[side], name).take(at.slice(start, stop - start))
+            for blocks, start, stop in zip(self._blocks, bounds, bounds[1:], strict=False)
+            if stop > start
+        ]
+        return pa.concat_arrays(parts) if parts else column_of(self._blocks[0][side], name).slice(0, 0)
+
+    def take(self, index: npt.NDArray[np.integer]) -> Rows:
+        """Rows at ``index``; what was only gathered, and not computed, is forgotten."""
+        if len(self._blocks) > 1 and bool((index[1:] < index[:-1]).any()):
+            return self.built().take(index)
+        starts = np.searchsorted(index, self._starts)
+        positions = pa.array(index)
+        added = {name: array.take(positions) for name, array in self._added.items()}
+        at = (self._at[0][index], self._at[1][index])
+        return MatchedRows(self.schema, self._outputs, self._blocks, starts, at, added)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows ``start`` to ``stop``."""
+        added = {name: array.slice(start, stop - start) for name, array in self._added.items()}
+        at = (self._at[0][start:stop], self._at[1][start:stop])
+        starts = np.clip(self._starts, start, stop) - start
+        return MatchedRows(self.schema, self._outputs, self._blocks, starts, at, added)
+
+    def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
+        """With computed columns behind those there are."""
+        fresh = dict(zip(schema.names[len(self.schema) :], columns, strict=True))
+        wider = MatchedRows(schema, self._outputs, self._blocks, self._starts, self._at, {**self._added, **fresh})
+        wider._made.update(self._made)
+        return wider
+
+    def built(self) -> Rows:
+        """The same as ordinary rows: positions and blocks are let go of."""
+        return Rows(self.schema, self.columns, self.count)
+
+
+def column_of(block: Block, name: str) -> pa.Array:
+    """A column of a block, of its key or of its value."""
+    index = block.keys.schema.get_field_index(name)
+    return block.keys.columns[index] if index >= 0 else block.values.column(name)
