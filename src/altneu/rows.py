@@ -139,6 +139,10 @@ class Rows:
         """The array of one column."""
         return self.columns[self.schema.get_field_index(name)]
 
+    def column_at(self, name: str, index: npt.NDArray[np.integer]) -> pa.Array:
+        """The values of one column at ``index``, in that order."""
+        return self.column(name).take(pa.array(index))
+
     def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
         """With more columns behind these, under the schema of both."""
         return Rows(schema, (*self.columns, *columns), self.count)

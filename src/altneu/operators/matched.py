@@ -42,6 +42,13 @@ class MatchedRows(Rows):
 
     __slots__ = ("_added", "_at", "_blocks", "_made", "_outputs", "_starts")
 
+    _outputs: Mapping[str, tuple[int, str]]
+    _blocks: Sequence[tuple[Block, Block]]
+    _starts: Ints
+    _at: tuple[Ints, Ints]
+    _added: Mapping[str, pa.Array]
+    _made: dict[str, pa.Array]
+
     def __init__(
         self,
         schema: pa.Schema,
@@ -71,7 +78,7 @@ class MatchedRows(Rows):
         return cls(schema, outputs, [p.blocks for p in pairs], starts, (left, right), {})
 
     @property
-    def columns(self) -> tuple[pa.Array, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[pa.Array, ...]:
         """All columns, gathered."""
         return tuple([self.column(name) for name in self.schema.names])
 
@@ -83,6 +90,12 @@ class MatchedRows(Rows):
         if array is None:
             array = self._made[name] = self._gathered(*self._outputs[name])
         return array
+
+    def column_at(self, name: str, index: npt.NDArray[np.integer]) -> pa.Array:
+        """The values of one column at ``index``: of a column that was not read yet, only these are gathered."""
+        if name in self._made or name in self._added or not self._keeps_order(index):
+            return super().column_at(name, index)
+        return self._moved(index, {}).column(name)
 
     def _gathered(self, side: int, name: str) -> pa.Array:
         at = pa.array(self._at[side])
@@ -98,13 +111,18 @@ class MatchedRows(Rows):
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index``; what was only gathered, and not computed, is forgotten."""
-        if len(self._blocks) > 1 and bool((index[1:] < index[:-1]).any()):
+        if not self._keeps_order(index):
             return self.built().take(index)
-        starts = np.searchsorted(index, self._starts)
         positions = pa.array(index)
-        added = {name: array.take(positions) for name, array in self._added.items()}
+        return self._moved(index, {name: array.take(positions) for name, array in self._added.items()})
+
+    def _keeps_order(self, index: npt.NDArray[np.integer]) -> bool:
+        """Whether rows of one pair of blocks stay together."""
+        return len(self._blocks) == 1 or not bool((index[1:] < index[:-1]).any())
+
+    def _moved(self, index: npt.NDArray[np.integer], added: Mapping[str, pa.Array]) -> MatchedRows:
         at = (self._at[0][index], self._at[1][index])
-        return MatchedRows(self.schema, self._outputs, self._blocks, starts, at, added)
+        return MatchedRows(self.schema, self._outputs, self._blocks, np.searchsorted(index, self._starts), at, added)
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows ``start`` to ``stop``."""
