@@ -6,10 +6,16 @@ a text that ``scan`` has passed is well formed, and the other kernels rely on it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
 
-from altneu.columns import load8, load64
+from altneu.columns import load8, load64, load_int64
 from altneu.operators.compiled import compiled
 from altneu.rows import Ints
 
@@ -30,14 +36,12 @@ for _name, _value in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 
 
 @compiled
-def scan(
-    base: int, begin: Ints, end: Ints, names: Bytes, name_ends: Ints, subtrees: Ints, starts: Ints, ends: Ints
-) -> Ints:
+def scan(base: int, begin: Ints, end: Ints, tree: int, starts: Ints, ends: Ints) -> Ints:
     """Check every text, and find the members that a tree of names asks for.
 
-    The tree lies in preorder: node 0 is the whole text, the name of node k ends at ``name_ends[k]``, and the nodes
-    below it end before ``subtrees[k]``. ``starts[row, k]`` and ``ends[row, k]``, absent at first, become the span of
-    node k. Of members of one name the last counts.
+    ``tree`` is the address of a line of three numbers a node, in preorder: the address of its name, the length of that,
+    and the first node that is not below it. Node 0 is the whole text. ``starts[row, k]`` and ``ends[row, k]``, absent
+    at first, become the span of node k. Of members of one name the last counts.
 
     Returns -1 for each text that is JSON, else the byte at which it stops being so; -2 less that byte where objects
     and arrays are too deep there.
@@ -48,7 +52,7 @@ def scan(
         first = begin[row]
         if first < 0:
             continue
-        at = _scan_text(base, first, end[row], names, name_ends, subtrees, starts[row], ends[row], kinds, nodes)
+        at = _scan_text(base, first, end[row], tree, starts[row], ends[row], kinds, nodes)
         if at >= 0:
             wrong[row] = at - first
         elif at < -1:
@@ -57,18 +61,7 @@ def scan(
 
 
 @compiled
-def _scan_text(
-    base: int,
-    at: int,
-    end: int,
-    names: Bytes,
-    name_ends: Ints,
-    subtrees: Ints,
-    starts: Ints,
-    ends: Ints,
-    kinds: Ints,
-    nodes: Ints,
-) -> int:
+def _scan_text(base: int, at: int, end: int, tree: int, starts: Ints, ends: Ints, kinds: Ints, nodes: Ints) -> int:
     depth, node = 0, 0
     while True:
         at = skip_space(base, at, end)
@@ -99,9 +92,13 @@ def _scan_text(
                 return -1 if at == end else at
         node = -1
         if kinds[depth - 1] == OBJECT:
-            at, node = _scan_name(base, at, end, names, name_ends, subtrees, starts, nodes[depth - 1])
+            first = skip_space(base, at, end)
+            last, at = _scan_name(base, first, end)
             if at < 0:
                 return -1 - at
+            node = _find_node(base, first + 1, last, tree, nodes[depth - 1])
+            if node >= 0 and starts[node] >= 0:
+                _forget(starts, tree, node)
 
 
 @compiled
@@ -125,46 +122,69 @@ def _close(base: int, at: int, end: int, ends: Ints, kinds: Ints, nodes: Ints, d
 
 
 @compiled
-def _scan_name(
-    base: int, at: int, end: int, names: Bytes, name_ends: Ints, subtrees: Ints, starts: Ints, parent: int
-) -> tuple[int, int]:
-    """Behind the colon after a member's name (-1 less the place of an error), and the node that asks for it, or -1."""
-    at = skip_space(base, at, end)
+def _scan_name(base: int, at: int, end: int) -> tuple[int, int]:
+    """Where a member's name ends, and behind the colon after it, or -1 less the place of an error."""
     if at == end or load8(base + at) != QUOTE:
-        return -1 - at, -1
-    first = at + 1
-    at = scan_string(base, first, end)
-    if at < 0:
-        return at, -1
-    last = at - 1
-    at = skip_space(base, at, end)
+        return -1, -1 - at
+    after = scan_string(base, at + 1, end)
+    if after < 0:
+        return -1, after
+    at = skip_space(base, after, end)
     if at == end or load8(base + at) != _COLON:
-        return -1 - at, -1
-    node = parent + 1
-    while 0 < node < subtrees[parent]:
-        if _is_name(base, first, last, names, name_ends[node - 1], name_ends[node]):
-            if starts[node] >= 0:
-                starts[node : subtrees[node]] = -1
-            return at + 1, node
-        node = subtrees[node]
-    return at + 1, -1
+        return -1, -1 - at
+    return after - 1, at + 1
+
+
+# Arrays are not handed on here, but addresses: a call with arrays counts references, which costs more than a name
 
 
 @compiled
-def _is_name(base: int, first: int, last: int, names: Bytes, start: int, stop: int) -> bool:
-    """Whether the content of a string is a name."""
-    size = stop - start
-    if last - first < size:
+def _behind(tree: int, node: int) -> int:
+    """The first node that is not below one."""
+    return load_int64(tree + 24 * node + 16)
+
+
+@compiled
+def _forget(starts: Ints, tree: int, node: int) -> None:
+    """Make a node and those below it absent again."""
+    for below in range(node, _behind(tree, node)):
+        starts[below] = -1
+
+
+@compiled
+def _find_node(base: int, first: int, last: int, tree: int, parent: int) -> int:
+    """The node below ``parent`` that asks for a name, or -1."""
+    if parent >= 0:
+        node = parent + 1
+        while node < _behind(tree, parent):
+            line = tree + 24 * node
+            if _is_name(base + first, last - first, load_int64(line), load_int64(line + 8)):
+                return node
+            node = _behind(tree, node)
+    return -1
+
+
+@compiled
+def _is_name(text: int, length: int, name: int, size: int) -> bool:
+    """Whether the inside of a string means a name."""
+    if length < size:
         return False
     for k in range(size):
-        byte = load8(base + first + k)
+        byte = load8(text + k)
         if byte == _ESCAPE:
-            content = np.empty(last - first, np.uint8)
-            length = unescape(base, first, last, content, 0)
-            return bool(length == size and np.all(content[:size] == names[start:stop]))
-        if byte != names[start + k]:
+            return _unescapes_to(text, length, name, size)
+        if byte != load8(name + k):
             return False
-    return last - first == size
+    return length == size
+
+
+@compiled
+def _unescapes_to(text: int, length: int, name: int, size: int) -> bool:
+    content = np.empty(length, np.uint8)
+    same = unescape(text, 0, length, content, 0) == size
+    for k in range(size if same else 0):
+        same = same and content[k] == load8(name + k)
+    return same
 
 
 @compiled
@@ -178,36 +198,59 @@ def skip_space(base: int, at: int, end: int) -> int:
     return at
 
 
+def _counter() -> Callable[[Any], int]:
+    """Make ``trailing_zeros(word)``: how many of the low bits of a word that is not 0 are 0."""
+
+    @intrinsic
+    def trailing_zeros(_context: Any, word: Any) -> Any:
+        def codegen(_cg: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+        return types.int64(word), codegen
+
+    return cast(Callable[[Any], int], trailing_zeros)
+
+
+_trailing_zeros = _counter()
+
+
 @compiled
 def scan_string(base: int, at: int, end: int) -> int:
     """Behind the quote that ends a string, or -1 less the place of an error."""
-    while True:
-        while at + 8 <= end:  # eight bytes at once, as long as none of them is special
+    while at < end:
+        if at + 8 <= end:  # look at eight bytes at once
             word = load64(base + at)
             quotes, escapes = word ^ _QUOTES, word ^ _ESCAPES
             special = ((quotes - _EACH) & ~quotes) | ((escapes - _EACH) & ~escapes) | ((word - _SPACES) & ~word)
-            if special & _HIGH != 0:
-                break
-            at += 8
-        if at >= end:
-            return -1 - end
+            special &= _HIGH
+            if special == 0:
+                at += 8
+                continue
+            at += _trailing_zeros(special) >> 3  # the lowest mark is right; one above it may be a carry
         byte = load8(base + at)
         if byte == QUOTE:
             return at + 1
         if byte < 0x20:
             return -1 - at
         if byte == _ESCAPE:
-            if at + 1 == end:
-                return -1 - end
-            name = load8(base + at + 1)
-            if name == _U:
-                if at + 6 > end or _hex(base, at + 2) < 0:
-                    return -1 - at
-                at += 4
-            elif _ESCAPED[name] == 0:
+            size = _escape_size(base, at, end)
+            if size == 0:
                 return -1 - at
+            at += size
+        else:
             at += 1
-        at += 1
+    return -1 - end
+
+
+@compiled
+def _escape_size(base: int, at: int, end: int) -> int:
+    """How long an escape is; 0 when it is none."""
+    if at + 2 > end:
+        return 0
+    name = load8(base + at + 1)
+    if name == _U:
+        return 6 if at + 6 <= end and _hex(base, at + 2) >= 0 else 0
+    return 2 if _ESCAPED[name] != 0 else 0
 
 
 @compiled

@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from altneu.operators.json_scan import Bytes
 from altneu.rows import Ints
 
 INVALID, WRONG_TYPE = "INVALID_JSON", "JSON_TYPE"
-Path = tuple[str, ...]
+Path: TypeAlias = tuple[str, ...]
 
 _SHOWN = 60  # bytes of a value in a message
 _UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
@@ -83,11 +84,8 @@ class Values:
         return shown if end <= begin + _SHOWN else f"{shown}..."
 
 
-@dataclass(frozen=True)
-class Found:
-    """Members of n values, by their paths."""
-
-    members: dict[Path, Values]
+Members: TypeAlias = dict[Path, Values]
+"""Members of n values, by the ways to them."""
 
 
 def _paths(path: Path, data_type: pa.DataType) -> Iterator[Path]:
@@ -98,45 +96,46 @@ def _paths(path: Path, data_type: pa.DataType) -> Iterator[Path]:
             yield from _paths((*path, field.name), field.type)
 
 
+def _tree(ordered: list[Path]) -> tuple[Ints, Bytes]:
+    """The tree of names that ``scan`` takes, and the names, which have to stay while it is used."""
+    texts = [path[-1].encode() if path else b"" for path in ordered]
+    names = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
+    tree = np.empty((len(ordered), 3), np.int64)
+    tree[:, 1] = [len(t) for t in texts]
+    tree[:, 0] = names.ctypes.data + np.cumsum(tree[:, 1]) - tree[:, 1]
+    for k, path in enumerate(ordered):
+        below = (j for j in range(k + 1, len(ordered)) if ordered[j][: len(path)] != path)
+        tree[k, 2] = next(below, len(ordered))
+    return tree, names
+
+
 class Reader:
     """Reads values, and keeps the first failure of each text."""
 
     def __init__(self) -> None:
         self.failed: dict[int, tuple[str, str]] = {}
 
-    def find(self, values: Values, wanted: Sequence[tuple[Path, pa.DataType]]) -> Found:
+    def find(self, values: Values, wanted: Sequence[tuple[Path, pa.DataType]]) -> Members:
         """Find all that is wanted in one pass over the values."""
         paths = {p for path, data_type in wanted for p in _paths(path, data_type)}
-        tree = sorted({p[:k] for p in paths for k in range(len(p) + 1)} | {()})  # in preorder
-        names = [p[-1].encode() if p else b"" for p in tree]
-        subtrees = [
-            next((j for j in range(i, len(tree)) if tree[j][: len(p)] != p), len(tree)) for i, p in enumerate(tree)
-        ]
-        starts = np.full((len(values), len(tree)), -1, np.int64)
-        ends = np.zeros_like(starts)
-        wrong = json_scan.scan(
-            values.base,
-            values.begin,
-            values.end,
-            np.frombuffer(b"".join(names) or b"\0", np.uint8),
-            np.cumsum([len(n) for n in names]),
-            np.array(subtrees),
-            starts,
-            ends,
-        )
+        ordered = sorted({p[:k] for p in paths for k in range(len(p) + 1)} | {()})  # which is preorder
+        tree, names = _tree(ordered)
+        starts = np.full((len(values), len(ordered)), -1, np.int64)
+        ends = np.full_like(starts, -1)
+        wrong = json_scan.scan(values.base, values.begin, values.end, tree.ctypes.data, starts, ends)
+        del names  # the tree holds addresses in it
         for item in np.flatnonzero(wrong != -1):
             starts[item] = -1
             self.failed.setdefault(int(values.rows[item]), (INVALID, _explain(values, int(item), int(wrong[item]))))
-        members = {
+        return {
             path: Values(values.data, starts[:, k].copy(), ends[:, k].copy(), values.rows, _within(values.where, path))
-            for k, path in enumerate(tree)
+            for k, path in enumerate(ordered)
         }
-        return Found(members)
 
-    def field(self, found: Found, field: JsonField) -> pa.Array:
+    def field(self, found: Members, field: JsonField) -> pa.Array:
         """The column of a field."""
         for k in range(len(field.path)):
-            outer = found.members[field.path[:k]]
+            outer = found[field.path[:k]]
             self._check(outer, ~np.isin(outer.first(), (0, ord("{"))), "object")
         return self._member(found, field.path, field.type, field.unit)
 
@@ -148,8 +147,8 @@ class Reader:
                 text = f"{values.where(int(item))} is {values.show(int(item))}, which is no {expected}"
                 self.failed[row] = WRONG_TYPE, text
 
-    def _member(self, found: Found, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
-        values = found.members[path]
+    def _member(self, found: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
+        values = found[path]
         if not pt.is_struct(data_type):
             return self._read(values, data_type, unit)
         kinds = values.first()
@@ -161,8 +160,8 @@ class Reader:
             parts.append(self._member(found, inner, field.type, unit))
             if not field.nullable:
                 self._check(
-                    found.members[inner],
-                    present & (found.members[inner].first() == 0),
+                    found[inner],
+                    present & (found[inner].first() == 0),
                     f"{T.type_name(field.type)} NOT NULL",
                 )
         return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=pa.array(~present))
