@@ -24,8 +24,10 @@ def preload() -> None:
         for name in PRELOADED:
             importlib.import_module(name)
         from altneu.executor.worker import warm
+        from altneu.operators import linear
 
         warm()
+        linear.THREADS = 1  # Spark gives a task one core
     gc.collect()
     gc.freeze()
 

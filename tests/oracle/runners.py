@@ -15,6 +15,7 @@ import pyarrow as pa
 import altneu as an
 from altneu import Collection, Session, View
 from altneu.order import Antichain
+from altneu.rewrite import optimise
 from tests.oracle.histories import History, Update, accumulated
 from tests.oracle.recompute import Errors, Multiset, plain, recompute, without_zeros
 
@@ -129,7 +130,8 @@ class Judge:
 
     def expected(self, name: str, time: int) -> tuple[Multiset, Errors]:
         if (name, time) not in self.known:
-            self.known[name, time] = recompute(self.plans[name].node, self.held(time), time, self.held)
+            plan = optimise(self.plans[name].node)  # which may drop the error of a column that nothing reads
+            self.known[name, time] = recompute(plan, self.held(time), time, self.held)
         return self.known[name, time]
 
     def held(self, time: int) -> dict[str, Multiset]:

@@ -12,6 +12,7 @@ import pytest
 
 import altneu as an
 from altneu.store import forget_segments
+from altneu.rewrite import optimise
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of
 from tests.oracle.recompute import recompute
@@ -98,7 +99,7 @@ class Life:
             assert unlike(before[name], self.expected(name, self.session.lower - 1)[0]) == {}
 
     def expected(self, name: str, time: int):
-        return recompute(self.plans[name].node, {s: accumulated(u, time) for s, u in self.committed.items()})
+        return recompute(optimise(self.plans[name].node), {s: accumulated(u, time) for s, u in self.committed.items()})
 
     def check(self, view: an.View) -> None:
         for at in range(max(view.since, self.session.lower - 3), self.session.lower):

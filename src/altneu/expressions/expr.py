@@ -136,14 +136,7 @@ class Expr:
 
     def result(self, scope: Scope) -> Result:
         """``evaluate`` on a scope, which several expressions may share."""
-        with np.errstate(
-            all="ignore"
-        ):  # kernels look at the numbers themselves, and nothing means anything under a null
-            vector = self.vector(scope)
-        if vector.constant:
-            vector = vector.expand(scope.count)
-        if self._has_floats:
-            vector = _normalised(vector)
+        vector = self.computed(scope)
         failures = vector.failures
         if not failures:
             return Result(vector.arrow, None)
@@ -152,6 +145,16 @@ class Expr:
         if failed.all():
             return Result(pa.nulls(scope.count, self.type), failed, failures)
         return Result(_null_out(vector, failed), failed, failures)
+
+    def computed(self, scope: Scope) -> Vector:
+        """The values on all rows of a scope, floats normalised, with the failures; what stands there means nothing."""
+        with np.errstate(
+            all="ignore"
+        ):  # kernels look at the numbers themselves, and nothing means anything under a null
+            vector = self.vector(scope)
+        if vector.constant:
+            vector = vector.expand(scope.count)
+        return _normalised(vector) if self._has_floats else vector
 
     @cached_property
     def _has_floats(self) -> bool:

@@ -125,7 +125,7 @@ class Extend(Step):
         return _exact(self.outputs)
 
     def __str__(self) -> str:
-        return f"with {_shown(self.outputs)}"
+        return f"compute {', '.join(e.sql if n.startswith('#') else f'{e.sql} as {n}' for n, e in self.outputs)}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ between two steps stays in the processor's cache and what a table function makes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,25 +24,26 @@ from altneu.linear import (
     Delay,
     DelayError,
     Emit,
-    Extend,
-    Filter,
     GenerateSeries,
     Negate,
     Outputs,
     ParseJson,
-    Project,
     RepeatRow,
     Step,
     Temporal,
     Unnest,
 )
+from altneu.linear.steps import FunctionStep
 from altneu.operators import function_steps, temporal
+from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
-from altneu.operators.spans import Failures, Mask, Spans, truth
+from altneu.operators.spans import Failures, Mask, Spans
 from altneu.rows import Rows
 from altneu.update import Updates
 
 CHUNK = 1 << 16  # rows that pass through all steps together: their columns stay in the cache
+FEW_CHUNKS = 4  # for fewer, threads cost more than they save
+THREADS = min(4, os.cpu_count() or 1)  # of this process; a Spark task has one core, and is given one
 SLICE = 1 << 16  # rows that a table function makes at a time
 
 
@@ -52,15 +55,22 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
             is that of ``CHUNK`` rows.
     Law:    ``run(x + y) = run(x) + run(y)`` (tests/oracle/test_operators.py).
     """
-    failures = Failures()
     width = len(updates.times)
-    schema = logic.output(updates.schema)
-    made: list[Updates] = []
-    for start in range(0, len(updates), CHUNK):
-        part = _chunk(updates, start)
-        spans = _delayed(logic.delay, Spans(part), failures)
-        made += [done.closed() for done in _through(logic.steps, spans, failures)]
-    return Updates.concat(made, schema, width), Updates.concat(failures.parts, ERROR_SCHEMA, width)
+    starts = range(0, len(updates), CHUNK)
+
+    def run(start: int) -> tuple[list[Updates], list[Updates]]:
+        failures = Failures()
+        spans = _delayed(logic.delay, Spans(_chunk(updates, start)), failures)
+        return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
+
+    if len(starts) < FEW_CHUNKS or THREADS < 2 or any(isinstance(s, FunctionStep) for s in logic.steps):
+        parts = list(map(run, starts))
+    else:  # a user's function may not expect company; kernels let go of Python's lock
+        with ThreadPoolExecutor(THREADS) as pool:
+            parts = list(pool.map(run, starts))
+    oks = [made for found, _ in parts for made in found]
+    errors = [made for _, found in parts for made in found]
+    return Updates.concat(oks, logic.output(updates.schema), width), Updates.concat(errors, ERROR_SCHEMA, width)
 
 
 def _chunk(updates: Updates, start: int) -> Updates:
@@ -89,14 +99,20 @@ def _delayed(delay: Delay, spans: Spans, failures: Failures) -> Spans:
 
 def _through(steps: Sequence[Step], spans: Spans, failures: Failures) -> Iterator[Spans]:
     """Take spans through the steps; what a table function makes goes on slice by slice."""
-    for i, step in enumerate(steps):
+    at = 0
+    while at < len(steps):
         if not len(spans):
             return
-        failures.step = step
+        step = failures.step = steps[at]
+        if isinstance(step, Expressions):
+            end = next((i for i in range(at, len(steps)) if not isinstance(steps[i], Expressions)), len(steps))
+            spans, at = run_block(steps[at:end], spans, failures), end
+            continue
+        at += 1
         expand = _EXPAND.get(type(step))
         if expand is not None:
             for part in expand(step, spans, failures):
-                yield from _through(steps[i + 1 :], part, failures)
+                yield from _through(steps[at:], part, failures)
             return
         spans = _RUN[type(step)](step, spans, failures)
     if len(spans):
@@ -104,18 +120,6 @@ def _through(steps: Sequence[Step], spans: Spans, failures: Failures) -> Iterato
 
 
 # expressions ----------------------------------------------------------------------------------------------------------
-
-
-def _filter(step: Filter, spans: Spans, failures: Failures) -> Spans:
-    result = step.predicate.evaluate(spans.rows)
-    keep = truth(result.values)
-    if result.failed is not None:
-        if step.tolerant:
-            keep |= result.failed
-        else:
-            failures.add(spans, np.flatnonzero(result.failed), result.error)
-            keep &= ~result.failed
-    return spans.filter(keep)
 
 
 def _computed(outputs: Outputs, spans: Spans, failures: Failures) -> tuple[list[pa.Array], Mask | None]:
@@ -142,20 +146,8 @@ def _note(result: Result, failed: Mask | None, spans: Spans, failures: Failures)
     return result.failed if failed is None else failed | result.failed
 
 
-def _project(step: Project, spans: Spans, failures: Failures) -> Spans:
-    columns, failed = _computed(step.outputs, spans, failures)
-    made = spans.with_rows(Rows(step.output(spans.schema), tuple(columns), len(spans)))
-    return made if failed is None else made.filter(~failed)
-
-
-def _extend(step: Extend, spans: Spans, failures: Failures) -> Spans:
-    columns, failed = _computed(step.outputs, spans, failures)
-    made = _widened(step, spans, columns)
-    return made if failed is None else made.filter(~failed)
-
-
 def _widened(step: Step, spans: Spans, columns: Sequence[pa.Array]) -> Spans:
-    return spans.with_rows(Rows(step.output(spans.schema), (*spans.rows.columns, *columns), len(spans)))
+    return spans.with_rows(spans.rows.widened(step.output(spans.schema), columns))
 
 
 def _parse_json(step: ParseJson, spans: Spans, failures: Failures) -> Spans:
@@ -234,9 +226,6 @@ def _expanded(step: Step, expansion: Any, spans: Spans, failures: Failures) -> I
 Runner = Callable[[Any, Spans, Failures], Spans]
 
 _RUN: dict[type[Step], Runner] = {
-    Filter: _filter,
-    Extend: _extend,
-    Project: _project,
     Temporal: temporal.bound,
     Emit: emit,
     RepeatRow: _repeat,

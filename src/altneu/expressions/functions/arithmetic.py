@@ -115,6 +115,9 @@ def _whole_divide(call: Call, a: Values, b: Values) -> Any:
     if is_decimal(call.args[0].type):
         result, far = decimals.whole_divide(call, a, safe)
     else:
+        if not (safe == -1).any():  # only -1 overflows
+            result = truncated(a, safe)
+            return by_zero(call, result, zero) if zero.any() else result
         far = (a == np.iinfo(np.int64).min) & (safe == -1)
         result = truncated(a, np.where(far, 1, safe))
     out = overflow(call, result, far & ~zero)
@@ -126,7 +129,8 @@ def _whole_divide(call: Call, a: Values, b: Values) -> Any:
 def truncated(a: Values, b: Values) -> Values:
     """Quotient of whole numbers rounded towards zero (``b`` has no zeros)."""
     quotient = a // b
-    return quotient + ((quotient < 0) & (quotient * b != a))
+    negative = quotient < 0
+    return quotient + (negative & (quotient * b != a)) if negative.any() else quotient
 
 
 def remainder(a: Values, b: Values) -> Values:
@@ -136,7 +140,10 @@ def remainder(a: Values, b: Values) -> Values:
     if a.dtype == object:
         rest = abs(a) % abs(b)
         return np.where(a < 0, -rest, rest)
-    return np.where(b == -1, 0, np.fmod(a, np.where(b == -1, 1, b)))
+    minus = b == -1
+    if not minus.any():
+        return a - truncated(a, b) * b  # a division by one number for all rows is many times faster than NumPy's fmod
+    return np.where(minus, 0, np.fmod(a, np.where(minus, 1, b)))
 
 
 def _modulo(call: Call, a: Values, b: Values) -> Any:
