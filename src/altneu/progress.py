@@ -24,15 +24,15 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def __call__(self, text: str) -> Iterator[None]:
-        """Watch what happens inside; ``text`` says what it is."""
+    def __call__(self, text: str, started: float | None = None) -> Iterator[None]:
+        """Watch what happens inside; ``text`` says what it is, ``started`` since when, by ``time.monotonic``."""
         if not self.console.is_terminal or self.current is not None:
             yield
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="altneu progress", daemon=True)
             self._thread.start()
-        self.current = (text, time.monotonic())
+        self.current = (text, time.monotonic() if started is None else started)
         try:
             yield
         finally:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
-
-import numpy as np
 
 from altneu import ir
 from altneu.collection import Collection
@@ -29,17 +27,18 @@ from altneu.errors import (
 )
 from altneu.executor.base import Region, StepMode
 from altneu.executor.inputs import Inputs, Stamp, whole_number
-from altneu.executor.journal import Journal, Outputs, batch_rows
+from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor, Outcome
+from altneu.executor.portion import portion
 from altneu.executor.state import StateTable
+from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import lower
 from altneu.order import Antichain, Epoch
-from altneu.physical import Plan, TapOp, ViewPorts
+from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
 from altneu.rewrite import optimise
-from altneu.rows import record_type
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
@@ -145,6 +144,7 @@ class Session:
         self._plan = Plan(self.lattice, ())
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
+        self._taps = Taps(self.lattice)
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -349,12 +349,15 @@ class Session:
     def advance(self, to: int | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
 
-        All the times in between are computed in one step. Cost: follows the change and what it touches.
+        All the times in between are computed in one step, except that a million updates are taken up at once (a shard;
+        ``altneu.executor.portion``): when more are due, after a long pause, the advance takes several steps, each of
+        them committed, and memory follows the largest. Cost: follows the change and what it touches.
 
         Raises:
             InputError: ``to`` does not lie after ``lower``.
             SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; what was
-                inserted is still there, and ``discard`` forgets it.
+                inserted is still there, and ``discard`` forgets it. In a later one of several steps: what was closed
+                stays closed, ``lower`` tells up to where, and another advance goes on from there.
         """
         with self.lock:
             self._check_open()
@@ -364,21 +367,43 @@ class Session:
             if upper <= before:
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
             self._require_stored_views()
-            with watch(f"altneu: closing times {before} to {upper}"):
-                try:
-                    outcome, new = self._step(before, upper)
-                finally:
-                    if self.lower != before:  # committed, even if an interrupt came right after
-                        self._pending = Inputs()
-            self._journal.tidy()
-            self._run_taps(outcome)
-            changes = {name: sum(map(batch_rows, new.get(p.contents, []))) for name, p in self._plan.views.items()}
+            received, placements = 0, dict[str, None]()
+            try:
+                for outcome in self._steps(before, upper):
+                    received += sum(outcome.received.values())
+                    placements[outcome.placement] = None
+            except BaseException as error:
+                if before < self.lower < upper:
+                    error.add_note(
+                        f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
+                        f"and so is what was inserted; advance(to={upper}) goes on from there"
+                    )
+                raise
+            changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
             rows = sum(self.table.rows(n) for n in self.table.layouts)
-            received = sum(outcome.received.values())
-            return Step(before, upper, clock.perf_counter() - started, received, changes, outcome.placement, rows)
+            seconds = clock.perf_counter() - started
+            return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
 
-    def _step(self, before: int, upper: int) -> tuple[Outcome, Outputs]:
-        """Compute and commit, or leave everything as it was."""
+    def _steps(self, before: int, upper: int) -> Iterator[Outcome]:
+        """The steps of an advance, each committed before the next: one, unless more is due than one takes up."""
+        started = clock.monotonic()
+        while (lower := self.lower) < upper:
+            end = portion(self.table, self._pending, lower, upper, self.shards)
+            closed = "" if lower == before else f", closed up to {lower}"
+            try:
+                with watch(f"altneu: closing times {before} to {upper}{closed}", started):
+                    outcome = self._step(lower, end, further=lower != before)
+            finally:
+                if self.lower != lower:  # committed, even if an interrupt came right after
+                    self._pending = Inputs()
+            self._journal.tidy()
+            self._taps.add(self._plan, outcome.taps)
+            times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
+            self._taps.show(Antichain.of(self.lattice, *times), self.lower)
+            yield outcome
+
+    def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
+        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
         since = self._since_after(upper)
         region = self._region(before, upper, since)
         try:
@@ -388,7 +413,8 @@ class Session:
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
-                self._journal.commit_step(upper, since, filled, new, {"placement": outcome.placement})
+                info = {"placement": outcome.placement}
+                self._journal.commit_step(upper, since, filled, new, info, further=further)
         except AltneuError:
             raise
         except Exception as error:
@@ -396,10 +422,10 @@ class Session:
                 raise error.__cause__ from None  # compiled code wraps it in a SystemError
             raise StepFailedError(
                 f"the step from {before} to {upper} failed and nothing of it is committed: "
-                f"{type(error).__name__}: {error}. What was inserted is still there: "
-                "advance again, or session.discard() it."
+                f"{type(error).__name__}: {error}. "
+                + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
             ) from error
-        return outcome, new
+        return outcome
 
     def _require_stored_views(self) -> None:
         waiting = [n for n in self._journal.views if n not in self._nodes]
@@ -408,25 +434,6 @@ class Session:
                 f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; "
                 "maintain them in this session, or drop them"
             )
-
-    def _run_taps(self, outcome: Outcome) -> None:
-        """Show the updates of each inspected collection to its function, in order of time."""
-        for node, parts in outcome.taps.items():
-            operation = self._plan.nodes[node].operation
-            if not isinstance(operation, TapOp):
-                continue
-            for part in parts:
-                record = record_type(part.schema.names)
-                order = np.argsort(part.times[0], kind="stable")
-                rows = part.rows.to_pylist()
-                for i in order.tolist():
-                    try:
-                        operation.function.call(record(rows[i]), int(part.times[0, i]), int(part.diffs[i]))
-                    except Exception as error:
-                        error.add_note(
-                            f"altneu: raised by a function for inspect; the step is committed, lower is {self.lower}"
-                        )
-                        raise
 
     # reading --------------------------------------------------------------------------------------------------------
 

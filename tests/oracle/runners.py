@@ -47,13 +47,18 @@ Traces = dict[str, Trace]
 
 @dataclass
 class Runner:
-    """One way to run sessions. ``together``: all plans in one session, because a step is dear; else each by itself."""
+    """One way to run sessions.
+
+    ``together``: all plans in one session, because a step is dear; else each by itself. ``ahead``: everything is
+    inserted before the first step, and what is later than that has to wait.
+    """
 
     name: str
     open_session: Callable[[Path | None], Session]
     folder: Callable[[], Path | None] = lambda: None
     reopened: bool = False
     together: bool = False
+    ahead: bool = False
     convert: Callable[[pa.Table], Any] = lambda table: table
     before_step: Callable[[Session, int], None] = lambda *_: None
 
@@ -74,7 +79,8 @@ class Runner:
         for step, (lower, upper) in enumerate(pairwise([0, *cuts])):
             self.before_step(session, step)
             for name in read:
-                updates = [u for u in history[name] if lower <= u[1] < upper]
+                first, last = (0 if step == 0 else cuts[-1], cuts[-1]) if self.ahead else (lower, upper)
+                updates = [u for u in history[name] if first <= u[1] < last]
                 session.insert(name, self.convert(table_of(updates, sources[name])), time="time", diff="diff")
             session.advance(to=upper)
             for name, view in views.items():

@@ -75,16 +75,30 @@ class Journal:
         for (name, shard), value in outcome.stored.items():
             self.table.put_stored(name, shard, value)
 
-    def commit_step(self, lower: int, since: int, filled: Collection[str], new: Outputs, info: dict[str, Any]) -> None:
-        """Commit a step: the new frontier, all states that changed, and the views' updates."""
+    def commit_step(
+        self,
+        lower: int,
+        since: int,
+        filled: Collection[str],
+        new: Outputs,
+        info: dict[str, Any],
+        *,
+        further: bool = False,
+    ) -> None:
+        """Commit a step: the new frontier, all states that changed, and the views' updates.
+
+        A ``further`` step of an advance adds its updates to those of the steps before it.
+        """
         kept = self.filled | set(filled)
+        if further:
+            earlier = self._new or {}
+            new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
         if self.table.durable:
-            values = {
-                f"new/{name}": {"upper": lower, "batches": [self._name(b) for b in batches]}
-                for name, batches in new.items()
-            }
+            named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
+            values = {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
             stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
             self._commit(lower, self._session(since, kept) | values, stale, info)
+            new = named if further else new  # a long advance keeps in memory what its updates are called
         self.lower, self.since, self.filled, self._new = lower, since, kept, new
 
     def commit_view(self, name: str, fingerprint: str, arrangements: list[str]) -> None:
@@ -128,8 +142,15 @@ class Journal:
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
+    def changes(self, name: str) -> int:
+        """How many updates the last advance made to a view's contents."""
+        return sum(map(batch_rows, (self._new or {}).get(name, ())))
+
     def outputs(self, name: str, layout: Layout) -> Updates:
-        """The updates of a view's contents in the last step, also after the session was opened anew."""
+        """The updates of a view's contents in the last advance, also after the session was opened anew.
+
+        Of an advance that did not come to its end they are those of the steps that were committed.
+        """
         found: Any = (self._new or {}).get(name, [])
         stored: Any = self.store.state.get(f"new/{name}")
         if self._new is None and stored is not None and stored["upper"] == self.lower:

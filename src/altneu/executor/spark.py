@@ -55,7 +55,7 @@ class SparkExecutor:
             SourceFailedError: a DataFrame could not be read.
             StepFailedError: a task failed.
         """
-        if self._is_large(plan, table, inputs, mode):
+        if self._is_large(plan, table, inputs, region, mode):
             return self._run_on_spark(plan, table, inputs, region, mode)
         fetched = self._fetch(inputs)
         budget = DRIVER_MATCHES if self.placement == "auto" else None
@@ -65,13 +65,13 @@ class SparkExecutor:
         except TooManyMatches:
             return self._run_on_spark(plan, table, fetched, region, mode)
 
-    def _is_large(self, plan: Plan, table: StateTable, inputs: Inputs, mode: StepMode) -> bool:
+    def _is_large(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> bool:
         if self.placement != "auto":
             return self.placement == "spark" and not (mode.hydrating and not self._rows_read(plan, table, mode))
         if any(_estimate(frame) > DRIVER_BYTES for frames in inputs.frames.values() for frame, _ in frames):
             return True
-        rows = sum(len(u) for parts in inputs.updates.values() for u in parts)
-        return rows + self._rows_read(plan, table, mode) > DRIVER_ROWS
+        rows = sum(len(u) for parts in inputs.updates.values() for u in parts) + self._rows_read(plan, table, mode)
+        return rows > DRIVER_ROWS or table.is_due(region.upper, beyond=DRIVER_ROWS - rows)
 
     def _rows_read(self, plan: Plan, table: StateTable, mode: StepMode) -> int:
         """Rows that a hydration reads from arrangements."""

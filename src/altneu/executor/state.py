@@ -271,15 +271,17 @@ class StateTable:
         else:
             self.held.pop(key, None)
 
-    def may_be_due(self, end: int) -> int:
-        """At most so many held updates are due before a time: nothing is opened to tell."""
-        return sum(held.rows for held in self.held.values() if held.least < end)
+    def is_due(self, upper: Antichain, beyond: int) -> bool:
+        """Whether more than ``beyond`` held updates are due before ``upper``; no hold is opened if all have so few."""
+        return sum(self.held[key].rows for key in self._holds_before(upper)) > beyond and self.due(upper) > beyond
 
-    def due(self, end: int) -> int:
-        """How many held updates are due before a time, over all arrangements and shards."""
-        upper = Antichain.of(self.lattice, end)
-        states = [self.get(*key) for key, held in self.held.items() if held.least < end]
+    def due(self, upper: Antichain) -> int:
+        """How many held updates are due before ``upper``, over all arrangements and shards."""
+        states = [self.get(*key) for key in self._holds_before(upper)]
         return sum(state.hold.due(upper) for state in states if state is not None)
+
+    def _holds_before(self, upper: Antichain) -> list[tuple[str, int]]:
+        return [key for key, held in self.held.items() if upper.least is None or held.least < upper.least]
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
