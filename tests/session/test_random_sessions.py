@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu.store import forget_segments
 from altneu.rewrite import optimise
+from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of
 from tests.oracle.recompute import recompute
