@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     help="Keep the state here, and go on from it.",
 )
 def main(months: int, days: int | None, local: bool, report: Path, state: Path | None) -> None:
-    """Keep four views over the flights of New York City right while a year happens, and check them against Spark."""
+    """Keep five views over the flights of New York City right while a year happens, and check them against Spark."""
     console = Console()
     console.print(show.INTRODUCTION, show.VIEWS, sep="\n")
     begin = time.perf_counter()

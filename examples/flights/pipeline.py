@@ -45,4 +45,12 @@ def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
             "id", "day", "airline", "flight", "origin", "dest", "state", "dep_delay", "manufacturer", "model", "seats"
         )
     )
-    return {"board": board, "delays": delays, "routes": routes, "fleet": fleet}
+
+    # Who left in the last 24 hours: flights come into this view when they leave, and go a day later by themselves.
+    left = "sched_dep + dep_delay"
+    recent = (
+        flights.filter(f"logical_now() >= {left} and logical_now() < {left} + {data.DAY}")
+        .group_by("origin")
+        .agg(flights="count(*)", mean="avg(dep_delay)", late="count_if(dep_delay > 15)")
+    )
+    return {"board": board, "delays": delays, "routes": routes, "fleet": fleet, "recent": recent}

@@ -26,8 +26,8 @@ Only terms of one sign are summed as doubles, so what Spark's rounding costs is 
 """
 
 
-def query(view: str, enough: int = ENOUGH_FLIGHTS) -> str:
-    """One view of ``pipeline.views(enough)`` in Spark SQL, over the flights as they stand."""
+def query(view: str, now: int, enough: int = ENOUGH_FLIGHTS) -> str:
+    """One view of ``pipeline.views(enough)`` in Spark SQL, over the flights as they stand at the tick ``now``."""
     return {
         "board": "SELECT day, origin, state, count(*) AS flights FROM flights GROUP BY day, origin, state",
         "delays": """
@@ -41,6 +41,10 @@ def query(view: str, enough: int = ENOUGH_FLIGHTS) -> str:
         "fleet": """
             SELECT id, day, airline, flight, origin, dest, state, dep_delay, manufacturer, model, seats
             FROM flights JOIN airlines USING (carrier) LEFT JOIN planes USING (tailnum)""",
+        "recent": f"""
+            SELECT origin, count(*) AS flights, avg(dep_delay) AS mean, count_if(dep_delay > 15) AS late
+            FROM flights WHERE {now} >= sched_dep + dep_delay AND {now} < sched_dep + dep_delay + {data.DAY}
+            GROUP BY origin""",
     }[view]
 
 
