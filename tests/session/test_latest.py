@@ -176,6 +176,20 @@ def test_a_late_log_is_read_from_what_keeps_its_rows_and_not_from_what_is_latest
     assert count.to_pylist() == [(2,)]
 
 
+def test_a_late_log_is_judged_by_what_is_there(session):
+    """What was retracted before anyone asked is no error, whether or not the rows' own arrangement is merged yet."""
+    kept = an.source("log", LOG.schema, keep=True)
+    early = session.maintain("prices", kept.latest("name", "offset"))
+    for offset in (1, 2):
+        send(session, (offset, "tea", offset))
+        session.advance()
+    session.retract("log", [(2, "tea", 2)])
+    session.advance()
+    late = session.maintain("late", kept.select("name", "offset").latest("name", "offset"))
+    assert late.to_pylist() == [("tea", 1)]
+    assert early.errors().num_rows == 1
+
+
 def test_events_that_nothing_keeps_cannot_be_had_late(session):
     session.maintain("prices", PRICES)
     send(session, (1, "tea", 1))

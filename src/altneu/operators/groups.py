@@ -130,12 +130,13 @@ def require_total(lattice: Lattice, operator: str) -> Lattice:
 def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates], arranged: Arranged) -> ReduceOutput:
     """Put a reduce's output together; nothing is pended."""
     width = arranged.layout.lattice.width
-    failed = Updates.concat(errs, ERROR_SCHEMA, width) if errs else _no_errors(width)
+    failed = Updates.concat(errs, ERROR_SCHEMA, width) if errs else no_errors(width)
     return ReduceOutput(Updates.concat(oks, schema, width), failed)
 
 
 @lru_cache
-def _no_errors(width: int) -> Updates:
+def no_errors(width: int) -> Updates:
+    """No error rows."""
     return Updates.empty(ERROR_SCHEMA, width)
 
 

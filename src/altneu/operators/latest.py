@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from altneu.batch import Arranged, Batch, Layout
 from altneu.errors import ERROR_SCHEMA
-from altneu.operators.groups import require_total, show_key, touched
+from altneu.operators.groups import no_errors, require_total, show_key, touched
 from altneu.operators.ranking import dense, sort_lines, whole_order
 from altneu.operators.spans import show_row, truth
 from altneu.order import Antichain
@@ -116,7 +116,7 @@ def current(changes: Batch, schema: pa.Schema, order: Sequence[str], operator: s
     retracted = truth(flags)
     plain = updates.with_rows(Rows(schema, tuple(columns), len(updates)))
     if not retracted.any():
-        return plain, Updates.empty(ERROR_SCHEMA, len(updates.times))
+        return plain, no_errors(len(updates.times))
     failed, names = plain.filter(retracted), changes.layout.key
     keys = failed.rows.select(names).to_pylist()
     texts: dict[str, Sequence[object]] = {
