@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,9 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     return folded(Call(function.name, coerced, typing.type, nullable))
 
 
+_WIDE = Context(prec=80)  # Python's own context rounds to 28 digits
+
+
 class _NoRows:
     count = 1
 
@@ -117,7 +120,7 @@ def folded(made: Call) -> Expr:
         return made
     value = constant_value(vector)
     if value is not None and pt.is_decimal128(made.type):
-        value = Decimal(value).scaleb(-made.type.scale)
+        value = Decimal(value).scaleb(-made.type.scale, _WIDE)
     return Literal(value, made.type)
 
 

@@ -5,7 +5,7 @@ Everything here keeps the value of every row that does not fail, and lets no row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from altneu import types as T
@@ -69,13 +69,13 @@ def replace_subexpressions(expr: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     return expr
 
 
-def shared_subexpressions(expressions: Sequence[Expr]) -> list[Expr]:
+def shared_subexpressions(expressions: Sequence[Expr], unsure: Container[int] = ()) -> list[Expr]:
     """Calls that occur twice or more in expressions which are evaluated in order, and may be computed before them all.
 
     Inner ones come first, so that each may be computed from those before it; one that occurs once inside another
     and nowhere else is not listed. Each is sure not to fail, or evaluated on every row where it occurs first: not in
     a branch of CASE, on the right of AND, after an argument that may be null. So no more rows fail if it is computed
-    on every row.
+    on every row. ``unsure`` are the places of expressions that some rows may not be asked.
 
     Shape:  columns, constants and implicit casts of columns are not listed.
     Cost:   O(n) for n nodes.
@@ -90,8 +90,8 @@ def shared_subexpressions(expressions: Sequence[Expr]) -> list[Expr]:
     [<CAST(a AS double) / CAST(b AS double): double>]
     """
     search = _Search()
-    for expr in expressions:
-        search.visit(expr, True)
+    for place, expr in enumerate(expressions):
+        search.visit(expr, place not in unsure)
     return sorted((e for e in search.seen if search.seen[e] > 1 and e in search.sound), key=lambda e: e.depth)
 
 

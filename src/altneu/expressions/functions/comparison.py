@@ -108,6 +108,8 @@ def _comparison(symbol: str) -> Callable[..., Vector]:
         left, right = call.args[0].vector(scope), call.args[1].vector(scope)
         constant = left.constant and right.constant
         truth, valid = compare(symbol, left, right, 1 if constant else scope.count)
+        if valid is not None:
+            valid = np.broadcast_to(valid, truth.shape)  # of a constant null and values without a null
         failures: Failures = left.failures
         if right.failures:
             failures = failures + (right.failures if left.valid is None else restrict(right.failures, left.valid))
@@ -259,7 +261,8 @@ def _extreme(symbol: str) -> Callable[..., Any]:
             if vector.valid is not None:
                 better = better & vector.valid
             best = choose(better, vector, best, count)
-        return best
+        constant = all(v.constant for v in vectors)
+        return Vector(best.type, arrow=best.arrow, constant=True) if constant else best
 
     return kernel
 
