@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -438,3 +439,22 @@ def test_a_constant_gives_what_a_column_that_holds_it_gives(group):
             new, failed = outcome(other, rows)
             assert (failed == wrong).all(), f"{text} is not {other.sql}"
             assert repr(new) == repr(old), f"{text} is not {other.sql}"
+
+
+def test_a_null_constant_beside_values_without_a_null():
+    rows = Rows.from_pydict(
+        {"c": [1, 2, 3], "ys": [[1], [], [2]]}, T.parse_schema("c int not null, ys array<int> not null")
+    )
+    for text in ("c >= cast(null as int)", "ys = cast(null as array<int>)", "(c is null) = cast(null as boolean)"):
+        assert outcome(expr(text), rows)[0] == [None] * 3, text
+
+
+def test_a_constant_that_fails_may_stand_anywhere():
+    rows = Rows.from_pydict({"ys": [[1], [], [2, 3]]}, T.parse_schema("ys array<int> not null"))
+    assert outcome(expr("aggregate(ys, greatest(1 % 0, 2), (s, x) -> s + x)"), rows)[1].all()
+
+
+def test_folding_keeps_every_digit_of_a_decimal():
+    nines = "9" * 28
+    folded = expr(f"cast('{nines}.99' as decimal(38,2)) - cast('0.01' as decimal(38,2))")
+    assert folded.value == Decimal(f"{nines}.98")
