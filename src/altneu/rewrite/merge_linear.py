@@ -1,36 +1,35 @@
-"""Two linear operators in a row are one: rows pass through both without being handed over."""
+"""Two linear operators in a row are one, in normal form: rows pass through both without being handed over."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from altneu.ir import Concat, Consolidate, Inspect, Join, Linear, Node, Reduce
+from altneu.ir import Linear, Node
+from altneu.linear import BoundLogic, Negate, Project
+from altneu.linear.normal import normalise
+from altneu.rewrite.transform import readers, transform
 
 
 def merge_linear(node: Node) -> Node:
-    """Merge every run of linear nodes, and leave out those that do nothing."""
-    return _merge(node, {})
+    """Merge every run of linear nodes, bring what they do into normal form, and leave out those that do nothing.
+
+    What several nodes read is computed once for all of them, unless it only chooses columns: to do that again costs
+    nothing.
+    """
+    counts = readers(node)
+
+    def merged(new: Node, old: Node) -> Node:
+        if not isinstance(new, Linear) or not isinstance(old, Linear):
+            return new
+        under = new.input
+        if isinstance(under, Linear) and (counts[old.input.fingerprint] == 1 or _costs_nothing(under.logic)):
+            new = Linear(under.input, under.logic.followed_by(new.logic))
+        logic = normalise(new.logic, new.input.schema)
+        return Linear(new.input, logic) if logic else new.input
+
+    return transform(node, merged)
 
 
-def _merge(node: Node, done: dict[str, Node]) -> Node:
-    if node.fingerprint not in done:
-        done[node.fingerprint] = _merge_here(node, done)
-    return done[node.fingerprint]
-
-
-def _merge_here(node: Node, done: dict[str, Node]) -> Node:
-    match node:
-        case Linear(below, logic):
-            merged = _merge(below, done)
-            if isinstance(merged, Linear):
-                logic = merged.logic.followed_by(logic)
-                merged = merged.input
-            return Linear(merged, logic) if logic else merged
-        case Concat(parts):
-            return Concat(tuple(_merge(p, done) for p in parts))
-        case Join(left, right):
-            return replace(node, left=_merge(left, done), right=_merge(right, done))
-        case Reduce(below) | Consolidate(below) | Inspect(below):
-            return replace(node, input=_merge(below, done))
-        case _:
-            return node
+def _costs_nothing(logic: BoundLogic) -> bool:
+    return not logic.delay and all(
+        isinstance(s, Negate) or (isinstance(s, Project) and all(e.is_column for _, e in s.outputs))
+        for s in logic.steps
+    )
