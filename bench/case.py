@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import first, steps, streams, workloads
+from bench import first, linear, steps, streams, workloads
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -17,6 +17,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "b10": lambda scale: first.measure(workloads.joined(scale, 10), scale),
     "c": streams.measure,
     "d": steps.measure,
+    "e": linear.measure,
 }
 
 
