@@ -28,6 +28,7 @@ Path: TypeAlias = tuple[str, ...]
 
 _SHOWN = 60  # bytes of a value in a message
 _UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+_DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE = {"NaN": "nan", **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), "inf")}
 _NOT_FINITE |= {"-Infinity": "-inf", "-INF": "-inf"}
 
@@ -157,14 +158,17 @@ class Reader:
         parts = []
         for field in data_type:
             inner = (*path, field.name)
-            parts.append(self._member(found, inner, field.type, unit))
-            if not field.nullable:
-                self._check(
-                    found[inner],
-                    present & (found[inner].first() == 0),
-                    f"{T.type_name(field.type)} NOT NULL",
-                )
+            made = self._member(found, inner, field.type, unit)
+            parts.append(self._required(found[inner], present, made, field))
         return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=pa.array(~present))
+
+    def _required(self, values: Values, present: Mask, made: pa.Array, field: pa.Field) -> pa.Array:
+        """Inner values: where they may not be null a null is a failure, and something else stands in its place."""
+        if field.nullable:
+            return made
+        self._check(values, present & (values.first() == 0), f"{T.type_name(field.type)} NOT NULL")
+        index = np.where(np.asarray(made.is_valid()), np.arange(len(made)), len(made))
+        return pa.concat_arrays([made, pa.array([_something(field.type)], field.type)]).take(pa.array(index))
 
     def _read(self, values: Values, data_type: pa.DataType, unit: str) -> pa.Array:
         """Values that are not members of what was found already."""
@@ -181,6 +185,8 @@ class Reader:
     def _items(self, values: Values, data_type: pa.DataType, unit: str) -> pa.Array:
         """Arrays, and objects as maps."""
         is_map = pt.is_map(data_type)
+        if is_map and data_type.key_type != T.STRING:
+            raise _unreadable(data_type)
         kinds, own = values.first(), ord("{" if is_map else "[")
         self._check(values, ~np.isin(kinds, (0, own)), "object" if is_map else "array")
         values = values.select(kinds == own)
@@ -190,27 +196,42 @@ class Reader:
         parents = np.repeat(np.arange(len(values)), counts)
         keys = None
         if is_map:
-            names = Values(
-                values.data,
-                spans[0],
-                spans[1],
-                values.rows[parents],
-                lambda i: f"a name in {values.where(int(parents[i]))}",
-            )
-            keys = self._read(names, T.STRING, "")
-            last = _last_of_each(parents, keys)
-            keys, spans, parents = keys.take(pa.array(last)), spans[:, last], parents[last]
+            keys, kept = self._keys(values, spans, parents)
+            spans, parents = np.ascontiguousarray(spans[:, kept]), parents[kept]
             offsets = np.searchsorted(parents, np.arange(len(values) + 1))
         where = _item_name(values, parents, offsets, keys)
         items = Values(values.data, spans[2], spans[3], values.rows[parents], where)
         field = data_type.item_field if is_map else data_type.value_field
-        read = self._read(items, field.type, unit)
-        if not field.nullable:
-            self._check(items, items.first() == 0, f"{T.type_name(field.type)} NOT NULL")
+        everywhere = np.ones(len(items), np.bool_)
+        read = self._required(items, everywhere, self._read(items, field.type, unit), field)
         edges, mask = pa.array(offsets, pa.int32()), pa.array(kinds != own)
         if is_map:
             return pa.MapArray.from_arrays(edges, keys, read, type=data_type, mask=mask)
         return pa.ListArray.from_arrays(edges, read, type=data_type, mask=mask)
+
+    def _keys(self, values: Values, spans: Ints, parents: Ints) -> tuple[pa.Array, Ints]:
+        """The names of the members that no later one replaces, and their places among all."""
+        names = Values(
+            values.data,
+            spans[0],
+            spans[1],
+            values.rows[parents],
+            lambda item: f"a name in {values.where(int(parents[item]))}",
+        )
+        keys = self._read(names, T.STRING, "").fill_null("")  # null where the row has failed
+        codes = np.asarray(keys.dictionary_encode().indices)
+        _, last = np.unique((parents * (len(keys) + 1) + codes)[::-1], return_index=True)
+        kept = np.sort(len(keys) - 1 - last)
+        return keys.take(pa.array(kept)), kept
+
+
+def _something(data_type: pa.DataType) -> object:
+    """Some value of a type that is not null, as Python has it."""
+    if pt.is_struct(data_type):
+        return {f.name: None if f.nullable else _something(f.type) for f in data_type}
+    if pt.is_list(data_type) or pt.is_map(data_type):
+        return []
+    return {T.STRING: "", T.BINARY: b"", T.BOOLEAN: False}.get(data_type, 0)
 
 
 def _within(where: Callable[[int], str], path: Path) -> Callable[[int], str]:
@@ -231,14 +252,6 @@ def _item_name(values: Values, parents: Ints, offsets: Ints, keys: pa.Array | No
         return f"{values.where(parent)}[{item - int(offsets[parent])}]"
 
     return name
-
-
-def _last_of_each(parents: Ints, keys: pa.Array) -> Ints:
-    """Positions of the entries that no later one of the same parent and key replaces."""
-    codes = np.asarray(keys.dictionary_encode().indices.fill_null(-1)) if len(keys) else np.zeros(0, np.int64)
-    pairs = parents * (len(keys) + 1) + codes
-    _, first = np.unique(pairs[::-1], return_index=True)
-    return np.sort(len(pairs) - 1 - first)
 
 
 def _explain(values: Values, item: int, wrong: int) -> str:
@@ -322,9 +335,10 @@ def _floats(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) ->
 
 
 def _decimals(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) -> Read:
-    texts, good = _texts(values.select(_is_number(kinds) | (kinds == ord('"'))))
-    made, bad = text_in.decimals_of(texts, data_type)
-    good = good & ~bad & np.asarray(texts.is_valid())
+    texts, _ = _texts(values.select(_is_number(kinds) | (kinds == ord('"'))))
+    shaped = pc.match_substring_regex(texts, _DECIMAL)
+    made, bad = text_in.decimals_of(pc.if_else(shaped, texts, None), data_type)
+    good = np.asarray(shaped.fill_null(False)) & ~bad
     return Vector(data_type, made, good).arrow, good
 
 
@@ -365,5 +379,9 @@ _READ: dict[pa.DataType, Callable[[Values, Bytes, pa.DataType, str], Read]] = {
 def _reading(data_type: pa.DataType) -> Callable[[Values, Bytes, pa.DataType, str], Read]:
     read = _decimals if pt.is_decimal128(data_type) else _READ.get(data_type)
     if read is None:
-        raise TypeMismatchError(f"JSON is not read as {T.type_name(data_type)}; read a string, and cast it")
+        raise _unreadable(data_type)
     return read
+
+
+def _unreadable(data_type: pa.DataType) -> TypeMismatchError:
+    return TypeMismatchError(f"JSON is not read as {T.type_name(data_type)}; read it as a string, and cast that")
