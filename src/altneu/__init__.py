@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from altneu import errors, logic
+from altneu import cdc, errors, logic, windows
 from altneu.collection import Collection, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
@@ -36,6 +36,7 @@ __all__ = [
     "Step",
     "View",
     "arrow",
+    "cdc",
     "col",
     "errors",
     "fn",
@@ -43,4 +44,5 @@ __all__ = [
     "logic",
     "source",
     "spark_session",
+    "windows",
 ]
