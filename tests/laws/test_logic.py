@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.linear import NEVER, BoundLogic, Delay, DelayError, DelayFunction, Function
+from altneu.linear import NEVER, BoundLogic, Delay, DelayFunction, Function, NotDelayed
 from altneu.logic import Logic
 from altneu.rewrite import optimise
 
@@ -192,7 +192,7 @@ def test_delays_compose():
     ],
 )
 def test_what_is_no_delay_is_told(delay):
-    with pytest.raises(DelayError):
+    with pytest.raises(NotDelayed):
         delay.apply(np.array([0, 4, 7]))
 
 

@@ -172,12 +172,12 @@ def test_a_row_retracted_that_was_never_there_is_an_error_until_it_comes(case, s
 
 
 def test_an_error_says_where_what_why_and_which_row():
-    """The operator is the step that failed, however it was merged with others."""
+    """The operator is the step that failed, in the form that the optimiser gave it."""
     session, view = make(N.filter("v < 5").select("k", x="10L div v").filter("x > 0"))
     session.insert("n", [(1, 0)])
     session.advance()
     (error,) = view.errors().to_pylist()
-    assert error["operator"] == "select k, 10L div v as x"
+    assert error["operator"] == "compute 10L div v"
     assert (error["code"], error["row"]) == ("DIVIDE_BY_ZERO", '{"k": 1, "v": 0}')
     assert error["message"]
 

@@ -1,7 +1,7 @@
 """Linear logic as values: what happens to one row, without rows and without plans."""
 
 from altneu.linear.bound import BoundLogic, delayed
-from altneu.linear.delay import NEVER, Delay, DelayError, DelayFunction
+from altneu.linear.delay import NEVER, Delay, DelayFunction, NotDelayed
 from altneu.linear.function import Function
 from altneu.linear.steps import (
     Emit,
@@ -32,7 +32,6 @@ __all__ = [
     "NEVER",
     "BoundLogic",
     "Delay",
-    "DelayError",
     "DelayFunction",
     "Emit",
     "ExplodeFunction",
@@ -47,6 +46,7 @@ __all__ = [
     "MakingStep",
     "MapFunction",
     "Negate",
+    "NotDelayed",
     "Outputs",
     "ParseJson",
     "Project",

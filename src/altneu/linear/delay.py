@@ -18,8 +18,8 @@ NEVER = 2**63 - 1
 """The time that no frontier passes: an update that would be retracted then is never retracted."""
 
 
-class DelayError(Exception):
-    """A delay that cannot be applied to a time; ``index`` are the positions, ``message`` the reason."""
+class NotDelayed(Exception):  # noqa: N818 -- a signal to the operator, which makes error rows of it
+    """A delay cannot be applied to times; ``index`` are their positions, ``message`` the reason."""
 
     def __init__(self, index: Ints, message: str) -> None:
         super().__init__(message)
@@ -36,11 +36,11 @@ class By:
         """The delayed times; ``NEVER`` stays.
 
         Raises:
-            DelayError: a time leaves 64 bits.
+            NotDelayed: a time leaves 64 bits.
         """
         late = (times > NEVER - 1 - self.ticks) & (times != NEVER)
         if late.any():
-            raise DelayError(
+            raise NotDelayed(
                 np.flatnonzero(late), f"the time {times[late][0]} delayed by {self.ticks} is beyond 64 bits"
             )
         return np.where(times == NEVER, times, times + self.ticks)
@@ -59,12 +59,12 @@ class Every:
         """The delayed times; ``NEVER`` stays.
 
         Raises:
-            DelayError: a time leaves 64 bits.
+            NotDelayed: a time leaves 64 bits.
         """
         over = (-times) % self.ticks
         late = (times > NEVER - 1 - over) & (times != NEVER)
         if late.any():
-            raise DelayError(
+            raise NotDelayed(
                 np.flatnonzero(late), f"the multiple of {self.ticks} after the time {times[late][0]} is beyond 64 bits"
             )
         return np.where(times == NEVER, times, times + over)
@@ -83,7 +83,7 @@ class DelayFunction:
         """The delayed times, the function called once for each distinct one; ``NEVER`` stays.
 
         Raises:
-            DelayError: it raised, went back in time, or is not monotone on these times.
+            NotDelayed: it raised, went back in time, or is not monotone on these times.
         """
         distinct, inverse = np.unique(times, return_inverse=True)
         made = distinct.copy()
@@ -93,12 +93,12 @@ class DelayFunction:
             try:
                 later = self.function.call(time)
             except Exception as error:
-                raise DelayError(
+                raise NotDelayed(
                     np.flatnonzero(inverse == i), f"{self.function.name}({time}) raised {type(error).__name__}: {error}"
                 ) from error
             problem = self._problem(time, later, int(made[i - 1]) if i else 0)
             if problem:
-                raise DelayError(np.flatnonzero(inverse == i), problem)
+                raise NotDelayed(np.flatnonzero(inverse == i), problem)
             made[i] = later
         return made[inverse.reshape(-1)]
 
@@ -167,7 +167,7 @@ class Delay:
         Shape:  int64 ``(n,)`` in and out.
 
         Raises:
-            DelayError: a time cannot be delayed.
+            NotDelayed: a time cannot be delayed.
         """
         for part in self.parts:
             times = part.apply(times)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from altneu.expressions import Expr
 from altneu.expressions.expr import Scope
 from altneu.floats import normalise
-from altneu.linear import Delay, DelayError, Emit, Update
+from altneu.linear import Delay, Emit, NotDelayed, Update
 from altneu.operators.spans import Failures, Mask, Spans, concat, truth
 from altneu.rows import Ints, Rows
 
@@ -89,7 +89,7 @@ class _Asked:
             try:
                 values[present] = delay.apply(np.maximum(values[present], 0))
                 return pa.array(values, mask=mask)
-            except DelayError as error:
+            except NotDelayed as error:
                 text = ("DELAY", str(error))
                 bad = present[error.index]
                 self._fail(index, bad, lambda _, text=text: text)  # type: ignore[misc]

@@ -17,13 +17,13 @@ from altneu.errors import DiffOverflowError, SchemaError
 from altneu.floats import normalise_rows
 from altneu.linear import (
     Delay,
-    DelayError,
     ExplodeFunction,
     FilterFunction,
     FlatMapFunction,
     JoinFunction,
     MakingStep,
     MapFunction,
+    NotDelayed,
     Step,
 )
 from altneu.operators.spans import Failures, Spans, concat, truth
@@ -104,7 +104,7 @@ def _timed(delay: Delay, made: Spans, times: Ints, diffs: Ints, failures: Failur
         try:
             times = delay.apply(np.maximum(times, 0))
             break
-        except DelayError as error:
+        except NotDelayed as error:
             text = ("DELAY", str(error))
             failures.add(made, error.index, lambda _, text=text: text)  # type: ignore[misc]
             keep = np.ones(len(made), np.bool_)

@@ -22,10 +22,10 @@ from altneu.floats import normalise
 from altneu.linear import (
     BoundLogic,
     Delay,
-    DelayError,
     Emit,
     GenerateSeries,
     Negate,
+    NotDelayed,
     Outputs,
     ParseJson,
     RepeatRow,
@@ -88,7 +88,7 @@ def _delayed(delay: Delay, spans: Spans, failures: Failures) -> Spans:
             times = updates.times.copy()
             times[0] = delay.apply(times[0])
             return Spans(Updates(updates.rows, times, updates.diffs))
-        except DelayError as error:
+        except NotDelayed as error:
             text = ("DELAY", str(error))
             failures.add(spans, error.index, lambda _, text=text: text)  # type: ignore[misc]
             good = np.ones(len(spans), np.bool_)

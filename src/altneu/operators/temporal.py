@@ -13,7 +13,7 @@ import numpy as np
 from altneu.expressions import Result
 from altneu.expressions.expr import Scope
 from altneu.expressions.temporal import Bound
-from altneu.linear import NEVER, Delay, DelayError, Temporal
+from altneu.linear import NEVER, Delay, NotDelayed, Temporal
 from altneu.operators.spans import Failures, Mask, Spans, truth
 from altneu.rows import Ints
 from altneu.update import Updates
@@ -87,7 +87,7 @@ class _Asking:
                 values = values.copy()
                 values[index] = delay.apply(np.maximum(values[index], 0))
                 break
-            except DelayError as error:
+            except NotDelayed as error:
                 bad = np.zeros(len(asked), np.bool_)
                 bad[index[error.index]] = True
                 text = ("DELAY", str(error))
