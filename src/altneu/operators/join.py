@@ -22,13 +22,14 @@ from altneu.batch import Arranged, Batch, Block, hit_blocks
 from altneu.columns import Stack
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
+from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
 from altneu.operators.matched import MatchedRows, Pairs
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
-CHUNK = 1 << 16  # matches that are known at a time: what does not pass the logic is gone before the next ones come
+CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
 
 class TooManyMatches(Exception):  # noqa: N818 -- a signal between the step and its executor, not an error
@@ -181,9 +182,10 @@ class _Matches:
         times = np.concatenate([p.times for p in self.pairs], axis=1)
         matched = Updates(rows, times, np.concatenate([p.diffs for p in self.pairs]))
         self.pairs, self.waiting = [], 0
-        made, failed = run_logic(self.logic, matched)
-        self.oks.append(made.with_rows(made.rows.built()))
-        self.errors.append(failed)
+        if self.logic:
+            matched, failed = run_logic(self.logic, matched)
+            self.errors.append(failed)
+        self.oks.append(matched.with_rows(matched.rows.built()))
 
 
 def _probes(block: Block) -> tuple[Ints, Rows]:
