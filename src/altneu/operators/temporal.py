@@ -35,9 +35,11 @@ def bound(step: Temporal, spans: Spans, failures: Failures) -> Spans:
         values, present = asked.value(one, asked.alive)
         begin = np.where(present, np.maximum(begin, values), begin)
     end = np.maximum(end, begin)
+    unended = (end > begin) | (end == NEVER)
     for one in (b for b in step.bounds if b.kind == "upper"):
-        values, present = asked.value(one, asked.alive & (end > begin))
+        values, present = asked.value(one, asked.alive & unended)
         end = np.where(present, np.minimum(end, np.maximum(values, begin)), end)
+        unended &= ~present | (end > begin)
     keep = asked.alive & ~asked.excluded & (end > begin)
     moved = times.copy()
     moved[0] = begin
