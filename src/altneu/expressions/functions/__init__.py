@@ -18,6 +18,7 @@ from altneu.expressions.functions import (
     math,
     nested,
     patterns,
+    raising,
     strings,
     text,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "math",
     "nested",
     "patterns",
+    "raising",
     "strings",
     "text",
 ]

@@ -1,0 +1,218 @@
+"""Feeds of updates ``(data, time, diff)``: messages that may come twice and in any order, and messages of progress."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from altneu.cdc.logic import Unit, members_of, reading
+from altneu.cdc.messages import Progress, Refused, Update, read, show
+from altneu.collection import Collection, source
+from altneu.errors import InputError, PlanError
+from altneu.executor.inputs import whole_number
+
+if TYPE_CHECKING:
+    from altneu.session import Session, Step
+
+Span: TypeAlias = tuple[int, int]
+
+_DATA, _TIME, _DIFF = "data", "time", "diff"
+
+
+class Feed:
+    """A source whose updates come as messages, over channels that repeat, delay and reorder them.
+
+    A message is a JSON text, or what it is parsed to, with updates or with progress::
+
+        {"updates": [[{"id": 7, "name": "Ada"}, 3, 1], [{"id": 7, "name": "Ada"}, 5, -1]]}
+        {"progress": {"lower": 0, "upper": 6, "counts": [[3, 1], [5, 1]]}}
+
+    An update is the data, a time and a diff; equal ones are one. Progress says how many distinct updates each of the
+    times in ``[lower, upper)`` has, and that those not named have none. A time is complete when its count is known and
+    met.
+
+    ``fields`` are names and types of the members of the data; those that no view reads are not parsed. ``start`` is the
+    time at which the feed begins.
+
+    Units:  ``unit`` as for ``debezium``.
+    Cost:   memory for updates and counts of times that are not closed.
+    Law:    any shuffling and repeating of the messages gives what they give in order (tests/session/test_cdc_feed.py).
+    Source: McSherry, "Change data capture (part 1)", 2020; differential dataflow's capture.
+
+    >>> import altneu as an
+    >>> feed = an.cdc.Feed("people", "name string")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("people", feed.collection)
+    ...     feed.offer(['{"progress": {"lower": 0, "upper": 9, "counts": [[2, 1], [7, 1]]}}'])
+    ...     feed.offer(['{"updates": [[{"name": "Ada"}, 2, 1]]}', '{"updates": [[{"name": "Ada"}, 2, 1]]}'])
+    ...     step = feed.advance(session)  # of time 7 an update is missing
+    ...     feed.frontier, step.upper, view.to_pylist()
+    (7, 7, [('Ada',)])
+    """
+
+    def __init__(self, name: str, fields: str | pa.Schema, *, unit: Unit = "", start: int = 0) -> None:
+        rows = source(name, f"{_DATA} string NOT NULL")
+        self.name = name
+        self.collection: Collection = rows.join_function(reading(_DATA, members_of(fields, unit)))
+        self._lower = whole_number(start, "start")
+        self._session: Session | None = None
+        self._updates: dict[int, set[tuple[str, int]]] = {}
+        self._counts: dict[int, int] = {}
+        self._known: list[Span] = []  # the times with progress: spans that do not touch, in order, none before lower
+
+    @property
+    def frontier(self) -> int:
+        """The time before which everything is known."""
+        end = self._known[0][1] if self._known and self._known[0][0] == self._lower else self._lower
+        missing = (t for t, n in self._counts.items() if t < end and len(self._updates.get(t, ())) < n)
+        return min(missing, default=end)
+
+    # messages -------------------------------------------------------------------------------------------------------
+
+    def offer(self, messages: Iterable[object]) -> None:
+        """Take messages up, in any order; what is known already changes nothing.
+
+        Raises:
+            InputError: one is no message, or contradicts what was said before. Nothing of it is kept; those before it
+                are, and all may be offered again.
+        """
+        one = isinstance(messages, str | bytes | bytearray | Mapping)
+        for number, message in enumerate([messages] if one else messages):
+            try:
+                said = read(message)
+                if isinstance(said, Progress):
+                    self._take_progress(said)
+                else:
+                    self._take_updates(said)
+            except Refused as error:
+                raise InputError(f"message {number} for feed {self.name!r}: {error} (it is {show(message)})") from None
+
+    def _take_updates(self, updates: list[Update]) -> None:
+        fresh: dict[int, set[tuple[str, int]]] = {}
+        for update in updates:
+            if update.time >= self._lower:
+                fresh.setdefault(update.time, set()).add((update.data, update.diff))
+        taken = {time: found | self._updates.get(time, set()) for time, found in fresh.items()}
+        for time, found in taken.items():
+            if self._is_known(time):
+                _check_count(time, len(found), self._counts.get(time, 0))
+        self._updates |= taken
+
+    def _is_known(self, time: int) -> bool:
+        at = bisect_right(self._known, time, key=itemgetter(0)) - 1
+        return at >= 0 and time < self._known[at][1]
+
+    def _take_progress(self, progress: Progress) -> None:
+        lower, upper = max(progress.lower, self._lower), progress.upper
+        if lower >= upper:
+            return
+        counts = {t: n for t, n in progress.counts.items() if t >= lower}
+        first = bisect_left(self._known, lower, key=itemgetter(1))
+        last = bisect_right(self._known, upper, key=itemgetter(0))
+        for begin, end in self._known[first:last]:
+            _check_agreement(self._counts, counts, max(begin, lower), min(end, upper))
+        for time in _times_within(self._updates, lower, upper):
+            _check_count(time, len(self._updates[time]), counts.get(time, 0))
+        touched = [*self._known[first:last], (lower, upper)]
+        self._known[first:last] = [(min(b for b, _ in touched), max(e for _, e in touched))]
+        self._counts |= counts
+
+    # steps ----------------------------------------------------------------------------------------------------------
+
+    def advance(self, session: Session) -> Step | None:
+        """Bring a session up to the frontier: see ``altneu.cdc.advance``, which does so for several feeds."""
+        return advance(session, self)
+
+    def attach(self, session: Session) -> None:
+        """Take up a session where it is: the times that it has closed are closed here, too.
+
+        Raises:
+            InputError: the feed has another session, or this one has closed times that the feed has not given it.
+        """
+        if self._session is None:
+            self._session = session
+            self.close(session.lower)
+        if self._session is not session:
+            raise InputError(f"feed {self.name!r} has another session already; make a Feed for each")
+        if session.lower > self._lower:
+            raise InputError(
+                f"the session has closed the times before {session.lower}, but feed {self.name!r} has given it only "
+                f"those before {self._lower}: advance the feeds of a session together, an.cdc.advance(session, feed, …)"
+            )
+
+    def complete(self, before: int) -> pa.Table:
+        """The distinct updates before a time: their data, times and diffs."""
+        found = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
+        columns = zip(*found, strict=True) if found else ((), (), ())
+        kinds = (pa.string(), pa.int64(), pa.int64())
+        arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
+        return pa.table(arrays, names=[_DATA, _TIME, _DIFF])
+
+    def close(self, before: int) -> None:
+        """Forget the updates and counts before a time; more of them are duplicates."""
+        self._lower = max(self._lower, before)
+        self._updates = {t: some for t, some in self._updates.items() if t >= before}
+        self._counts = {t: n for t, n in self._counts.items() if t >= before}
+        self._known = [(max(begin, before), end) for begin, end in self._known if end > before]
+
+
+def advance(session: Session, *feeds: Feed) -> Step | None:
+    """Bring a session up to the time before which everything is known of all of some feeds.
+
+    The distinct updates of the times that are complete are inserted, each at its own time, and the session advances;
+    when no more times are complete than before, nothing happens and the result is None. The first advance takes up the
+    session where it is: after a restart from a store, times that are closed are known already, and messages about them,
+    which may come again from the beginning, are duplicates. A session with several feeds advances them together.
+
+    Cost:   that of ``Session.insert`` and ``Session.advance``.
+
+    Raises:
+        InputError: the session has closed times that a feed has not given it.
+        UnknownSourceError: no maintained view reads a feed; whatever ``Session.advance`` raises. What is not committed
+            is still with the feeds.
+    """
+    if not feeds:
+        raise PlanError("advance needs a feed: an.cdc.advance(session, feed, …)")
+    with session.lock:
+        for feed in feeds:
+            feed.attach(session)
+        before, upper = session.lower, min(feed.frontier for feed in feeds)
+        if upper <= before:
+            return None
+        try:
+            for feed in feeds:
+                table = feed.complete(upper)
+                if table.num_rows:
+                    session.insert(feed.name, table, time=_TIME, diff=_DIFF)
+            return session.advance(upper)
+        finally:
+            for feed in feeds:
+                if session.lower > before:
+                    feed.close(upper)
+                else:
+                    session.discard(feed.name)
+
+
+def _times_within(table: Mapping[int, object], lower: int, upper: int) -> list[int]:
+    """The keys in ``[lower, upper)``."""
+    if upper - lower < len(table):
+        return [t for t in range(lower, upper) if t in table]
+    return [t for t in table if lower <= t < upper]
+
+
+def _check_count(time: int, found: int, count: int) -> None:
+    if found > count:
+        raise Refused(f"there are {found} distinct updates at time {time}, but its count is {count}")
+
+
+def _check_agreement(one: Mapping[int, int], other: Mapping[int, int], lower: int, upper: int) -> None:
+    """Check that two progresses say the same of the times that they share."""
+    for time in (*_times_within(one, lower, upper), *_times_within(other, lower, upper)):
+        if one.get(time, 0) != other.get(time, 0):
+            raise Refused(
+                f"the count of time {time} is {other.get(time, 0)}, but an earlier message said {one.get(time, 0)}"
+            )

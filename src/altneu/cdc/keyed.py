@@ -1,0 +1,205 @@
+"""Upsert streams: what the row of a key is from now on, or that it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.cdc.logic import (
+    OP,
+    WRAPPERS,
+    Unit,
+    coalesced,
+    documents,
+    is_document,
+    members_of,
+    named,
+    parsed_schema,
+    reading,
+    text_column,
+    within,
+)
+from altneu.collection import Collection
+from altneu.errors import PlanError, UnknownColumnError
+from altneu.expressions import Col, parse
+from altneu.expressions.parse import tree_of
+from altneu.grouping import check_names
+from altneu.linear import BoundLogic, Filter, JsonField, ParseJson, Project, Step
+from altneu.types import quote_name
+from altneu.verbs import Logic, Verb, column_of
+
+Names = str | Sequence[str]
+
+_ROW = "#row"
+_NO_KEY = (
+    """'MISSING_KEY', 'the event does not say which row it is of: read the key from the record (key_column=...)'"""
+)
+
+
+def upsert(
+    events: Collection,
+    key: Names,
+    *,
+    value: Names | None = None,
+    fields: str | pa.Schema | None = None,
+    order: Names = "offset",
+    deleted: str | Col | None = None,
+    unit: Unit = "",
+) -> Collection:
+    """The current row of each key of a stream whose rows take each other's place.
+
+    ``value`` are the columns that a key's row has (by default all but the key and the order); where all of them are
+    null, or where ``deleted`` is true, the key is gone. With ``fields``, ``value`` is one column of JSON texts, which
+    are read as these members. The row of a key that counts is the one that is greatest by ``order``: rows may come
+    twice and in any order. Rows are not retracted: see ``Collection.latest``.
+
+    Shape:  one row at most a key: its columns, then those of the value.
+    Cost:   one exchange by key; one arrangement, of the current row of each key (with ``fields`` its text, whatever is
+            read of it), which all such views of the same events share. Reading members is linear; those that nobody
+            reads are not parsed.
+    Law:    the last word on each key, however the rows came (tests/session/test_cdc.py).
+
+    Raises:
+        UnknownColumnError: a column that there is not.
+        PlanError: ``fields`` without the one column that they are read from; whatever ``Collection.latest`` refuses.
+
+    >>> import altneu as an
+    >>> prices = an.source("prices", "offset long, item string, payload string")
+    >>> current = upsert(prices, "item", value="payload", fields="price int")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("current", current)
+    ...     session.insert("prices", [(2, "tea", '{"price": 4}'), (1, "tea", '{"price": 3}')])
+    ...     session.insert("prices", [(3, "jam", '{"price": 7}'), (4, "jam", None)])
+    ...     _ = session.advance()
+    ...     view.to_pylist()
+    [('tea', 4)]
+    """
+    keys, orders = _names(key), _names(order)
+    values = tuple(n for n in events.columns if n not in (*keys, *orders)) if value is None else _names(value)
+    if not values:
+        raise PlanError("upsert needs a column that is null when a key is gone: value=...")
+    if fields is not None and len(values) != 1:
+        raise PlanError(f"fields are read from one column of texts, but value is {', '.join(values)}")
+    log = _without_deleted(events, (*keys, *orders), values, deleted)
+    current = log.latest(keys, orders)
+    if fields is not None:
+        members = members_of(fields, unit)
+        check_names([*keys, *(m.name for m in members)])
+        return _documents_of(current, values[0]).join_function(reading(values[0], members, keys))
+    there = current.filter(" OR ".join(f"{quote_name(n)} IS NOT NULL" for n in values))
+    return there.select(*map(quote_name, dict.fromkeys((*keys, *values))))
+
+
+def _without_deleted(
+    events: Collection, kept: tuple[str, ...], values: tuple[str, ...], deleted: str | Col | None
+) -> Collection:
+    """The columns that are kept of events, values null where a key is gone."""
+    names = tuple(n for n in kept if n not in values)
+    if deleted is None:
+        return events.select(*map(quote_name, dict.fromkeys((*names, *values))))
+    condition = tree_of(deleted).sql("spark")
+    left = {n: f"CASE WHEN NOT coalesce({condition}, false) THEN {quote_name(n)} END" for n in values}
+    return events.select(*map(quote_name, dict.fromkeys(names)), **left)
+
+
+def debezium_upsert(
+    events: Collection,
+    fields: str | pa.Schema,
+    key: Names,
+    *,
+    column: str = "value",
+    order: Names = "offset",
+    key_column: str | None = None,
+    unit: Unit = "",
+) -> Collection:
+    """The rows of a table, from Debezium's change events without the row as it was: by key, the last event counts.
+
+    For connectors that send no row images, such as PostgreSQL's without REPLICA IDENTITY FULL. ``fields`` are the
+    members of ``after``, with or without ``{"schema", "payload"}`` around; ``key`` are those of them that are the
+    table's primary key. ``key_column`` is the text of the records' own keys, and needed where deletes have no
+    ``before`` at all; tombstones, null texts, then delete too. ``order`` tells which event of a key is the later one: a
+    topic's offset. Events are not retracted: see ``Collection.latest``.
+
+    Error rows: MISSING_KEY, an event that does not say which row it is of; the others of ``debezium``.
+
+    Shape:  columns of ``fields``; one row at most a key.
+    Cost:   one exchange by key; one arrangement, of the key and the text of the current row. Members other than the key
+            are read from there, linearly; those that nobody reads are not parsed.
+    Law:    the events of any history of a table give the table, however they came (tests/session/test_cdc.py).
+
+    Raises:
+        UnknownColumnError: a key that is no field, a column that there is not.
+        SchemaError: an order that is called as a key is.
+        PlanError, TypeMismatchError: as ``debezium``.
+
+    >>> import altneu as an
+    >>> topic = an.source("topic", "offset long, value string")
+    >>> stock = debezium_upsert(topic, "id long, item string", key="id")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("stock", stock)
+    ...     session.insert("topic", [(1, '{"op": "c", "after": {"id": 7, "item": "tea"}}')])
+    ...     session.insert("topic", [(2, '{"op": "u", "before": null, "after": {"id": 7, "item": "jam"}}')])
+    ...     _ = session.advance()
+    ...     view.to_pylist()
+    [(7, 'jam')]
+    """
+    members = members_of(fields, unit)
+    keys, orders = _names(key), _names(order)
+    names = [m.name for m in members]
+    unknown = next((k for k in keys if k not in names), None)
+    if unknown is not None:
+        raise UnknownColumnError(unknown, names, "the key; it is one of the fields")
+    check_names([*keys, *orders])
+    verb = Verb(
+        "debezium_upsert",
+        (members, keys, column, orders, key_column),
+        lambda schema: _log(tuple(m for m in members if m.name in keys), column, orders, key_column, schema),
+    )
+    current = events.join_function(Logic((verb,))).latest(keys, orders)
+    return _documents_of(current, _ROW).join_function(reading(_ROW, members, keys))
+
+
+def _log(
+    keys: tuple[JsonField, ...], column: str, orders: tuple[str, ...], key_column: str | None, schema: pa.Schema
+) -> BoundLogic:
+    """Events as rows of key, order and the text of the row: null when it is gone."""
+    envelope = [JsonField(named(*p), p, T.STRING) for w in WRAPPERS for p in (within(w, "op"), within(w, "after"))]
+    row = coalesced(("after",))
+    event = f"debezium_event({OP}, true, {row} IS NOT NULL)"
+    steps: list[Step] = []
+    if key_column is None:
+        images = ("after", "before")
+        steps += documents(column, schema)
+        envelope += _keys(keys, *((*within(w, image),) for w in WRAPPERS for image in images))
+        parts = [(k.name, coalesced(*((image, k.name) for image in images))) for k in keys]
+    else:
+        text_column(column, schema), text_column(key_column, schema)
+        steps.append(ParseJson(key_column, _keys(keys, *(within(w) for w in WRAPPERS), prefix="key")))
+        event = f"NOT coalesce({is_document(column)}, false) OR {event}"
+        parts = [(k.name, coalesced((k.name,), prefix="key")) for k in keys]
+    steps.append(ParseJson(column, tuple(envelope)))
+    made = parsed_schema(steps, schema)
+    known = " AND ".join(f"{sql} IS NOT NULL" for _, sql in parts)
+    steps += [Filter(parse(event, made)), Filter(parse(f"({known}) OR raise_error({_NO_KEY})", made))]
+    outputs = [(n, parse(sql, made)) for n, sql in parts] + [(n, column_of(n, made)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+
+
+def _keys(keys: tuple[JsonField, ...], *places: tuple[str, ...], prefix: str = "") -> tuple[JsonField, ...]:
+    """The parts of a key in each of some places of a document."""
+    return tuple(
+        JsonField(named(*prefix.split(), *place, k.name), (*place, k.name), k.type, k.unit)
+        for place in places
+        for k in keys
+    )
+
+
+def _documents_of(rows: Collection, column: str) -> Collection:
+    """The rows whose text is a document: of the others the key is gone."""
+    return rows.filter(is_document(column))
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

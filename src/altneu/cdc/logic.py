@@ -1,0 +1,217 @@
+"""Documents that say what changed, as linear logic: each becomes the updates it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
+from altneu.expressions import Expr, literal, parse
+from altneu.grouping import user_schema
+from altneu.linear import BoundLogic, Emit, Filter, JsonField, ParseJson, Project, Step, Update
+from altneu.operators.json_text import parse_json
+from altneu.types import quote_name, type_name
+from altneu.verbs import Logic, Verb, column_of
+
+Unit = str | Mapping[str, str]
+
+PRESENT = pa.struct([])
+"""An object of which nothing is read: null where there is none."""
+
+WRAPPERS = ("", "payload")
+"""Where an envelope may be in its document: it is the document, or the payload beside a schema."""
+
+_TOMBSTONES = ("null", '{"schema":null,"payload":null}')
+_TIMES = ("s", "ms", "us", "ns")
+
+
+def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "") -> Logic:
+    """Rows of a table, from Debezium's change events as JSON texts, with or without ``{"schema", "payload"}`` around.
+
+    ``fields`` are names and types of the members of ``before`` and ``after``. An event r or c adds the row that is
+    (after); d takes away the row that was (before); u does both. Null texts (tombstones) and messages (op m) say
+    nothing of rows. Other columns are left out: they would tell a row that goes from the one that came.
+
+    Error rows: MISSING_BEFORE, an update or delete without the row as it was (see ``debezium_upsert``); MISSING_AFTER;
+    TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when
+    the document is retracted.
+
+    Shape:  columns of ``fields``; an absent member is null. An update is a row with diff -1 and one with diff 1.
+    Units:  ``unit`` is that of whole numbers read as timestamps ("s", "ms", "us", "ns"), for all of them or by name;
+            as dates they are days.
+    Cost:   linear: no exchange, no state; one pass over the bytes. Members that nobody reads are not parsed.
+    Law:    the events of any history of a table give the table (tests/session/test_cdc.py).
+    Source: Debezium's documentation of its connectors' change events.
+
+    Raises:
+        PlanError: a unit for a name that is no field, or that is none.
+        TypeMismatchError: a type that JSON is not read as; when bound, the column is no text.
+
+    >>> event = '{"payload": {"op": "u", "before": {"id": 1, "n": 5}, "after": {"id": 1, "n": 6}}}'
+    >>> rows, errors = debezium("id long, n int").run([event, None], "value string")
+    >>> rows
+    [((1, 5), 0, -1), ((1, 6), 0, 1)]
+    """
+    members = members_of(fields, unit)
+    parsed = tuple(
+        JsonField(named(*path), path, kind, way)
+        for wrapper in WRAPPERS
+        for path, kind, way in (
+            (within(wrapper, "op"), T.STRING, ""),
+            (within(wrapper, "before"), PRESENT, ""),
+            (within(wrapper, "after"), PRESENT, ""),
+            *((within(wrapper, image, m.name), m.type, m.unit) for image in ("before", "after") for m in members),
+        )
+    )
+
+    def bind(schema: pa.Schema) -> BoundLogic:
+        steps: list[Step] = documents(column, schema)
+        steps.append(ParseJson(column, parsed))
+        made = parsed_schema(steps, schema)
+        steps.append(Filter(parse(f"debezium_event({OP}, {_present('before')}, {_present('after')})", made)))
+        emitted = [
+            Update(
+                tuple((m.name, column_of(named(*within(wrapper, image, m.name)), made)) for m in members),
+                diff=literal(diff, T.LONG),
+                when=parse(f"{_read(*within(wrapper, 'op'))} IN ({ops})", made),
+            )
+            for wrapper in WRAPPERS
+            for image, diff, ops in (("before", -1, "'u', 'd'"), ("after", 1, "'r', 'c', 'u'"))
+        ]
+        return BoundLogic((*steps, Emit(tuple(emitted))))
+
+    return Logic((Verb("debezium", (members, column), bind),))
+
+
+def updates(
+    fields: str | pa.Schema, *, data: str = "data", time: str = "time", diff: str = "diff", unit: Unit = ""
+) -> Logic:
+    """Rows that are updates themselves, taken at their word: ``data``, a JSON object, at ``time`` with ``diff``.
+
+    Null times and diffs are no updates. Each row is to come once; where it may come twice, see ``Feed``.
+
+    Shape:  columns of ``fields``; an absent member is null. Times are joined with those of the rows, diffs multiplied.
+    Units:  ``unit`` as for ``debezium``.
+    Cost:   linear: no exchange, no state; updates of times to come are held where they are needed.
+
+    Raises:
+        PlanError, TypeMismatchError: as ``debezium``; when bound, a time or a diff that is no whole number.
+
+    >>> rows = [('{"x": 1}', 5, 2), ('{"x": 1}', 7, -2)]
+    >>> updates("x long").run(rows, "data string, time long, diff long")
+    ([((1,), 5, 2), ((1,), 7, -2)], [])
+    """
+    members = members_of(fields, unit)
+    parsed = tuple(JsonField(named(m.name), (m.name,), m.type, m.unit) for m in members)
+
+    def bind(schema: pa.Schema) -> BoundLogic:
+        text_column(data, schema), column_of(time, schema), column_of(diff, schema)
+        parsing = BoundLogic((ParseJson(data, parsed),))
+        columns = {m.name: quote_name(named(m.name)) for m in members}
+        emitting = Logic().join_function([(columns, quote_name(time), quote_name(diff))])
+        return parsing.followed_by(emitting.bind(parsing.output(schema)))
+
+    return Logic((Verb("updates", (members, data, time, diff), bind),))
+
+
+# parts that other decoders share --------------------------------------------------------------------------------------
+
+
+def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
+    """Members of an object by their names, with their types and units.
+
+    Raises:
+        PlanError: a unit for a name that is no field, or that is none.
+        TypeMismatchError: a type that JSON is not read as.
+    """
+    schema = user_schema(fields)
+    if not len(schema):
+        raise PlanError('no fields; name those to read and their types, for example "id long, name string"')
+    units = {f.name: unit for f in schema} if isinstance(unit, str) else dict(unit)
+    unknown = next((n for n in units if n not in schema.names), None)
+    if unknown is not None:
+        raise UnknownColumnError(unknown, schema.names, "unit")
+    wrong = next((u for u in units.values() if u not in ("", "d", *_TIMES)), None)
+    if wrong is not None:
+        raise PlanError(
+            f"unit={wrong!r} is none; whole numbers read as timestamps count {', '.join(map(repr, _TIMES))}"
+        )
+    made = tuple(
+        JsonField(f.name, (f.name,), f.type, "d" if f.type == T.DATE else units.get(f.name, "")) for f in schema
+    )
+    parse_json(pa.array([], T.STRING), made)  # refuses types that JSON is not read as
+    return made
+
+
+def documents(column: str, schema: pa.Schema) -> list[Step]:
+    """A step that keeps the rows whose text is a document."""
+    text_column(column, schema)
+    return [Filter(parse(is_document(column), schema))]
+
+
+def is_document(column: str) -> str:
+    """SQL that is true of a document, and of nothing that stands for none: false or null."""
+    return f"{quote_name(column)} NOT IN ({', '.join(literal(t).sql for t in _TOMBSTONES)})"
+
+
+def reading(column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = ()) -> Logic:
+    """Members of the object in a text, after columns that are handed on; a member that is one of these is not read."""
+    names = [m.name for m in members]
+    read = tuple(JsonField(named(m.name), m.path, m.type, m.unit) for m in members if m.name not in keys)
+
+    def bind(schema: pa.Schema) -> BoundLogic:
+        steps: tuple[Step, ...] = (ParseJson(column, read),) if read else ()
+        made = parsed_schema(steps, schema)
+        own = [(k, column_of(k, made)) for k in keys if k not in names]
+        outputs = [(n, column_of(n if n in keys else named(n), made)) for n in names]
+        return BoundLogic((*steps, Project((*own, *outputs))))
+
+    return Logic((Verb("members", (column, members, keys), bind),))
+
+
+def text_column(name: str, schema: pa.Schema) -> Expr:
+    """A column of texts.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: there is none of this name, or it is no text.
+    """
+    found = column_of(name, schema)
+    if found.type != T.STRING:
+        raise TypeMismatchError(
+            f"documents are texts, but column {name!r} is {type_name(found.type)}; cast it (a binary one to string)"
+        )
+    return found
+
+
+def parsed_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
+    """The schema after some steps."""
+    return BoundLogic(tuple(steps)).output(schema)
+
+
+def within(wrapper: str, *path: str) -> tuple[str, ...]:
+    """A way to a member, from the document's outside."""
+    return (wrapper, *path) if wrapper else path
+
+
+def named(*path: str) -> str:
+    """The column that a member is read into."""
+    return f"#{'.'.join(path)}"
+
+
+def _read(*path: str) -> str:
+    return quote_name(named(*path))
+
+
+def coalesced(*paths: tuple[str, ...], prefix: str = "") -> str:
+    """SQL of the first of some members that is there, in any wrapper."""
+    return f"coalesce({', '.join(_read(*prefix.split(), *within(w, *p)) for w in WRAPPERS for p in paths)})"
+
+
+def _present(image: str) -> str:
+    return " OR ".join(f"{_read(*within(w, image))} IS NOT NULL" for w in WRAPPERS)
+
+
+OP = coalesced(("op",))
+"""SQL of what an event did."""

@@ -1,0 +1,150 @@
+"""Messages of a feed: updates, and how many there are; checked in full before anything of them is taken."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NoReturn
+
+_SHOWN = 80  # characters of a message in an error
+_LONG = 1 << 63
+
+
+@dataclass(frozen=True)
+class Update:
+    """``data`` (canonical JSON of an object) changes by ``diff`` at ``time``."""
+
+    data: str
+    time: int
+    diff: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Times in ``[lower, upper)`` have so many distinct updates each, and those that are not in ``counts`` none."""
+
+    lower: int
+    upper: int
+    counts: Mapping[int, int]
+
+
+class Refused(ValueError):  # noqa: N818 -- a signal to the feed, which says which message it was
+    """Why a message is none; the feed says of which."""
+
+
+def read(message: object) -> list[Update] | Progress:
+    """What a message says, a JSON text or what it is parsed to.
+
+    >>> read('{"updates": [[{"x": 1.50}, 3, 1]]}')
+    [Update(data='{"x":1.50}', time=3, diff=1)]
+    >>> read({"progress": {"lower": 0, "upper": 4, "counts": [[3, 1]]}})
+    Progress(lower=0, upper=4, counts={3: 1})
+
+    Raises:
+        Refused: it is no message.
+    """
+    found = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
+    if not isinstance(found, Mapping) or ("updates" in found) == ("progress" in found):
+        raise Refused("a message is an object with updates or with progress")
+    if "progress" in found:
+        return _progress(found["progress"])
+    return [_update(u) for u in _list(found["updates"], "updates")]
+
+
+def show(message: object) -> str:
+    """The beginning of a message."""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes | bytearray) else message
+    shown = text if isinstance(text, str) else repr(text)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+
+
+class _Written(str):
+    """A number as it was written, so that no digit is lost."""
+
+    __slots__ = ()
+
+
+def _parsed(text: str | bytes | bytearray) -> Any:
+    try:
+        return json.loads(text, parse_float=_Written, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"it is no JSON: {error}") from None
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number in JSON")
+
+
+def _update(item: object) -> Update:
+    if not isinstance(item, list | tuple) or len(item) != 3:
+        raise Refused(f"an update is [data, time, diff], not {show(item)}")
+    data, time, diff = item
+    if not isinstance(data, Mapping):
+        raise Refused(f"the data of an update is an object with the columns, not {show(data)}")
+    try:
+        text = _canonical(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"the data of an update is no JSON: {error}") from None
+    return Update(text, _time(time), _whole(diff, "the diff", -_LONG))
+
+
+def _progress(item: object) -> Progress:
+    if not isinstance(item, Mapping) or not {"lower", "upper"} <= item.keys():
+        raise Refused(f"progress is an object with lower, upper and counts, not {show(item)}")
+    lower, upper = _time(item["lower"]), _time(item["upper"])
+    if upper < lower:
+        raise Refused(f"the upper bound of the progress, {upper}, lies before the lower one, {lower}")
+    counts: dict[int, int] = {}
+    for pair in _list(item.get("counts", []), "counts"):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise Refused(f"a count is [time, count], not {show(pair)}")
+        time, count = _time(pair[0]), _whole(pair[1], "a count", 0)
+        if not lower <= time < upper:
+            raise Refused(f"there is a count for time {time}, which does not lie in [{lower}, {upper})")
+        if counts.setdefault(time, count) != count:
+            raise Refused(f"there are two counts for time {time}, {counts[time]} and {count}")
+    return Progress(lower, upper, {t: n for t, n in counts.items() if n})
+
+
+def _list(value: object, what: str) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise Refused(f"{what} is a list, not {show(value)}")
+    return value
+
+
+def _time(value: object) -> int:
+    return _whole(value, "a time", 0)
+
+
+def _whole(value: object, what: str, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LONG:
+        wanted = "of 64 bits" if least else "from 0 to 2^63 - 1"
+        raise Refused(f"{what} is a whole number {wanted}, not {show(value)}")
+    return value
+
+
+def _canonical(value: object) -> str:
+    """JSON of a value, without white space, members in the order of their names, numbers as they were written.
+
+    Raises:
+        TypeError, ValueError: it has none.
+    """
+    if isinstance(value, Mapping):
+        members = sorted((_name(n), v) for n, v in value.items())
+        return f"{{{','.join(f'{n}:{_canonical(v)}' for n, v in members)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_canonical, value))}]"
+    if isinstance(value, _Written):
+        return str(value)
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number in JSON")
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a member is named by a text, not {name!r}")
+    return json.dumps(name)

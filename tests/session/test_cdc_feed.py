@@ -1,0 +1,73 @@
+"""Feeds of updates: what comes twice, late or in another order changes nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+import altneu as an
+
+
+def messages(rng, times):
+    """Updates of some times cut into messages, the progress that covers them, and what they add up to."""
+    updates = []
+    for time in range(times):
+        rows = {rng.randint(0, 3): rng.choice([1, 2, -1]) for _ in range(rng.randint(0, 3))}
+        updates += [({"x": x}, time, diff) for x, diff in rows.items()]
+    total = Counter()
+    for data, _, diff in updates:
+        total[data["x"]] += diff
+    counts = Counter(time for _, time, _ in updates)
+    cuts = sorted({0, times, *(rng.randint(0, times) for _ in range(3))})
+    told = [{"updates": updates[i : i + 3]} for i in range(0, len(updates), 3)]
+    for lower, upper in pairwise(cuts):
+        known = [[t, n] for t, n in sorted(counts.items()) if lower <= t < upper]
+        told.append({"progress": {"lower": lower, "upper": upper, "counts": known}})
+    return [json.dumps(m) for m in told], {x: n for x, n in total.items() if n}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_shuffling_and_repeating_gives_what_they_give_in_order(seed):
+    rng = random.Random(seed)
+    times = rng.randint(1, 8)
+    told, wanted = messages(rng, times)
+    told = told + rng.choices(told, k=len(told))
+    rng.shuffle(told)
+    feed = an.cdc.Feed("numbers", "x long")
+    with an.Session() as session:
+        view = session.maintain("numbers", feed.collection.count())
+        frontiers = []
+        for message in told:
+            feed.offer([message])
+            feed.advance(session)
+            assert session.lower == feed.frontier
+            frontiers.append(feed.frontier)
+        assert frontiers == sorted(frontiers)
+        assert frontiers[-1] == times
+        assert dict(view.to_pylist()) == wanted
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "{",
+        "{}",
+        '{"updates": 3}',
+        '{"updates": [[{"x": 1}, "soon", 1]]}',
+        '{"progress": {"lower": 3, "upper": 1, "counts": []}}',
+        '{"progress": {"lower": 0}}',
+    ],
+)
+def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
+    feed = an.cdc.Feed("numbers", "x long")
+    with an.Session() as session:
+        view = session.maintain("numbers", feed.collection)
+        with pytest.raises(an.errors.InputError, match="message 1"):
+            feed.offer(['{"updates": [[{"x": 5}, 0, 1]]}', bad])
+        feed.offer(['{"progress": {"lower": 0, "upper": 1, "counts": [[0, 1]]}}'])
+        feed.advance(session)
+        assert view.to_pylist() == [(5,)]
