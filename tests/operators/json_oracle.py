@@ -11,7 +11,6 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
@@ -174,22 +173,28 @@ def _float(value: str, kind: pa.DataType, *, is_number: bool) -> float:
         _check(isinstance(value, str) and value.removeprefix("-") in _WORDS and value not in ("-NaN", "-+INF"))
         _check(not value.startswith("-+"))
         return -_WORDS[value[1:]] if value.startswith("-") else _WORDS[value]
-    if kind == T.DOUBLE:
-        made = float(value)
-    else:
-        exact, about = Fraction(Decimal(value)), np.float32(float(value))
-        near = [about, np.nextafter(about, np.float32(-np.inf)), np.nextafter(about, np.float32(np.inf))]
-        finite = [x for x in near if np.isfinite(x)]
-        made = float(about)
-        if np.isfinite(about):  # the nearest; of two as near, the even one
-            made = float(min(finite, key=lambda x: (abs(Fraction(float(x)) - exact), x.view(np.int32) & 1)))
+    made = float(value) if kind == T.DOUBLE else _nearest_float32(Fraction(Decimal(value)))
     _check(math.isfinite(made))
     return made + 0.0
 
 
+def _nearest_float32(exact: Fraction) -> float:
+    """The nearest number with 24 bits; of two as near, the even one."""
+    if exact == 0:
+        return 0.0
+    size = abs(exact)
+    power = size.numerator.bit_length() - size.denominator.bit_length()
+    power = max(power if size >= Fraction(2) ** power else power - 1, -126) - 23
+    made = round(size / Fraction(2) ** power) * Fraction(2) ** power
+    if made >= 2**128:
+        return math.inf
+    return float(made) if exact > 0 else -float(made)
+
+
 def _decimal(value: str, kind: pa.DataType) -> Decimal:
     _check(re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value))
-    wide = Context(prec=200)
+    wide = Context(prec=500)
+    _check(Decimal(value).adjusted() <= 40)  # casts refuse even a zero that is written with more
     made = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, wide)
     _check(abs(made.scaleb(kind.scale, wide)) < 10**kind.precision)
     return made
