@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Iterator
 from decimal import Decimal
@@ -382,6 +383,28 @@ def test_slices_and_no_texts():
 def test_types_that_json_is_not_read_as(ddl):
     with pytest.raises(TypeMismatchError, match=r"JSON is not read as .*; read it as a string, and cast that"):
         parse_json(pa.array([], pa.string()), [field(ddl, "a")])
+
+
+@pytest.mark.parametrize(("file", "outer"), [("debezium-customers", ["payload"]), ("debezium-customers-no-schema", [])])
+def test_recorded_envelopes_are_read_as_python_reads_them(data_dir, file, outer):
+    texts = (data_dir / "cdc" / f"{file}.jsonl").read_text().splitlines()
+    fields = [
+        field("struct<id: int, email: string>", *outer, "after"),
+        field("string", *outer, "op"),
+        field("bigint", *outer, "source", "ts_ms"),
+        field("int", *outer, "before", "id"),
+    ]
+    envelopes = [json.loads(t) for t in texts]
+    envelopes = [e["payload"] if outer else e for e in envelopes]
+    assert outcome(texts, *fields) == [
+        (
+            e["after"] and {name: e["after"][name] for name in ("id", "email")},
+            e["op"],
+            e["source"]["ts_ms"],
+            e["before"] and e["before"]["id"],
+        )
+        for e in envelopes
+    ]
 
 
 _space = st.sampled_from(["", "", "", " ", "\n", "\t\r "])
