@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import zipfile
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -111,6 +112,14 @@ def planes() -> pl.DataFrame:
     return frame.select(
         "tailnum", pl.col("year").cast(pl.Int32).alias("built"), "manufacturer", "model", pl.col("seats").cast(pl.Int32)
     )
+
+
+def plane_events() -> pl.DataFrame:
+    """The planes as Debezium tells of a table when it first reads it: one event a plane, a JSON text each."""
+    events = [
+        {"op": "r", "before": None, "after": plane, "source": {"table": "planes"}} for plane in planes().to_dicts()
+    ]
+    return pl.DataFrame({"value": [json.dumps(event) for event in events]})
 
 
 def airlines() -> pl.DataFrame:

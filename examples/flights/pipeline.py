@@ -13,7 +13,7 @@ ENOUGH_FLIGHTS = 200
 def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
     """Build the views over the sources ``flights``, ``planes`` and ``airlines``, by name."""
     flights = an.source("flights", data.FLIGHTS)
-    planes = an.source("planes", data.PLANES)
+    planes = an.source("planes", "value string").join_function(an.cdc.debezium(data.PLANES))  # events of a database
     airlines = an.source("airlines", data.AIRLINES)
 
     # How many flights of each day stand where: the departure board.

@@ -66,8 +66,8 @@ class Pipeline:
         return int(self.session.lower)
 
     def load(self, updates: pl.DataFrame | DataFrame, upper: int) -> StepRecord:
-        """Insert planes, airlines and all updates of flights before ``upper``, and compute the views once."""
-        self.session.insert("planes", data.planes())
+        """Insert planes (as Debezium events), airlines and all updates of flights before ``upper``, and compute the views once."""
+        self.session.insert("planes", data.plane_events())
         self.session.insert("airlines", data.airlines())
         self.bulk = self._step("bulk load", updates, upper)
         return self.bulk
