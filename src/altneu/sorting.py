@@ -339,10 +339,36 @@ def _descends(keys: tuple[Ints, ...]) -> Mask:
 
 def _sort_times(keys: tuple[Ints, ...], order: Ints, differs: Mask) -> Ints:
     """``order`` with each run of equal rows sorted by time."""
+    if len(keys) == 1:
+        return _sort_runs(keys[0], order, differs)
     several = np.flatnonzero(~differs | ~np.append(differs[1:], True))
     run = np.cumsum(differs)[several]
     order = order.copy()
     order[several] = order[several[np.lexsort((*(key[several] for key in reversed(keys)), run))]]
+    return order
+
+
+@numba.njit(cache=True)
+def _sort_runs(times: Ints, order: Ints, differs: Mask) -> Ints:
+    """``order`` with each run that goes on where ``differs`` is false sorted by ``times``, equal ones as they stand."""
+    order, times = order.copy(), times.copy()
+    start, n = 0, len(order)
+    while start < n:
+        stop = start + 1
+        while stop < n and not differs[stop]:
+            stop += 1
+        if stop - start > SMALL:
+            place = np.argsort(times[start:stop], kind="mergesort")
+            order[start:stop] = order[start:stop][place]
+        else:
+            for i in range(start + 1, stop):
+                time, row = times[i], order[i]
+                j = i - 1
+                while j >= start and times[j] > time:
+                    times[j + 1], order[j + 1] = times[j], order[j]
+                    j -= 1
+                times[j + 1], order[j + 1] = time, row
+        start = stop
     return order
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -25,6 +24,7 @@ from altneu.linear import BoundLogic
 from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
 from altneu.operators.matched import MatchedRows, Pairs
+from altneu.operators.sweep import Found, sweep
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
@@ -56,8 +56,9 @@ def join(
     """Join the updates that arrive in this step with what is there; return what logic makes of them, and its errors.
 
     Shape:  output columns as ``spec.outputs`` says, then as the logic says; times are joins, diffs products.
-    Cost:   O(d log n + matches) for d new updates; no exchange, no state beside the two arrangements. Of a match that
-            the logic rejects only the columns are gathered that it read; memory follows what passes.
+    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h; values that are never there
+            at one time are no match. No exchange, no state beside the two arrangements. Of a match that the logic
+            rejects only the columns are gathered that it read; memory follows what passes.
     Law:    at every time the output accumulates to the join of what the inputs accumulate to
             (tests/oracle/test_operators.py); with logic to what that makes of it (tests/operators/test_join_fusion.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
@@ -72,12 +73,6 @@ def join(
     for block in right.new.blocks:
         matches.cross(block, left.old, flipped=True)
     return matches.results()
-
-
-_Found: TypeAlias = tuple[Ints, Ints, Ints, Ints]
-"""Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
-_History: TypeAlias = tuple[Ints, Ints, Ints]
-"""The run of equal key and value that each row of a block is in, times and diffs."""
 
 
 class _Matches:
@@ -117,7 +112,7 @@ class _Matches:
             made = (
                 self._pairs(block, other, found)
                 if runs is None and their_runs is None
-                else self._waves(block, other, found, (runs, their_runs))
+                else self._swept(block, other, found, (runs, their_runs))
             )
             for mine, theirs, times, diffs in made:
                 self._add(
@@ -126,7 +121,7 @@ class _Matches:
                     else Pairs((block, other), (mine, theirs), times, diffs)
                 )
 
-    def _pairs(self, block: Block, other: Block, found: _Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    def _pairs(self, block: Block, other: Block, found: Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair, at the join of its times."""
         starts, ends, counts, _ = found
         upto = np.cumsum((ends - starts) * counts)
@@ -139,18 +134,18 @@ class _Matches:
             yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
             first = last
 
-    def _waves(
-        self, block: Block, other: Block, found: _Found, runs: tuple[Ints | None, Ints | None]
+    def _swept(
+        self, block: Block, other: Block, found: Found, runs: tuple[Ints | None, Ints | None]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Every pair of values once, their histories walked together in order of time."""
+        """Every pair of values as long as both are there, the histories of a key swept together in order of time."""
         mine_runs, their_runs = (
             np.arange(len(b)) if r is None else r for b, r in zip((block, other), runs, strict=True)
         )
         mine_history = (mine_runs, block.times[0], block.diffs)
         their_history = (their_runs, other.times[0], other.diffs)
-        cursor = np.array([0, found[0][0], 0, 0])
+        cursor = np.zeros(5, np.int64)
         while cursor[0] < len(found[0]):
-            mine, theirs, times, diffs, fits = _waves(found, mine_history, their_history, cursor, self._room)
+            (mine, theirs, times, diffs), fits = sweep(found, mine_history, their_history, cursor, self._room)
             if not fits:
                 raise DiffOverflowError(
                     "a product of diffs in a join left the signed 64-bit range; the step is not committed"
@@ -248,70 +243,3 @@ def _expand(
         if k == counts[i]:
             m, k = m + 1, 0
     return mine, theirs
-
-
-@numba.njit(cache=True)
-def _waves(
-    found: _Found, mine_history: _History, their_history: _History, cursor: npt.NDArray[np.int64], limit: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], bool]:
-    """Pair runs of equal value: n and m updates at a total order of times make at most n + m - 1, not n * m.
-
-    Either history is walked in order of time with the other's count so far; a change meets what has been before it.
-    Stops after the pair of runs with which ``limit`` is reached; ``cursor`` is where to go on: the probe, its own run,
-    the first of its matches, and the match that is next.
-    """
-    starts, ends, counts, rows = found
-    my_runs, my_times, my_diffs = mine_history
-    their_runs, their_times, their_diffs = their_history
-    room = 1024
-    mine, theirs = np.empty(room, np.int64), np.empty(room, np.int64)
-    times, diffs = np.empty(room, np.int64), np.empty(room, np.int64)
-    size, fits = 0, True
-    i, a0, base, b0 = cursor
-    while i < len(starts):
-        top = base + counts[i]
-        while a0 < ends[i] and counts[i] > 0:
-            a1 = a0 + 1
-            while a1 < ends[i] and my_runs[a1] == my_runs[a0]:
-                a1 += 1
-            while b0 < top:
-                if size >= limit:
-                    cursor[:] = i, a0, base, b0
-                    return mine[:size], theirs[:size], times[:size], diffs[:size], fits
-                b1 = b0 + 1
-                while b1 < top and their_runs[rows[b1]] == their_runs[rows[b0]]:
-                    b1 += 1
-                if size + (a1 - a0) + (b1 - b0) > room:
-                    room = 2 * room + (a1 - a0) + (b1 - b0)
-                    mine, theirs = _grown(mine, room), _grown(theirs, room)
-                    times, diffs = _grown(times, room), _grown(diffs, room)
-                p, q, left, right = a0, b0, 0, 0
-                while p < a1 or q < b1:
-                    if p < a1 and (q >= b1 or my_times[p] <= their_times[rows[q]]):
-                        time, factor, count = my_times[p], my_diffs[p], right
-                        left += factor
-                        p += 1
-                    else:
-                        time, factor, count = their_times[rows[q]], their_diffs[rows[q]], left
-                        right += factor
-                        q += 1
-                    if count != 0:
-                        product = factor * count
-                        if abs(float(factor) * float(count)) > 9.3e18 or product // count != factor:
-                            fits = False
-                        mine[size], theirs[size], times[size], diffs[size] = a0, rows[b0], time, product
-                        size += 1
-                b0 = b1
-            a0, b0 = a1, base
-        i, base, b0 = i + 1, top, top
-        if i < len(starts):
-            a0 = starts[i]
-    cursor[:] = i, a0, base, b0
-    return mine[:size], theirs[:size], times[:size], diffs[:size], fits
-
-
-@numba.njit(cache=True)
-def _grown(array: npt.NDArray[np.int64], room: int) -> npt.NDArray[np.int64]:
-    made = np.empty(room, np.int64)
-    made[: len(array)] = array
-    return made
