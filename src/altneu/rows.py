@@ -104,7 +104,7 @@ class Rows:
     @classmethod
     def empty(cls, schema: pa.Schema) -> Rows:
         """No rows of ``schema``."""
-        return cls(schema, tuple(pa.array([], f.type) for f in schema), 0)
+        return cls(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
 
     @classmethod
     def concat(cls, parts: Sequence[Rows], schema: pa.Schema) -> Rows:

@@ -9,6 +9,9 @@ import pytest
 import altneu as an
 from altneu import rewrite, session
 from altneu.rewrite.merge_linear import merge_linear
+from altneu.rewrite.push_bounds import push_bounds
+from altneu.rewrite.push_filters import push_filters
+from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.oracle import runners
 from tests.oracle.histories import accumulated
@@ -21,6 +24,10 @@ from tests.oracle.test_random_plans import Scene
 
 PLANS = queries()
 T = an.source("t", "k long, v long")
+U = an.source("u", "k long, w long")
+KEPT = an.source("kept", "k long, w long", keep=True)
+PAIRS = T.join(U, on="k")
+TWICE = T.concat(T)
 CHAIN = T.filter("v > 0").select("k", w="v + 1").filter("w < 9")
 EXAMPLES = {
     merge_linear: {
@@ -30,6 +37,31 @@ EXAMPLES = {
         "what two read is not merged into what they have in common": CHAIN.join(CHAIN.distinct(), on=["k", "w"]),
         "on both sides of a reduce": CHAIN.group_by("k").agg(n="count(*)").filter("n > 1").select("k"),
         "below everything else": CHAIN.consolidate().concat(CHAIN.top_k(1, "w").filter("k > 0").negate()),
+    },
+    push_filters: {
+        "to the side that has the columns, and to both when it reads the key": PAIRS.filter(
+            "v > 0 and w < 5 and k < 9"
+        ),
+        "what reads both sides stays": PAIRS.filter("v > w"),
+        "one that can fail goes as a tolerant copy": PAIRS.filter("9 div v > 2"),
+        "through the outside of an outer join": T.join(U, on="k", how="left").filter("k > 0 and v > 1"),
+        "to both parts of a sum": T.concat(U.select("k", v="w")).filter("v > 0"),
+        "below a reduce when it reads the group": T.group_by("k").agg(n="max(v)").filter("k > 0 and n > 1"),
+        "below latest when it reads the key": T.latest("k", "v").filter("k > 0 and v > 1"),
+        "through columns by what they are": PAIRS.select(x="v + 1", y="w").filter("x > 3"),
+        "not into what another reads whole": PAIRS.filter("v > 0").concat(T.join(U, on="k").select("k", "v", "w")),
+        "into what all who read it drop": PAIRS.filter("v > 0").concat(PAIRS.filter("v > 0 and w > 1")),
+        "not below what is asked for by name": PAIRS.inspect(plans.look).filter("v > 0"),
+        "not into an arrangement kept anyway": U.join(KEPT, on=["k", "w"]).filter("k > 0"),
+    },
+    push_bounds: {
+        "each to the side that has its columns": PAIRS.filter("logical_now() >= v and logical_now() < w + 7"),
+        "on the key to both sides": PAIRS.filter("logical_now() < k"),
+        "one that can fail as a tolerant copy": PAIRS.filter("logical_now() < 9 div v"),
+        "not below a reduce": T.group_by("k").agg(n="max(v)").filter("logical_now() < k"),
+        "not below latest": T.latest("k", "v").filter("logical_now() < k"),
+        "not before a delay": T.delay(by=2).filter("logical_now() < v"),
+        "through a sum and a self-join": TWICE.join(TWICE, on="k").filter("logical_now() < v"),
     },
 }
 
@@ -54,6 +86,22 @@ def test_a_rule_keeps_the_meaning(rule, name):
     assert rule(plan).schema == plan.schema
     assert rule(rule(plan)).fingerprint == rule(plan).fingerprint
     assert sum(means_the_same(plan, rule(plan), HISTORY, time) for time in (1, TIMES - 1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_moves_in_random_plans_keeps_the_meaning(seed):
+    """Shared and unshared joins, sums and groups, with filters and bounds above that can fail and that cannot."""
+    rng = random.Random(seed)
+    plan = plans.random_plan(rng, rng.randint(2, 7)).node
+    history = {s: plans.random_history(rng, 12, 6) for s in plans.SOURCES}
+    sound = 0
+    for rule in [*rewrite.RULES, rewrite.optimise]:
+        made = rule(plan)
+        assert made.schema == plan.schema
+        assert rule(made).fingerprint == made.fingerprint
+        for now in (1, 5):
+            sound += means_the_same(plan, made, history, now)
+    assert sound
 
 
 @pytest.mark.parametrize("seed", range(40))

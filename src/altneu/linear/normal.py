@@ -65,21 +65,27 @@ def is_empty(logic: BoundLogic) -> bool:
 
 
 def _once(logic: BoundLogic, schema: pa.Schema) -> BoundLogic:
-    cutter = _Cutter(schema)
-    for step in logic.steps:
-        cutter.add(step)
-    return BoundLogic(tuple(cutter.steps(schema)), logic.delay)
+    return BoundLogic(tuple(Cutter.of(logic, schema).steps(schema)), logic.delay)
 
 
-class _Cutter:
+class Cutter:
     """Takes a logic step by step and cuts it into blocks."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.blocks = [Block.of(schema)]
         self.negated = self.empty = False
 
+    @classmethod
+    def of(cls, logic: BoundLogic, schema: pa.Schema) -> Cutter:
+        """A whole logic, cut into blocks."""
+        cutter = cls(schema)
+        for step in logic.steps:
+            cutter.add(step)
+        return cutter
+
     @property
     def last(self) -> Block:
+        """The block that the next step is put into."""
         return self.blocks[-1]
 
     def add(self, step: Step) -> None:
@@ -89,9 +95,9 @@ class _Cutter:
                 self.negated = not self.negated
             case Filter(predicate, tolerant):
                 for part in [predicate] if tolerant else conjuncts(predicate):
-                    self._test(Filter(part, tolerant))
+                    self.test(Filter(part, tolerant))
             case Temporal() | RepeatRow():
-                self._test(step)
+                self.test(step)
             case Project(outputs):
                 self._project(outputs)
             case Extend(outputs):
@@ -153,8 +159,11 @@ class _Cutter:
 
     # tests ----------------------------------------------------------------------------------------------------------
 
-    def _test(self, test: Test) -> None:
-        """Put a test into the first block that it can reach."""
+    def test(self, test: Test) -> Test | None:
+        """Put a test into the first block that it can reach; returns it as it is asked of the rows that come in.
+
+        None when it cannot be asked of them, or need not.
+        """
         at = len(self.blocks) - 1
         while True:
             below = self._over(test, self.blocks[at])
@@ -167,12 +176,13 @@ class _Cutter:
                 break
             made = self._settled(below)
             if made is None:
-                return
+                return None
             test = made
             if at == 0 or not self._may_pass(test, at):
                 break
             at -= 1
         self.blocks[at].insert(test)
+        return test if at == 0 else None
 
     def _may_pass(self, test: Test, at: int) -> bool:
         """Whether a test of a block may be asked before the step that ends the block before it."""

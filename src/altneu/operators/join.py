@@ -173,10 +173,13 @@ class _Matches:
         """Let the logic decide on what is waiting; what passes is built."""
         if not self.pairs:
             return
-        rows = MatchedRows.of(self.pairs, self.spec.schema, self.spec.sources)
-        times = np.concatenate([p.times for p in self.pairs], axis=1)
-        matched = Updates(rows, times, np.concatenate([p.diffs for p in self.pairs]))
-        self.pairs, self.waiting = [], 0
+        pairs, self.pairs, self.waiting = self.pairs, [], 0
+        rows = MatchedRows.of(pairs, self.spec.schema, self.spec.sources)
+        if len(pairs) == 1:
+            matched = Updates(rows, pairs[0].times, pairs[0].diffs)
+        else:
+            times = np.concatenate([p.times for p in pairs], axis=1)
+            matched = Updates(rows, times, np.concatenate([p.diffs for p in pairs]))
         if self.logic:
             matched, failed = run_logic(self.logic, matched)
             self.errors.append(failed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ class MatchedRows(Rows):
     computed since. Position k belongs to the last pair of blocks whose start is at or before k.
     """
 
-    __slots__ = ("_added", "_at", "_blocks", "_made", "_outputs", "_starts")
+    __slots__ = ("_added", "_at", "_blocks", "_cut", "_made", "_outputs", "_starts")
 
     _outputs: Mapping[str, tuple[int, str]]
     _blocks: Sequence[tuple[Block, Block]]
@@ -48,6 +49,7 @@ class MatchedRows(Rows):
     _at: tuple[Ints, Ints]
     _added: Mapping[str, pa.Array]
     _made: dict[str, pa.Array]
+    _cut: dict[int, list[tuple[Block, pa.Array]]]  # what _positions found
 
     def __init__(
         self,
@@ -58,23 +60,24 @@ class MatchedRows(Rows):
         at: tuple[Ints, Ints],
         added: Mapping[str, pa.Array],
     ) -> None:
-        for name, value in {
-            "schema": schema,
-            "count": len(at[0]),
-            "_outputs": outputs,
-            "_blocks": blocks,
-            "_starts": starts,
-            "_at": at,
-            "_added": added,
-            "_made": {},
-        }.items():
-            object.__setattr__(self, name, value)
+        put = object.__setattr__  # the class it extends is frozen
+        put(self, "schema", schema)
+        put(self, "count", len(at[0]))
+        put(self, "_outputs", outputs)
+        put(self, "_blocks", blocks)
+        put(self, "_starts", starts)
+        put(self, "_at", at)
+        put(self, "_added", added)
+        put(self, "_made", {})
+        put(self, "_cut", {})
 
     @classmethod
     def of(cls, pairs: Sequence[Pairs], schema: pa.Schema, outputs: Mapping[str, tuple[int, str]]) -> MatchedRows:
         """The rows of all pairs, one after the other; there is at least one."""
+        if len(pairs) == 1:
+            return cls(schema, outputs, [pairs[0].blocks], np.array([0, len(pairs[0])]), pairs[0].at, {})
         left, right = (np.concatenate([p.at[side] for p in pairs]) for side in (0, 1))
-        starts = np.cumsum([0, *map(len, pairs)])
+        starts = np.array([*accumulate(map(len, pairs), initial=0)])
         return cls(schema, outputs, [p.blocks for p in pairs], starts, (left, right), {})
 
     @property
@@ -98,16 +101,20 @@ class MatchedRows(Rows):
         return self._moved(index, {}).column(name)
 
     def _gathered(self, side: int, name: str) -> pa.Array:
-        at = pa.array(self._at[side])
-        if len(self._blocks) == 1:
-            return column_of(self._blocks[0][side], name).take(at)
-        bounds = self._starts.tolist()
-        parts = [
-            column_of(blocks[side], name).take(at.slice(start, stop - start))
-            for blocks, start, stop in zip(self._blocks, bounds, bounds[1:], strict=False)
-            if stop > start
-        ]
-        return pa.concat_arrays(parts) if parts else column_of(self._blocks[0][side], name).slice(0, 0)
+        parts = [column_of(block, name).take(at) for block, at in self._positions(side)]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def _positions(self, side: int) -> list[tuple[Block, pa.Array]]:
+        """The blocks of a side that have rows here, and the positions of these; at least one block."""
+        found = self._cut.get(side)
+        if found is None:
+            at, bounds = self._at[side], self._starts.tolist()
+            found = self._cut[side] = [
+                (blocks[side], pa.array(at[start:stop]))
+                for blocks, start, stop in zip(self._blocks, bounds, bounds[1:], strict=False)
+                if stop > start
+            ] or [(self._blocks[0][side], pa.array(at))]
+        return found
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index``; what was only gathered, and not computed, is forgotten."""

@@ -6,17 +6,23 @@ from collections.abc import Callable
 
 from altneu.ir import Node
 from altneu.rewrite.merge_linear import merge_linear
+from altneu.rewrite.push_bounds import push_bounds
+from altneu.rewrite.push_filters import push_filters
 
 Rule = Callable[[Node], Node]
 
-RULES: tuple[Rule, ...] = (merge_linear,)
+RULES: tuple[Rule, ...] = (merge_linear, push_filters, push_bounds)
 
 
 def optimise(node: Node) -> Node:
-    """Apply every rule once, in order.
+    """Apply the rules in order until nothing changes.
 
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
-    for rule in RULES:
-        node = rule(node)
-    return node
+    while True:
+        made = node
+        for rule in RULES:
+            made = rule(made)
+        if made.fingerprint == node.fingerprint:
+            return made
+        node = made

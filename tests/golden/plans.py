@@ -1,0 +1,119 @@
+"""Random plans with much to move: filters and bounds above joins, sums and groups, of what is shared and not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import altneu as an
+from altneu import Collection
+
+Updates = list[tuple[tuple[int, int | None, int | None], int, int]]
+Pick = Callable[[], Collection]
+SOURCES = {
+    "p": an.source("p", "trial int, k long, v long"),
+    "q": an.source("q", "trial int, k long, v long", keep=True),
+}
+KEY = ["trial", "k"]
+FILTERS = [
+    "v > 0",
+    "k = 1",
+    "k < 2 and v <> k",
+    "v is null or k > 0",
+    "k is null",
+    "3 div v > 0",
+    "4 div k < 4 and v >= 1",
+    "v between 1 and 4",
+    "trial >= 0 and k + v > 1",
+    "false or v = 2",
+]
+BOUNDS = [
+    "logical_now() >= v",
+    "logical_now() < v",
+    "logical_now() >= k and logical_now() < v",
+    "logical_now() <= v",
+    "logical_now() < v + 2",
+    "logical_now() >= v and (logical_now() < k or k is null)",
+    "logical_now() >= 6 div v and k > 0",
+]
+CASE = "case when k > 0 then v else k end"
+VALUES = ["v", "k", "v + 1", "pmod(v, 3)", "coalesce(v, k)", "4 div v", "2", "null", CASE]
+
+
+def random_plan(rng: random.Random, verbs: int) -> Collection:
+    """A collection some verbs away from the sources, with a filter and a bound at the top."""
+    made = list(SOURCES.values())
+    joins = 0
+    for _ in range(verbs):
+        name = rng.choice([n for n in VERBS if joins < 3 or "join" not in n])
+        joins += "join" in name
+        made.append(VERBS[name](rng, lambda: rng.choice([made[-1], made[-1], *made])))
+    top = made[-1]
+    for texts in rng.sample([FILTERS, BOUNDS], rng.randint(1, 2)):
+        top = top.filter(rng.choice(texts))
+    return top
+
+
+def _pair(rng: random.Random, joined: Collection) -> Collection:
+    v = rng.choice(["v", "`right.v`", "v + `right.v`", "coalesce(`right.v`, v)", "v"])
+    kept = joined.filter(rng.choice(["`right.v` > 1", "v < `right.v`"])) if rng.random() < 0.3 else joined
+    return kept.select("trial", "k", v=f"cast({v} as bigint)")
+
+
+VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
+    "filter": lambda rng, c: c().filter(rng.choice(FILTERS)),
+    "filter again": lambda rng, c: c().filter(rng.choice(FILTERS)),
+    "bound": lambda rng, c: c().filter(rng.choice(BOUNDS)),
+    "select": lambda rng, c: c().select(*KEY, v=f"cast({rng.choice(VALUES)} as bigint)"),
+    "swap": lambda _, c: c().select("trial", k="v", v="k"),
+    "wide": lambda rng, c: c().select("*", w=rng.choice(VALUES)).filter("w is not null").select(*KEY, "v"),
+    "negate": lambda _, c: c().negate(),
+    "repeat": lambda _, c: c().repeat_row("pmod(v, 3)"),
+    "series": lambda _, c: c().generate_series("1", "pmod(v, 4)", as_="i").select(*KEY, v="cast(i as bigint)"),
+    "delay": lambda rng, c: c().delay(by=rng.randint(1, 2)),
+    "map": lambda _, c: c().map(lambda r: (r.trial, r.k, r.v and r.v - 1), "trial int, k long, v long"),
+    "concat": lambda _, c: c().concat(c()),
+    "minus": lambda _, c: c().concat(c().negate()),
+    "consolidate": lambda _, c: c().consolidate(),
+    "inspect": lambda _, c: c().inspect(look),
+    "inner join": lambda rng, c: _pair(rng, c().join(c(), on=KEY)),
+    "join on a value": lambda _, c: (
+        c().join(c().select("trial", j="k", w="v"), on={"trial": "trial", "v": "j"}).select("trial", "k", v="w")
+    ),
+    "outer join": lambda rng, c: _pair(rng, c().join(c(), on=KEY, how=rng.choice(["left", "right", "full"]))),
+    "semijoin": lambda _, c: c().semijoin(c(), on=KEY),
+    "antijoin": lambda _, c: c().antijoin(c(), on={"trial": "trial", "v": "k"}),
+    "self-join": lambda rng, c: _selfjoin(rng, c()),
+    "distinct": lambda _, c: c().distinct(),
+    "count": lambda _, c: c().count().select(*KEY, v="count"),
+    "threshold": lambda _, c: c().threshold(lambda n: min(max(n, 0), 2)),
+    "sum": lambda _, c: c().group_by(*KEY).agg(v="pmod(sum(v), 7)", m="count(*)").select(*KEY, "v"),
+    "max": lambda _, c: c().group_by("trial").agg(k="max(k)", v="min(v)"),
+    "top_k": lambda rng, c: c().top_k(2, "v desc", per=rng.choice([KEY, ["trial"]])),
+    "everything": lambda _, c: c().select("k", "trial", v="v").select(*KEY, "v"),
+}
+
+
+def _selfjoin(rng: random.Random, collection: Collection) -> Collection:
+    return _pair(rng, collection.join(collection, on=KEY))
+
+
+def look(row: object, time: int, diff: int) -> None:
+    """Look at an update: it is never nothing."""
+    assert diff
+
+
+def random_history(rng: random.Random, trials: int, times: int) -> Updates:
+    """Small trials of their own, so that an error in one leaves the others to be compared; what goes away was there."""
+    made: Updates = []
+    for trial in range(trials):
+        there: list[tuple[int, int | None, int | None]] = []
+        for time in range(times):
+            for _ in range(rng.randint(0, 2)):
+                if there and rng.random() < 0.3:
+                    made.append((there.pop(rng.randrange(len(there))), time, -1))
+                else:
+                    row = (trial, rng.choice([0, 1, 2, None]), rng.choice([0, 1, 2, 3, 5, None]))
+                    there.append(row)
+                    made.append((row, time, 1))
+    return made
