@@ -252,9 +252,9 @@ class Session:
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given = hydration_plan(plan, name, existing, journal.filled)
+                part, given, anew = hydration_plan(plan, name, existing, journal.filled)
                 region = self._region(journal.since, journal.lower, journal.since)
-                mode = StepMode(self.shards, given, hydrating=True)
+                mode = StepMode(self.shards, given, anew, hydrating=True)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
 
@@ -405,7 +405,9 @@ class Session:
     def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
         since = self._since_after(upper)
-        region = self._region(before, upper, since)
+        # The rounds of a loop come back to history that earlier ones have made: none of this step may be folded yet.
+        folded = min(since, max(before - 1, 0)) if self._plan.loops else since
+        region = self._region(before, upper, folded)
         try:
             with self._journal.undoing():
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
