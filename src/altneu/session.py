@@ -254,7 +254,7 @@ class Session:
             if missing(plan, existing):
                 part, given, anew = hydration_plan(plan, name, existing, journal.filled)
                 region = self._region(journal.since, journal.lower, journal.since)
-                mode = StepMode(self.shards, given, anew, hydrating=True)
+                mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
 

@@ -101,10 +101,10 @@ class StepMode:
 
     shards: int = 1
     given: frozenset[str] = frozenset()
-    anew: frozenset[str] = frozenset()
     hydrating: bool = False
     whole: bool = False
     budget: int | None = None
+    anew: frozenset[str] = frozenset()
 
 
 def run(
