@@ -41,7 +41,7 @@ from altneu.operators.spans import Failures, Mask, Spans
 from altneu.rows import Rows
 from altneu.update import Updates
 
-CHUNK = 1 << 16  # rows that pass through all steps together: their columns stay in the cache
+CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
 FEW_CHUNKS = 4  # for fewer, threads cost more than they save
 THREADS = min(4, os.cpu_count() or 1)  # of this process; a Spark task has one core, and is given one
 SLICE = 1 << 16  # rows that a table function makes at a time
