@@ -218,7 +218,7 @@ class Session:
                     f"the store holds another plan for view {name!r} (its query, a function or a schema has changed); "
                     f"session.drop({name!r}) forgets its state, or open another path"
                 )
-            sources = self._with_sources(node)
+            sources = self._with_sources(collection.node)  # those too that turn out to be of no use
             nodes = {**self._nodes, name: node}
             plan = lower(nodes, self.lattice)
             if strict:

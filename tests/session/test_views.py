@@ -232,7 +232,7 @@ def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
         "[general]",
         "cost per step: the groups touched",
         "cost per step: the change",
-        "arrangement (carrier, delay, origin), 1 updates",
+        "arrangement (carrier, delay), 1 updates",
         "source flights",
         "bounded by the groups touched",
     ):

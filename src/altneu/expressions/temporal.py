@@ -123,7 +123,20 @@ class _TemporalBuilder(Builder):
     def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
         if (symbol in _TURNED or symbol in ("+", "-")) and (_has_now(left) or _has_now(right)):
             return _untyped(symbol, left, right)
+        if symbol in ("and", "or"):
+            left, right = _condition(left), _condition(right)
         return super().operate(symbol, left, right)
+
+    def negate(self, value: Expr) -> Expr:
+        return super().negate(_condition(value))
+
+
+def _condition(value: Expr) -> Expr:
+    """Refuse a number of ticks where a condition belongs: a cast, which types alone would ask for, is no remedy."""
+    if _has_now(value) and value.type != T.BOOLEAN:
+        assert isinstance(value, Call)
+        raise _refusal(value, False, _INSIDE["logical_now"])
+    return value
 
 
 def _is_now(expr: Expr) -> bool:

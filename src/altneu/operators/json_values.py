@@ -27,7 +27,7 @@ INVALID, WRONG_TYPE = "INVALID_JSON", "JSON_TYPE"
 Path: TypeAlias = tuple[str, ...]
 
 _SHOWN = 60  # bytes of a value in a message
-_UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 _DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE = {"NaN": "nan", **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), "inf")}
 _NOT_FINITE |= {"-Infinity": "-inf", "-INF": "-inf"}
@@ -350,7 +350,7 @@ def _times(values: Values, kinds: Bytes, data_type: pa.DataType, unit: str) -> R
         texts, _ = _texts(values.select(strings))
         made, bad = text_in.parse_values(texts, data_type)
         good = ~bad & np.asarray(texts.is_valid())
-    scale = {"d": (1, 1)} if data_type == T.DATE else _UNITS
+    scale = {"d": (1, 1)} if data_type == T.DATE else UNITS
     if unit in scale and not strings.all():
         times, divisor = scale[unit]
         whole, numbers = _whole(values, kinds)
