@@ -33,6 +33,16 @@ an.cdc.debezium("id long").run(['{"op": "c", "after": {"id": 1}}'], "value strin
 for step in ("interval 1 month", "interval 1 day"):
     an.logic.generate_series("date'2020-01-31'", "date'2020-12-31'", step=step).run([1], "x long")
 an.logic.generate_series(1, "x").unnest("array(x)", as_="y").run([3], "x long")
+left, right = an.source("left", "k long, x string"), an.source("right", "k long, y string")
+with an.Session() as session:
+    session.maintain("join", left.join(right, on="k"))
+    session.maintain("top", left.top_k(1, by="x", per="k"))
+    session.maintain("least", left.group_by("k").agg(x="min(x)", n="count(*)"))
+    session.insert("left", [(1, "a"), (2, "b")])
+    session.insert("right", [(1, "c"), (1, "d")])
+    session.advance()
+    session.retract("left", [(1, "a")])
+    session.advance()
 log = an.source("log", "offset long, k string, value string")
 feed = an.cdc.Feed("feed", "x long")
 with an.Session() as session:
@@ -61,7 +71,7 @@ def fresh():
 
 
 def test_the_first_calls_need_kernels(fresh):
-    used = {"json_scan.scan", "json_parts.copy_texts", "json_parts.find_items", "series._find_cuts"}
+    used = {"join._expand", "json_scan.scan", "json_parts.copy_texts", "json_parts.find_items", "series._find_cuts"}
     assert {f"altneu.operators.{name}" for name in used} <= set(fresh["cold"])
 
 
