@@ -190,9 +190,12 @@ class Session:
     def maintain(self, name: str, collection: Collection, *, strict: bool = False) -> View:
         """Keep a collection right from now on, under a name.
 
-        A view added late is computed from what other views keep, without re-reading sources. In a store that has the
-        view already, its state is taken up where it was left; a store that is opened again wants all its views
-        maintained, or dropped, before the next ``advance``.
+        A view added late is computed from what other views keep, without re-reading sources. What came before
+        ``since`` counts as of then at the latest, as its own times are not kept: a late view with a ``delay`` may lack
+        it for as long as the delay is, from ``since`` on.
+
+        In a store that has the view already, its state is taken up where it was left; a store that is opened again
+        wants all its views maintained, or dropped, before the next ``advance``.
 
         ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import altneu as an
@@ -41,15 +41,20 @@ CASE = "case when k > 0 then v else k end"
 VALUES = ["v", "k", "v + 1", "pmod(v, 3)", "coalesce(v, k)", "4 div v", "2", "null", CASE]
 
 
-def random_plan(rng: random.Random, verbs: int) -> Collection:
-    """A collection some verbs away from the sources, with a filter and a bound at the top."""
+def random_plan(rng: random.Random, verbs: int, *, of: Sequence[str] = ()) -> Collection:
+    """A collection some verbs away from the sources, with a filter and a bound at the top.
+
+    ``of``: only these verbs, and only a projection at the top.
+    """
     made = list(SOURCES.values())
     joins = 0
     for _ in range(verbs):
-        name = rng.choice([n for n in VERBS if joins < 3 or "join" not in n])
+        name = rng.choice([n for n in of or VERBS if joins < 3 or "join" not in n])
         joins += "join" in name
         made.append(VERBS[name](rng, lambda: rng.choice([made[-1], made[-1], *made])))
     top = made[-1]
+    if of:
+        return top.select(*rng.choice([KEY, ["trial", "v"], ["trial"], [*KEY, "v"]]))
     for texts in rng.sample([FILTERS, BOUNDS], rng.randint(1, 2)):
         top = top.filter(rng.choice(texts))
     return top
@@ -105,9 +110,14 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
         .top_k(2, rng.choice(["v", "x desc", "y"]), per=rng.choice([KEY, ["trial"]]))
         .select(*KEY, v=rng.choice(["v", "x", "y"]))
     ),
+    "latest": lambda rng, c: c().latest(rng.choice([KEY, ["trial"]]), "v"),
+    "group": lambda _, c: c().group_by(*KEY).reduce(rows_of, "v long").select(*KEY, "v"),
     "twice distinct": lambda _, c: c().distinct().consolidate().filter("k > 0").distinct().consolidate(),
     "everything": lambda _, c: c().select("k", "trial", v="v").select(*KEY, "v"),
 }
+NOT_MOVED = [
+    n for n in VERBS if "filter" not in n and n not in ("bound", "swap", "repeat", "series", "delay", "threshold")
+]
 
 
 def _shared_key(rng: random.Random, one: Collection, other: Collection) -> Collection:
@@ -137,6 +147,11 @@ def twice(count: int) -> int:
 def two(row: Any) -> tuple[int, int]:
     """Two columns of a row."""
     return row.k, row.a
+
+
+def rows_of(key: tuple[int, int], rows: Iterable[tuple[Any, int]]) -> Iterator[int]:
+    """How many rows a group has."""
+    yield sum(n for _, n in rows)
 
 
 def largest(key: tuple[int, ...], rows: Iterable[tuple[Any, int]]) -> Iterator[int]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.canonical import canonical
 from altneu.errors import TypeMismatchError
 from altneu.expressions import text_in
 from altneu.expressions.vector import Vector, dtype_of, validity
@@ -206,7 +207,7 @@ class Reader:
         read = self._required(items, everywhere, self._read(items, field.type, unit), field)
         edges, mask = pa.array(offsets, pa.int32()), pa.array(kinds != own)
         if is_map:
-            return pa.MapArray.from_arrays(edges, keys, read, type=data_type, mask=mask)
+            return canonical(pa.MapArray.from_arrays(edges, keys, read, type=data_type, mask=mask))
         return pa.ListArray.from_arrays(edges, read, type=data_type, mask=mask)
 
     def _keys(self, values: Values, spans: Ints, parents: Ints) -> tuple[pa.Array, Ints]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.canonical import canonical
 from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr, Result
 from altneu.expressions.expr import Scope
-from altneu.floats import normalise
 from altneu.linear import (
     BoundLogic,
     Delay,
@@ -133,7 +133,7 @@ def _computed(outputs: Outputs, spans: Spans, failures: Failures) -> tuple[list[
             columns.append(spans.rows.column(expression.column_name))
             continue
         result = expression.result(scope)
-        columns.append(normalise(result.values))
+        columns.append(canonical(result.values))
         failed = _note(result, failed, spans, failures)
     return columns, failed
 

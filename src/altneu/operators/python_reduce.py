@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
+from altneu.canonical import canonical_rows
 from altneu.errors import DiffOverflowError, SchemaError
-from altneu.floats import normalise_rows
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
 from altneu.operators.contents import Contents, contents
@@ -108,7 +108,7 @@ def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec:
     """The results as updates; what was and still is cancels."""
     groups = held.groups
     at = np.array([a for a, _, _ in results], np.int64)
-    made = normalise_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
+    made = canonical_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
     keys = groups.keys.take(groups.new_group[at])
     rows = Rows(spec.schema, (*keys.columns, *made.columns), len(results))
     diffs = np.array([d for _, _, d in results], np.int64)
@@ -163,7 +163,7 @@ def _call(spec: PythonReduce, key: Record, members: list[Member]) -> _Made:
         return _Made([], (PYTHON_EXCEPTION, f"{type(error).__name__}: {error}"))
     try:
         results = [_result(value, spec) for value in given]
-        Rows.from_pylist([row for row, _ in results], spec.result)
+        canonical_rows(Rows.from_pylist([row for row, _ in results], spec.result))
     except (SchemaError, *_MISFITS) as error:
         return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {error}"))
     return _Made(results)
