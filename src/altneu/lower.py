@@ -140,14 +140,15 @@ class Lowering:
         if not levels:
             return lowered
         schema = self._schema(lowered.port)
-        number = self.add(EnterOp(levels), (lowered.port,), schema, label="enter", scope=scope)
+        number = self.add(EnterOp(levels), (lowered.port,), schema, label="enter the loop", scope=scope)
         return replace(lowered, port=Port(number))
 
     def left(self, lowered: Lowered) -> Lowered:
         """Updates as they are seen outside the innermost loop that they are in."""
         scope = self.scopes[self.scope_of(lowered)].parent
         schema = self._schema(lowered.port)
-        return replace(lowered, port=Port(self.add(LeaveOp(), (lowered.port,), schema, label="leave", scope=scope)))
+        label = f"leave the loop over {', '.join(self.scopes[self.scope_of(lowered)].names)}"
+        return replace(lowered, port=Port(self.add(LeaveOp(), (lowered.port,), schema, label=label, scope=scope)))
 
     def _schema(self, port: Port) -> pa.Schema:
         return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA

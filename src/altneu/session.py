@@ -509,5 +509,10 @@ def _check_maintained(name: object, collection: object) -> None:
         raise PlanError(
             f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
         )
+    if ir.free_level(collection.node) is not None:
+        raise PlanError(
+            "the collection reads the variable of a loop, which is only known inside the loop's body; "
+            "maintain what iterate or recursive returns"
+        )
     if not isinstance(name, str) or not name:
         raise PlanError(f"a view is named by a text, not {name!r}")

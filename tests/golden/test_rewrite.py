@@ -17,7 +17,7 @@ from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
 from tests.golden import plans
 from tests.golden.golden import check, tree
-from tests.oracle import runners
+from tests.oracle import runners, test_loops
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import random_plan
 from tests.oracle.queries import SOURCES, queries
@@ -213,6 +213,16 @@ def shows_the_same(plan, made, tables):
         return False
     assert recompute(made, tables, 1, lambda _: tables) == (contents, set())
     return True
+
+
+@pytest.mark.parametrize("name", test_loops.PLANS)
+def test_loops_keep_their_meaning(name):
+    plan, history = test_loops.PLANS[name].node, test_loops.HISTORY
+    for rule in [*rewrite.RULES, rewrite.optimise]:
+        made = rule(plan)
+        assert made.schema == plan.schema
+        assert rule(made).fingerprint == made.fingerprint
+        assert means_the_same(plan, made, history, 3)
 
 
 @pytest.mark.parametrize("seed", range(40))
