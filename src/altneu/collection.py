@@ -356,7 +356,7 @@ class _Pair:
 
 
 def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
-    """Resolve ``on`` and bring both sides of each key to one type, in an extra column where a cast is needed."""
+    """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names:
         raise PlanError(
@@ -365,7 +365,7 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
     left._check(names.keys())
     right._check(names.values())
     pairs = [_Pair(a, b) for a, b in names.items()]
-    casts: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
+    extra: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
     for i, pair in enumerate(pairs):
         types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
         if any(pa.types.is_map(t) for t in types):
@@ -376,8 +376,11 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
             common = _common_type(pair, types)
             pair.left, pair.right = f"#key{i}", f"#key{i}"
             for side, collection, name in ((0, left, pair.left_name), (1, right, pair.right_name)):
-                casts[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
-    return _with(left, casts[0]), _with(right, casts[1]), pairs
+                extra[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
+        elif any(pair.right == p.right for p in pairs[:i]):
+            pair.right = f"#key{i}"
+            extra[1].append((pair.right, right._column(pair.right_name)))
+    return _with(left, extra[0]), _with(right, extra[1]), pairs
 
 
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
