@@ -60,6 +60,8 @@ def test_any_shuffling_and_repeating_gives_what_they_give_in_order(seed):
         '{"updates": [[{"x": 1}, "soon", 1]]}',
         '{"progress": {"lower": 3, "upper": 1, "counts": []}}',
         '{"progress": {"lower": 0}}',
+        '{"progress": {"lower": 0, "upper": 9}}',
+        '{"progress": {"lower": 0, "upper": 9, "counts": null}}',
     ],
 )
 def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
@@ -71,3 +73,22 @@ def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
         feed.offer(['{"progress": {"lower": 0, "upper": 1, "counts": [[0, 1]]}}'])
         feed.advance(session)
         assert view.to_pylist() == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (
+            '{"progress": {"lower": 0, "upper": 9}}',
+            "progress is an object with lower, upper and counts, not {'lower': 0",
+        ),
+        ('{"updates": [[{"x": 1}, 0, "1"]]}', "the diff is a whole number of 64 bits, not '1'"),
+        ('{"updates": [[{"x": 1}, "0", 1]]}', "a time is a whole number from 0 to 2^63 - 1, not '0'"),
+        ('{"updates": [[{"x": 1}, 0, 1.0]]}', "the diff is a whole number of 64 bits, not 1.0"),
+        ('{"updates": ["x"]}', "an update is [data, time, diff], not 'x'"),
+    ],
+)
+def test_a_refusal_shows_what_it_refuses(bad, words):
+    with pytest.raises(an.errors.InputError) as caught:
+        an.cdc.Feed("numbers", "x long").offer([bad])
+    assert words in str(caught.value)

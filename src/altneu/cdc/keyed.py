@@ -87,7 +87,8 @@ def upsert(
     if fields is not None:
         members = members_of(fields, unit)
         check_names([*keys, *(m.name for m in members)])
-        return _documents_of(current, values[0]).join_function(reading(values[0], members, keys))
+        there = current.filter(is_document(values[0], envelope=False))
+        return there.join_function(reading(values[0], members, keys))
     there = current.filter(" OR ".join(f"{quote_name(n)} IS NOT NULL" for n in values))
     return there.select(*map(quote_name, dict.fromkeys((*keys, *values))))
 
@@ -158,7 +159,7 @@ def debezium_upsert(
         lambda schema: _log(tuple(m for m in members if m.name in keys), column, orders, key_column, schema),
     )
     current = events.join_function(Logic((verb,))).latest(keys, orders)
-    return _documents_of(current, _ROW).join_function(reading(_ROW, members, keys))
+    return current.filter(f"{quote_name(_ROW)} IS NOT NULL").join_function(reading(_ROW, members, keys))
 
 
 def _log(
@@ -194,11 +195,6 @@ def _keys(keys: tuple[JsonField, ...], *places: tuple[str, ...], prefix: str = "
         for place in places
         for k in keys
     )
-
-
-def _documents_of(rows: Collection, column: str) -> Collection:
-    """The rows whose text is a document: of the others the key is gone."""
-    return rows.filter(is_document(column))
 
 
 def _names(names: Names) -> tuple[str, ...]:

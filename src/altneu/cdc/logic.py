@@ -22,15 +22,18 @@ PRESENT = pa.struct([])
 WRAPPERS = ("", "payload")
 """Where an envelope may be in its document: it is the document, or the payload beside a schema."""
 
-_TOMBSTONES = ("null", '{"schema":null,"payload":null}')
+_SPACE = "[ \t\n\r]*"
+_NULL_SCHEMA, _NULL_PAYLOAD = (f'"{member}"{_SPACE}:{_SPACE}null{_SPACE}' for member in ("schema", "payload"))
+_EITHER_WAY = f"{_NULL_SCHEMA},{_SPACE}{_NULL_PAYLOAD}|{_NULL_PAYLOAD},{_SPACE}{_NULL_SCHEMA}"
 
 
 def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "") -> Logic:
     """Rows of a table, from Debezium's change events as JSON texts, with or without ``{"schema", "payload"}`` around.
 
     ``fields`` are names and types of the members of ``before`` and ``after``. An event r or c adds the row that is
-    (after); d takes away the row that was (before); u does both. Null texts (tombstones) and messages (op m) say
-    nothing of rows. Other columns are left out: they would tell a row that goes from the one that came.
+    (after); d takes away the row that was (before); u does both. Tombstones (null texts, and documents whose payload is
+    null) and messages (op m) say nothing of rows. Other columns are left out: they would tell a row that goes from the
+    one that came.
 
     Error rows: MISSING_BEFORE, an update or delete without the row as it was (see ``debezium_upsert``); MISSING_AFTER;
     TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when
@@ -136,9 +139,15 @@ def documents(column: str, schema: pa.Schema) -> list[Step]:
     return [Filter(parse(is_document(column), schema))]
 
 
-def is_document(column: str) -> str:
-    """SQL that is true of a document, and of nothing that stands for none: false or null."""
-    return f"{quote_name(column)} NOT IN ({', '.join(literal(t).sql for t in _TOMBSTONES)})"
+def is_document(column: str, *, envelope: bool = True) -> str:
+    """SQL that is true of a document, and of nothing that stands for none (false or null).
+
+    What stands for none is null, a JSON null, and the two in Kafka Connect's ``{"schema", "payload"}``; of an envelope,
+    which has no member of that name, a null payload alone too.
+    """
+    members = f"{_EITHER_WAY}|{_NULL_PAYLOAD}" if envelope else _EITHER_WAY
+    tombstone = f"^{_SPACE}(null|[{{]{_SPACE}({members})[}}]){_SPACE}$"
+    return f"{quote_name(column)} NOT RLIKE {literal(tombstone).sql}"
 
 
 def reading(column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = ()) -> Logic:

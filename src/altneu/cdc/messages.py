@@ -58,7 +58,16 @@ def show(message: object) -> str:
     """The beginning of a message."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes | bytearray) else message
     shown = text if isinstance(text, str) else repr(text)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return _cut(shown)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _quoted(value: object) -> str:
+    """A value inside a message, as in Python: a text has quotes."""
+    return _cut(str(value) if isinstance(value, _Written) else repr(value))
 
 
 class _Written(str):
@@ -80,10 +89,10 @@ def _refused(word: str) -> NoReturn:
 
 def _update(item: object) -> Update:
     if not isinstance(item, list | tuple) or len(item) != 3:
-        raise Refused(f"an update is [data, time, diff], not {show(item)}")
+        raise Refused(f"an update is [data, time, diff], not {_quoted(item)}")
     data, time, diff = item
     if not isinstance(data, Mapping):
-        raise Refused(f"the data of an update is an object with the columns, not {show(data)}")
+        raise Refused(f"the data of an update is an object with the columns, not {_quoted(data)}")
     try:
         text = _canonical(data)
     except (TypeError, ValueError, RecursionError) as error:
@@ -92,15 +101,15 @@ def _update(item: object) -> Update:
 
 
 def _progress(item: object) -> Progress:
-    if not isinstance(item, Mapping) or not {"lower", "upper"} <= item.keys():
-        raise Refused(f"progress is an object with lower, upper and counts, not {show(item)}")
+    if not isinstance(item, Mapping) or not {"lower", "upper", "counts"} <= item.keys():  # one cut short closes nothing
+        raise Refused(f"progress is an object with lower, upper and counts, not {_quoted(item)}")
     lower, upper = _time(item["lower"]), _time(item["upper"])
     if upper < lower:
         raise Refused(f"the upper bound of the progress, {upper}, lies before the lower one, {lower}")
     counts: dict[int, int] = {}
-    for pair in _list(item.get("counts", []), "counts"):
+    for pair in _list(item["counts"], "counts"):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise Refused(f"a count is [time, count], not {show(pair)}")
+            raise Refused(f"a count is [time, count], not {_quoted(pair)}")
         time, count = _time(pair[0]), _whole(pair[1], "a count", 0)
         if not lower <= time < upper:
             raise Refused(f"there is a count for time {time}, which does not lie in [{lower}, {upper})")
@@ -111,7 +120,7 @@ def _progress(item: object) -> Progress:
 
 def _list(value: object, what: str) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise Refused(f"{what} is a list, not {show(value)}")
+        raise Refused(f"{what} is a list, not {_quoted(value)}")
     return value
 
 
@@ -122,7 +131,7 @@ def _time(value: object) -> int:
 def _whole(value: object, what: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LONG:
         wanted = "of 64 bits" if least else "from 0 to 2^63 - 1"
-        raise Refused(f"{what} is a whole number {wanted}, not {show(value)}")
+        raise Refused(f"{what} is a whole number {wanted}, not {_quoted(value)}")
     return value
 
 
