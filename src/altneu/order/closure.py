@@ -156,7 +156,8 @@ def _sweep(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
     coordinates = tuple(_coordinate(bounds, column) for column in times)
     _, values, starts = coordinates[0]
     kernel, lines = (sweeps.sweep_plane, sweeps.PLANE) if width == 2 else (sweeps.sweep_space, sweeps.SPACE)
-    scratch = np.empty((lines + len(need), np.diff(bounds).max() + 2), np.int32)
+    longest = max(np.diff(c[2]).max() for c in coordinates)
+    scratch = np.empty((lines + len(need), longest + 1), np.int32)
     places = np.zeros(len(values), np.int64)
     kernel(bounds, coordinates, need, places, False, np.empty((width - 1, 0), np.int64), scratch)
     ends = np.cumsum(places)

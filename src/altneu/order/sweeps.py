@@ -25,7 +25,7 @@ Masks: TypeAlias = npt.NDArray[np.bool_]
 Coordinate: TypeAlias = tuple[Numbers, Ints, Ints]
 """Of each point the number of its value; the values, group by group; where those of each group start, and the end."""
 
-PLANE, SPACE = 5, 10  # lines of scratch beside one for each of ``need``, as long as a group has points and two more
+PLANE, SPACE = 5, 10  # lines of scratch beside one for each of ``need``; as long as the most numbers of a group, and 0
 DENSE = 2  # a table is used for values that fill at least one place in so many
 
 
