@@ -150,6 +150,47 @@ def test_more_groups_than_are_laid_out_at_a_time(monkeypatch) -> None:
         check(Product(*[E] * width), (rng.integers(0, 5, 30), times, rng.random(30) < 0.4))
 
 
+@contextmanager
+def python_calls() -> Iterator[list[str]]:
+    """Every function that Python calls, its own and compiled ones."""
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event in {"call", "c_call"} else None)
+    try:
+        yield called
+    finally:
+        sys.setprofile(None)
+
+
+@each_lattice
+def test_no_python_runs_for_each_group(name: str) -> None:
+    lattice, rng, counts = LATTICES[name][0], np.random.default_rng(7), []
+    for n in (100, 100, 20_000):  # the first compiles
+        times, new = GRIDS[name][:, rng.integers(0, GRIDS[name].shape[1], n)], rng.random(n) < 0.5
+        with python_calls() as called:
+            groups, _ = interesting_times(lattice, rng.permutation(n) // 10, times, new)
+        assert len(np.unique(groups)) > n // 11
+        counts.append(len(called))
+    assert counts[1] == counts[2]
+
+
+@each_lattice
+def test_arrays_of_any_layout_are_taken_and_nothing_is_compiled_for_them(name: str) -> None:
+    lattice, grid = LATTICES[name][0], GRIDS[name]
+    groups, times, new = np.arange(grid.shape[1]) // 5, np.ascontiguousarray(grid), np.arange(grid.shape[1]) % 3 == 0
+    answer, joins = interesting_times(lattice, groups, times, new), chain_joins(lattice, times[:, :1], times[:, -1:])
+    kernels = [k for module in (sweeps, chains) for k in vars(module).values() if hasattr(k, "signatures")]
+    compiled = [len(kernel.signatures) for kernel in kernels]
+    frozen = [array.copy() for array in (groups, times, new)]
+    for array in frozen:
+        array.flags.writeable = False
+    strided = [np.repeat(groups, 2)[::2], np.repeat(times, 2, axis=1)[:, ::2], np.repeat(new, 2)[::2]]
+    for given_as in (frozen, strided, [groups, np.asfortranarray(times), new]):
+        found = interesting_times(lattice, *given_as)
+        assert listed(found) == listed(answer)
+        assert (chain_joins(lattice, given_as[1][:, :1], given_as[1][:, -1:]) == joins).all()
+    assert [len(kernel.signatures) for kernel in kernels] == compiled
+
+
 # ---- the instances of the post, and others
 
 

@@ -17,15 +17,17 @@ position
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from altneu.order import chains, sweeps
 from altneu.order.antichain import Antichain
 from altneu.order.lattice import AltNeu, Lattice, Mask, Product, Times
 from altneu.order.sweeps import Coordinate, Ints, Masks
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 Grouped: TypeAlias = tuple[Ints, Times]
 """Times with the numbers of their groups, sorted by group and, within one, by the linear extension."""
 
@@ -60,7 +62,7 @@ def interesting_times(lattice: Lattice, groups: Ints, times: Times, new: Mask) -
         return groups, times
     bounds = _bounds(groups)
     if lattice.is_columnwise:
-        counts, found = _sweep(bounds, times, new[None])
+        counts, found = _sweep(bounds, times, _plain(new[None]))
     else:
         order = np.lexsort((*lattice.sort_keys(times)[::-1], groups))
         counts, rows = chains.walk(_inner(lattice), bounds, _rows(times[:, order]), new[order])
@@ -130,7 +132,12 @@ def _bounds(*keys: Ints) -> Ints:
 
 
 def _rows(times: Times) -> Ints:
-    return np.ascontiguousarray(times.T)
+    return _plain(times.T)
+
+
+def _plain(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Contiguous and writable, for Numba compiles a kernel anew for every other kind of array."""
+    return np.require(array, requirements=("C", "W"))
 
 
 def _inner(lattice: Lattice, start: int = 0) -> Ints:
@@ -169,7 +176,7 @@ def _sweep(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
 
 def _coordinate(bounds: Ints, column: Ints) -> Coordinate:
     numbers, values = np.empty(len(column), np.int32), np.empty(len(column), np.int64)
-    starts = sweeps.ranks(bounds, column, numbers, values)
+    starts = sweeps.ranks(bounds, _plain(column), numbers, values)
     return numbers, values[: starts[-1]], starts
 
 
