@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import cdc, errors, logic, windows
-from altneu.collection import Collection, source
+from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
 from altneu.session import Session, Step
@@ -42,6 +42,7 @@ __all__ = [
     "fn",
     "lit",
     "logic",
+    "recursive",
     "source",
     "spark_session",
     "windows",

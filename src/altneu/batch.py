@@ -291,6 +291,18 @@ class Batch:
         parts = [block.updates() for block in self.blocks]
         return Updates.concat(parts, self.layout.schema, self.layout.lattice.width)
 
+    def updates_by_key(self) -> tuple[Rows, Hashes, Ints, Ints]:
+        """Values, their hashes, times and diffs of all updates, in batch order."""
+        blocks = self.blocks
+        if len(blocks) == 1:
+            return blocks[0].values, blocks[0].value_hash, blocks[0].times, blocks[0].diffs
+        return (
+            Rows.concat([b.values for b in blocks], self.layout.value_schema),
+            np.concatenate([b.value_hash for b in blocks]),
+            np.concatenate([b.times for b in blocks], axis=1),
+            np.concatenate([b.diffs for b in blocks]),
+        )
+
     def distinct_keys(self) -> tuple[Hashes, Rows]:
         """Every key once, with its hash, in batch order: what to probe other arrangements with."""
         return self._distinct_keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ from altneu.verbs import LinearVerbs, Verb, column_of
 
 On = str | Sequence[str] | Mapping[str, str]
 JoinKind = Literal["inner", "left", "right", "full"]
+OnLimit = Literal["error", "stop"]
+MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
 
 # What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
 _SPARK_VERBS = {
@@ -196,6 +199,47 @@ class Collection(LinearVerbs):
     def _without(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
         return self.concat(self._having(other, key, other_key).negate())
 
+    # loops ----------------------------------------------------------------------------------------------------------
+
+    def iterate(
+        self, body: Callable[[Collection], Collection], *, max_rounds: int = MAX_ROUNDS, on_limit: OnLimit = "error"
+    ) -> Collection:
+        """What this collection comes to when ``body`` is applied to it again and again, until nothing changes.
+
+        X0 is this collection, X1 is ``body(X0)``, and so on; the result is the X that is its own successor. The body is
+        any composition of verbs, loops included; other collections it reads enter the loop, and what does not depend on
+        the variable is computed once and not in every round. A loop of which the rows are never made distinct may not
+        come to an end: duplicates go round for ever.
+
+        With ``on_limit="stop"`` the result is what ``max_rounds`` applications make, exactly, settled or not.
+
+        Shape:  the columns of this collection, all nullable.
+        Cost:   a change costs the rounds and the groups that it touches; state as that of the body's operators, which
+                keep what every round changed.
+        Law:    at every time the result is what iterating from scratch over the inputs at that time gives
+                (tests/oracle/test_loops.py).
+        Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+        Raises:
+            SchemaError: the body's columns are not those of this collection.
+            PlanError: the body reads ``latest`` or ``inspect`` of what changes from round to round.
+            NoFixpointError: (by ``advance``) the loop still changes after ``max_rounds`` rounds.
+
+        >>> import altneu as an
+        >>> edges = an.source("edges", "src long, dst long")
+        >>> def longer(paths):
+        ...     more = paths.join(edges, on={"dst": "src"}).select("src", dst="`right.dst`")
+        ...     return more.concat(edges).distinct()
+        >>> with an.Session() as session:
+        ...     view = session.maintain("reach", edges.iterate(longer))
+        ...     session.insert("edges", [(1, 2), (2, 3)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [(1, 2), (1, 3), (2, 3)]
+        """
+        (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit)
+        return result
+
     # reductions -----------------------------------------------------------------------------------------------------
 
     def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:
@@ -365,6 +409,89 @@ def _output_names(left: Collection, right: Collection, pairs: list[_Pair]) -> di
             raise SchemaError(f"the join would have two columns called {name!r}; select or rename on one side first")
         names[1, n] = name
     return names
+
+
+def recursive(
+    body: Callable[..., Sequence[Collection]],
+    *,
+    max_rounds: int = MAX_ROUNDS,
+    on_limit: OnLimit = "error",
+    **initial: Collection,
+) -> tuple[Collection, ...]:
+    """What several collections come to that are defined by each other.
+
+    ``initial`` names the variables and what they begin as; ``body`` takes them, in that order, and gives what each
+    becomes. All change together: what one becomes in a round is made of what the others were at its start. Returns what
+    each comes to, in the same order.
+
+    Raises:
+        SchemaError: a variable would get other columns than it has.
+
+    >>> import altneu as an
+    >>> roots, edges = an.source("roots", "node long"), an.source("edges", "src long, dst long")
+    >>> def step(even, odd):
+    ...     def next_to(c):
+    ...         return c.join(edges, on={"node": "src"}).select(node="dst")
+    ...
+    ...     return next_to(odd).concat(roots).distinct(), next_to(even).distinct()
+    >>> even, odd = an.recursive(step, even=roots, odd=roots.filter("false"))
+    >>> with an.Session() as session:
+    ...     view = session.maintain("odd", odd)
+    ...     session.insert("roots", [(1,)])
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 4)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(2,), (4,)]
+    """
+    return loop(body, initial, max_rounds, on_limit)
+
+
+_open_loops = threading.local()
+
+
+def loop(
+    body: Callable[..., Sequence[Collection]], initial: Mapping[str, Collection], max_rounds: int, on_limit: OnLimit
+) -> tuple[Collection, ...]:
+    """A loop over named variables, as ``recursive`` says."""
+    if on_limit not in ("error", "stop"):
+        raise PlanError(f'on_limit={on_limit!r} is neither "error" nor "stop"')
+    if not isinstance(max_rounds, Integral) or max_rounds < 1:
+        raise PlanError(f"max_rounds={max_rounds!r}: a loop has at least one round")
+    if not initial:
+        raise PlanError("a recursion needs a variable: recursive(body, name=what it begins as)")
+    level = getattr(_open_loops, "count", 0)
+    names, first = tuple(initial), tuple(c.node for c in initial.values())
+    variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
+    _open_loops.count = level + 1
+    try:
+        made = tuple(body(*map(Collection, variables)))
+    finally:
+        _open_loops.count = level
+    _check_bodies(names, variables, made)
+    stops = on_limit == "stop"
+    whole = ir.Loop(names, first, tuple(c.node for c in made), level, int(max_rounds), stops)
+    return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
+
+
+def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: Sequence[Any]) -> None:
+    if len(made) != len(names) or not all(isinstance(c, Collection) for c in made):
+        raise PlanError(
+            f"the body of a loop over {', '.join(names)} must give {len(names)} collection(s), one for each variable, "
+            f"and gave {made!r}"
+        )
+    for name, variable, collection in zip(names, variables, made, strict=True):
+        mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
+        if mine != theirs:
+            raise SchemaError(
+                f"the loop's variable {name} has the columns {_show(mine)}, and its body gives {_show(theirs)}; "
+                "use select to make them equal"
+            )
+        for node in ir.walk(collection.node):
+            if isinstance(node, ir.Latest | ir.Inspect) and ir.free_level(node) is not None:
+                verb = type(node).__name__.lower()
+                raise PlanError(
+                    f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
+                )
 
 
 def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collection:

@@ -30,6 +30,7 @@ AltneuError
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
     ├── DiffOverflowError          a diff left int64; the step is not committed
+    ├── NoFixpointError            a loop that needs more rounds than it may have; the step is not committed
     ├── TooWideError               rows of more bytes than one array can hold
     └── StepFailedError            a step failed in an executor; the step is not committed
 
@@ -184,6 +185,10 @@ class ComputeError(AltneuError):
 
 class DiffOverflowError(ComputeError):
     """A diff left the signed 64-bit range; the step is not committed."""
+
+
+class NoFixpointError(ComputeError):
+    """A loop still changes after as many rounds as it may have; the step is not committed."""
 
 
 class TooWideError(ComputeError):

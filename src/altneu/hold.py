@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +138,106 @@ class Hold:
     def updates(self) -> Updates:
         """Everything held."""
         return Updates.concat([run.updates() for run in self.runs], self.schema, self.lattice.width)
+
+
+Rounds = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Future updates of a place inside ``depth`` loops: a hold of its own for every round that has any; immutable.
+
+    So a round finds what is due in it without looking at what waits for others. Outside loops there is one hold.
+
+    Shape:  times are those of ``outer``, then one line a loop.
+    Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
+    """
+
+    schema: pa.Schema
+    outer: Lattice
+    depth: int = 0
+    buckets: Mapping[Rounds, Hold] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schema: pa.Schema, outer: Lattice, depth: int, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
+        """Holds out of runs, each of one round."""
+        found: dict[Rounds, tuple[Run, ...]] = {}
+        for rounds, run in runs:
+            found[rounds] = (*found.get(rounds, ()), run)
+        return cls(schema, outer, depth, {r: Hold(schema, outer, some) for r, some in found.items()})
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buckets.values()))
+
+    @property
+    def runs(self) -> tuple[tuple[Rounds, Run], ...]:
+        """Every run with its round; the times of a run are those outside loops."""
+        return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
+
+    def add(self, updates: Updates) -> Holds:
+        """With more updates."""
+        if not len(updates):
+            return self
+        buckets = dict(self.buckets)
+        for rounds, part in self._parts(updates):
+            hold = buckets.get(rounds)
+            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part)
+        return self._of(buckets)
+
+    def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
+        if not self.depth:
+            yield (), updates
+            return
+        width = self.outer.width
+        outer = Updates(updates.rows, updates.times[:width], updates.diffs)
+        lines = updates.times[width:]
+        if (lines == lines[:, :1]).all():
+            yield tuple(lines[:, 0].tolist()), outer
+            return
+        distinct, which = np.unique(lines, axis=1, return_inverse=True)
+        for i, rounds in enumerate(distinct.T.tolist()):
+            yield tuple(rounds), outer.filter(which.reshape(-1) == i)
+
+    def _of(self, buckets: Mapping[Rounds, Hold]) -> Holds:
+        return Holds(self.schema, self.outer, self.depth, {r: hold for r, hold in buckets.items() if len(hold)})
+
+    def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
+        """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
+        hold = self.buckets.get(rounds)
+        if hold is None or not hold.is_due(upper):
+            return [], self
+        due, rest = hold.take(upper)
+        return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
+
+    def _inside(self, updates: Updates, rounds: Rounds) -> Updates:
+        if not rounds:
+            return updates
+        lines = np.repeat(np.array(rounds, np.int64)[:, None], len(updates), axis=1)
+        return Updates(updates.rows, np.concatenate([updates.times, lines]), updates.diffs)
+
+    def least(self) -> int | None:
+        """The least first sort key held, in any round."""
+        return min((least for hold in self.buckets.values() if (least := hold.least()) is not None), default=None)
+
+    def due(self, upper: Antichain) -> int:
+        """How many of the held updates are not at or beyond ``upper``, in any round."""
+        return sum(hold.due(upper) for hold in self.buckets.values())
+
+    def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
+        """Whether anything of a round lies before ``upper``."""
+        hold = self.buckets.get(rounds)
+        return hold is not None and hold.is_due(upper)
+
+    def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
+        """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        at = len(rounds)
+        found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
+        return min(found, default=None)
+
+    def updates(self) -> Updates:
+        """Everything held."""
+        parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
+        return Updates.concat(parts, self.schema, self.outer.width + self.depth)
 
 
 def _bytes(run: Run) -> int:

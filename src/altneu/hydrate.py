@@ -11,7 +11,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from altneu.errors import HydrationError
-from altneu.physical import ArrangeOp, ConsolidateOp, ConstantOp, ExplodeOp, PhysicalNode, Plan, Port, ReadOp, SourceOp
+from altneu.physical import (
+    STATEFUL,
+    ArrangeOp,
+    ConsolidateOp,
+    ConstantOp,
+    ExplodeOp,
+    PhysicalNode,
+    Plan,
+    Port,
+    ReadOp,
+    SourceOp,
+    scheduled,
+)
 
 
 @dataclass
@@ -24,6 +36,7 @@ class _Cutter:
     made: dict[int, int | None] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
+    anew: set[str] = field(default_factory=set)
 
     def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
         """Append a node at its stage in this plan.
@@ -35,8 +48,7 @@ class _Cutter:
             exchange = node.operation.layout.key if inputs else None
         elif isinstance(node.operation, ConsolidateOp):
             exchange = tuple(node.schema.names)
-        stage = max((self.nodes[p.node].stage for p in inputs), default=0) + (exchange is not None)
-        self.nodes.append(replace(node, inputs=inputs, stage=stage, exchange=exchange))
+        self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
         return len(self.nodes) - 1
 
     def need(self, i: int) -> int | None:
@@ -48,6 +60,9 @@ class _Cutter:
     def _need(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
+        if node.scope:
+            self._need_loop(node.scope)
+            return self.made[i]
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             self.given.add(operation.arrangement)
             return self.add(replace(node, exchange=None), ())
@@ -72,6 +87,28 @@ class _Cutter:
                 inputs.append(Port(made, port.output))
         return self.add(node, tuple(inputs))
 
+    def _need_loop(self, scope: int) -> None:
+        """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
+        scopes = self.plan.scopes
+        while scopes[scope].parent:
+            scope = scopes[scope].parent
+        inside = [i for i, n in enumerate(self.plan.nodes) if self._is_in(n.scope, scope)]
+        for i in inside:
+            for port in self.plan.nodes[i].inputs:
+                if port.node not in inside:
+                    self.need(port.node)
+        for i in inside:
+            node = self.plan.nodes[i]
+            ports = [Port(made, p.output) for p in node.inputs if (made := self.made[p.node]) is not None]
+            self.made[i] = self.add(node, tuple(ports))
+            if isinstance(node.operation, STATEFUL) and node.operation.arrangement in self.existing:
+                self.anew.add(node.operation.arrangement)
+
+    def _is_in(self, scope: int, outer: int) -> bool:
+        while scope and scope != outer:
+            scope = self.plan.scopes[scope].parent
+        return scope == outer
+
     def _reader(self, i: int) -> str | None:
         """An existing arrangement that holds all rows of node i's output."""
         if isinstance(self.plan.nodes[i].operation, ExplodeOp | ArrangeOp):
@@ -89,8 +126,8 @@ class _Cutter:
 
 def hydration_plan(
     plan: Plan, view: str, existing: Collection[str], filled: Collection[str]
-) -> tuple[Plan, frozenset[str]]:
-    """The plan that fills the arrangements which do not exist yet, and the arrangements it is given.
+) -> tuple[Plan, frozenset[str], frozenset[str]]:
+    """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows.
 
@@ -106,7 +143,9 @@ def hydration_plan(
         for n, i in plan.arrangements.items()
         if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
     }
-    return Plan(plan.lattice, tuple(cutter.nodes), read_layouts=layouts), frozenset(cutter.given)
+    nodes, schedule = scheduled(cutter.nodes, plan.scopes)
+    made = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
+    return made, frozenset(cutter.given), frozenset(cutter.anew)
 
 
 def missing(plan: Plan, existing: Mapping[str, object] | Collection[str]) -> list[str]:

@@ -332,6 +332,102 @@ class Inspect(Node):
         return self.function.digest
 
 
+@dataclass(frozen=True, eq=False)
+class Variable(Node):
+    """What a variable of a loop holds at the start of a round.
+
+    ``level`` counts the loops around it that were being written when its own was, so that of two loops one inside the
+    other each knows its variables.
+    """
+
+    level: int
+    index: int
+    schema: pa.Schema
+
+    def describe(self) -> str:
+        """Which variable of which loop."""
+        return f"{self.level}.{self.index}"
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Node):
+    """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
+
+    No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
+    variables then are what they are, else a loop that needs more fails.
+    """
+
+    names: tuple[str, ...]
+    initial: tuple[Node, ...]
+    bodies: tuple[Node, ...]
+    level: int
+    max_rounds: int
+    stops: bool = False
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What the variables begin as, then what becomes of them."""
+        return (*self.initial, *self.bodies)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the first variable."""
+        return self.variable(0).schema
+
+    def variable(self, index: int) -> Variable:
+        """A variable as the bodies read it."""
+        return Variable(self.level, index, open_schema(self.initial[index].schema))
+
+    def describe(self) -> str:
+        """Names and bounds."""
+        return f"{self.names} {self.level} {self.max_rounds} {self.stops}"
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Node):
+    """What a variable of a loop comes to."""
+
+    loop: Loop
+    index: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The loop."""
+        return (self.loop,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the variable."""
+        return self.loop.variable(self.index).schema
+
+    def describe(self) -> str:
+        """Which variable."""
+        return str(self.index)
+
+
+def open_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nulls allowed everywhere: a round may bring what the first collection had not."""
+    return pa.schema([f.with_nullable(True) for f in schema])
+
+
+def free_level(node: Node) -> int | None:
+    """The level of the innermost loop whose variables a node reads and that is not part of it; None: it reads none."""
+    return max(_free(node), default=None)
+
+
+def _free(node: Node) -> frozenset[int]:
+    found: frozenset[int] | None = getattr(node, "_free_levels", None)
+    if found is None:
+        if isinstance(node, Variable):
+            found = frozenset([node.level])
+        else:
+            found = frozenset().union(*map(_free, node.inputs))
+            if isinstance(node, Loop):
+                found = frozenset().union(*map(_free, node.initial), *map(_free, node.bodies)) - {node.level}
+        object.__setattr__(node, "_free_levels", found)
+    return found
+
+
 def walk(*roots: Node) -> Iterator[Node]:
     """Every node below the roots, inputs first, each fingerprint once."""
     seen: set[str] = set()

@@ -23,6 +23,7 @@ from altneu.linear import (
     Extend,
     FilterFunction,
     GenerateSeries,
+    Negate,
     Outputs,
     ParseJson,
     Project,
@@ -35,22 +36,30 @@ from altneu.order import Lattice
 from altneu.physical import (
     HOSTS,
     LOGIC_ERRORS,
+    ROOT,
     ArrangeOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterOp,
     ExplodeOp,
+    FeedbackOp,
+    FeedOp,
     JoinOp,
     LatestOp,
+    LeaveOp,
     LinearOp,
     Operation,
     PhysicalNode,
     Plan,
     Port,
     ReduceOp,
+    Scope,
     SourceOp,
     TapOp,
     ViewPorts,
+    loop_lattice,
+    scheduled,
 )
 
 Key = tuple[str, ...]
@@ -69,31 +78,93 @@ class Lowered:
     settled: bool = True
 
 
+@dataclass(frozen=True)
+class _OpenLoop:
+    """A loop that is being lowered: its scope, what its variables are there, and how its parts are told from others."""
+
+    scope: int
+    variables: tuple[Lowered, ...]
+    name: str
+
+
 @dataclass
 class Lowering:
-    """Builds one plan for all the views of a session; ``readers`` counts what reads each logical node."""
+    """Builds one plan for all the views of a session; ``readers`` counts what reads each logical node.
+
+    A node is lowered into the innermost loop whose variables it reads, and what reads none into no loop: it is computed
+    once and not in every round.
+    """
 
     lattice: Lattice
     readers: Mapping[str, int] = field(default_factory=dict)
     nodes: list[PhysicalNode] = field(default_factory=list)
+    scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
     arranged: dict[tuple[Port, Key], int] = field(default_factory=dict)
     exploded: dict[str, int] = field(default_factory=dict)
-    error_ports: dict[str, Lowered] = field(default_factory=dict)
+    failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
+    loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
+    results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
 
-    def add(self, operation: Operation, inputs: tuple[Port, ...], schema: pa.Schema, **where: object) -> int:
-        """Append an operation at the earliest stage its inputs allow."""
-        exchange = where.get("exchange")
-        stage = max((self.nodes[p.node].stage for p in inputs), default=0) + (exchange is not None)
-        self.nodes.append(PhysicalNode(operation, inputs, stage, schema, **where))  # type: ignore[arg-type]
+    def add(
+        self,
+        operation: Operation,
+        inputs: tuple[Port, ...],
+        schema: pa.Schema,
+        *,
+        exchange: Key | None = None,
+        label: str = "",
+        logical: str = "",
+        scope: int | None = None,
+    ) -> int:
+        """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
+        if scope is None:
+            scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth, default=0)
+        self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope))
         return len(self.nodes) - 1
+
+    def _depth(self, scope: int) -> int:
+        return self.scopes[scope].depth
+
+    def scope_of(self, lowered: Lowered) -> int:
+        """The scope that a lowered node's updates are in."""
+        return self.nodes[lowered.port.node].scope
+
+    def lattice_in(self, scope: int) -> Lattice:
+        """The times of a scope."""
+        return loop_lattice(self.lattice, self._depth(scope))
+
+    def entered(self, lowered: Lowered, scope: int) -> Lowered:
+        """Updates as they are seen in a loop; those that are there already as they are."""
+        levels = self._depth(scope) - self._depth(self.scope_of(lowered))
+        if not levels:
+            return lowered
+        schema = self._schema(lowered.port)
+        number = self.add(EnterOp(levels), (lowered.port,), schema, label="enter the loop", scope=scope)
+        return replace(lowered, port=Port(number))
+
+    def left(self, lowered: Lowered) -> Lowered:
+        """Updates as they are seen outside the innermost loop that they are in."""
+        scope = self.scopes[self.scope_of(lowered)].parent
+        schema = self._schema(lowered.port)
+        label = f"leave the loop over {', '.join(self.scopes[self.scope_of(lowered)].names)}"
+        return replace(lowered, port=Port(self.add(LeaveOp(), (lowered.port,), schema, label=label, scope=scope)))
+
+    def _schema(self, port: Port) -> pa.Schema:
+        return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
+
+    def _name_of(self, node: ir.Node) -> str:
+        """A name for a collection across processes: that of its plan, and of the loops it is in."""
+        level = ir.free_level(node)
+        return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
 
     def arrange(self, lowered: Lowered, key: Key, origin: str, label: str) -> int:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
         if (lowered.port, key) not in self.arranged:
-            schema = self.nodes[lowered.port.node].schema if lowered.port.output == 0 else ERROR_SCHEMA
+            schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
-            operation = ArrangeOp(_name(origin, key), Layout(schema, key, self.lattice))
+            lattice = self.lattice_in(self.scope_of(lowered))
+            operation = ArrangeOp(_name(origin, key), Layout(schema, key, lattice))
             self.arranged[lowered.port, key] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
@@ -101,9 +172,10 @@ class Lowering:
 
     def lower(self, node: ir.Node) -> Lowered:
         """Lower a node and all it depends on, once."""
-        if node.fingerprint not in self.done:
-            self.done[node.fingerprint] = self._lower(node)
-        return self.done[node.fingerprint]
+        name = self._name_of(node)
+        if name not in self.done:
+            self.done[name] = self._lower(node)
+        return self.done[name]
 
     def _lower(self, node: ir.Node) -> Lowered:
         match node:
@@ -124,6 +196,8 @@ class Lowering:
                 return self._linear(node)
             case ir.Concat():
                 parts = [self.lower(p) for p in node.parts]
+                scope = max(map(self.scope_of, parts), key=self._depth)
+                parts = [self.entered(p, scope) for p in parts]
                 spreads = {p.spread for p in parts}
                 number = self.add(
                     ConcatOp(), tuple(p.port for p in parts), node.schema, label="concat", logical=node.fingerprint
@@ -139,6 +213,10 @@ class Lowering:
                 return self._latest(node)
             case ir.Consolidate():
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
+            case ir.Variable():
+                return self.loops[node.level].variables[node.index]
+            case ir.Result():
+                return self._loop(node.loop)[node.index]
             case ir.Inspect():
                 self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
                 return self.lower(node.input)
@@ -179,19 +257,19 @@ class Lowering:
                 LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
             )
         if node.logic.can_fail:
-            self.error_ports[node.fingerprint] = Lowered(Port(number, errors), None, below.settled)
+            self._may_fail(node, Lowered(Port(number, errors), None, below.settled))
         return Lowered(Port(number), spread_after(node.logic, below.spread), below.settled)
 
     def _join(self, node: ir.Join) -> Lowered:
         left, right = self.lower(node.left), self.lower(node.right)
         label = f"join on {', '.join(node.left_key)}"
-        inputs = (
-            Port(self.arrange(left, node.left_key, node.left.fingerprint, f"arrange by {', '.join(node.left_key)}")),
-            Port(
-                self.arrange(right, node.right_key, node.right.fingerprint, f"arrange by {', '.join(node.right_key)}")
-            ),
+        sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
+        inputs = tuple(
+            Port(self.arrange(lowered, key, self._name_of(side), f"arrange by {', '.join(key)}"))
+            for lowered, side, key in sides
         )
-        spec = JoinSpec(node.schema, node.outputs, self.lattice)
+        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
         port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint))
         for side, key in ((0, node.left_key), (1, node.right_key)):
             name_of = {column: name for name, s, column in node.outputs if s == side}
@@ -206,7 +284,7 @@ class Lowering:
         kept = (
             node.reducer if isinstance(node.reducer, ir.Aggregates) else "counts"
         )  # distinct, count, threshold keep the same
-        origin = f"{node.input.fingerprint}|{node.key}|{kept}"
+        origin = f"{self._name_of(node.input)}|{node.key}|{kept}"
         if origin not in self.exploded:
             self.exploded[origin] = self.add(ExplodeOp(accumulator), (below.port,), schema, label="combine")
         spread = below.spread if below.spread == node.key else None
@@ -215,14 +293,14 @@ class Lowering:
 
     def _general(self, node: ir.Reduce) -> Lowered:
         below = self.lower(node.input)
-        return self._reduce(node, self.arrange(below, node.key, node.input.fingerprint, _group_label(node.key)))
+        return self._reduce(node, self.arrange(below, node.key, self._name_of(node.input), _group_label(node.key)))
 
     def _reduce(self, node: ir.Reduce, state: int) -> Lowered:
         spec = reduce_spec_of(node)
         number = self.add(
             ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint
         )
-        self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
+        self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), node.key)
 
     def _latest(self, node: ir.Latest) -> Lowered:
@@ -235,7 +313,7 @@ class Lowering:
             operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=node.fingerprint
         )
         number = self.add(LatestOp(node.order), (Port(state),), node.schema, label=label, logical=node.fingerprint)
-        self.error_ports[node.fingerprint] = Lowered(Port(number, 1), None)
+        self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), node.key)
 
     def view(self, node: ir.Node) -> ViewPorts:
@@ -253,11 +331,72 @@ class Lowering:
         """
         everything = tuple(ERROR_SCHEMA.names)
         names = []
-        for origin in (n.fingerprint for n in ir.walk(node) if n.fingerprint in self.error_ports):
-            lowered = self.error_ports[origin]
-            placed = Lowered(lowered.port, everything if lowered.settled else None)
+        upstream = sorted(self.plan({}).upstream(self.lower(node).port))
+        for origin, lowered in [self.failing[p] for i in upstream for p in self._failing_of(i)]:
+            outside = self._outside(lowered)
+            placed = Lowered(outside.port, everything if outside.settled else None)
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
         return tuple(names)
+
+    def _may_fail(self, node: ir.Node, errors: Lowered) -> None:
+        """Note that an operation has errors: each origin keeps its own."""
+        self.failing[errors.port] = self._name_of(node), errors
+
+    def _failing_of(self, i: int) -> list[Port]:
+        return [p for p in (Port(i, 1), Port(i, LOGIC_ERRORS)) if p in self.failing]
+
+    def _outside(self, lowered: Lowered) -> Lowered:
+        """Updates as they are seen outside all loops."""
+        while self.scope_of(lowered):
+            key = f"leave|{lowered.port}"
+            if key not in self.done:
+                self.done[key] = self.left(lowered)
+            lowered = self.done[key]
+        return lowered
+
+    def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
+        """Lower a loop, once; what its variables come to, outside it."""
+        name = self._name_of(loop)
+        if name not in self.results:
+            self.results[name] = self._lower_loop(loop, name)
+        return self.results[name]
+
+    def _lower_loop(self, loop: ir.Loop, name: str) -> tuple[Lowered, ...]:
+        level = ir.free_level(loop)
+        parent = 0 if level is None else self.loops[level].scope
+        scope = len(self.scopes)
+        self.scopes.append(Scope(parent, self._depth(parent) + 1, loop.names, loop.max_rounds))
+        initial = [self.entered(self.lower(i), scope) for i in loop.initial]
+        feeds = [_name(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
+        variables = []
+        for i, first in enumerate(initial):
+            schema, label = loop.variable(i).schema, loop.names[i]
+            back = self.add(FeedbackOp(feeds[i]), (), schema, label=f"{label} of the round before", scope=scope)
+            at = self.add(ConcatOp(), (first.port, Port(back)), schema, label=f"variable {label}", scope=scope)
+            variables.append(Lowered(Port(at), None))
+        around = self.loops.get(loop.level)
+        self.loops[loop.level] = _OpenLoop(scope, tuple(variables), name)
+        results = [self.entered(self.lower(body), scope) for body in loop.bodies]
+        for i, (first, result) in enumerate(zip(initial, results, strict=True)):
+            self._feed(loop, i, feeds[i], first, result)
+        del self.loops[loop.level]
+        if around is not None:
+            self.loops[loop.level] = around
+        return tuple(self.left(r) for r in results)
+
+    def _feed(self, loop: ir.Loop, i: int, name: str, first: Lowered, result: Lowered) -> None:
+        """What a body makes, less what the variable began as, comes round: together that is what it made."""
+        schema, scope, label = loop.variable(i).schema, self.scope_of(result), loop.names[i]
+        away = self.add(LinearOp(BoundLogic((Negate(),))), (first.port,), schema, label="negate")
+        change = self.add(ConcatOp(), (result.port, Port(away)), schema, label=f"change of {label}")
+        layout = Layout(schema, tuple(schema.names), self.lattice_in(scope))
+        feed = FeedOp(name, layout, loop.max_rounds if loop.stops else None)
+        self.add(feed, (Port(change),), schema, exchange=layout.key, label=f"next {label}")
+
+    def plan(self, views: Mapping[str, ViewPorts]) -> Plan:
+        """What was lowered so far as a plan."""
+        nodes, schedule = scheduled(self.nodes, self.scopes)
+        return Plan(self.lattice, nodes, dict(views), scopes=tuple(self.scopes), schedule=schedule)
 
     def _arrangement(self, number: int) -> str:
         operation = self.nodes[number].operation
@@ -311,4 +450,4 @@ def lower(views: Mapping[str, ir.Node], lattice: Lattice) -> Plan:
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers)
     ports = {name: lowering.view(node) for name, node in views.items()}
-    return Plan(lattice, tuple(lowering.nodes), ports)
+    return lowering.plan(ports)

@@ -7,9 +7,10 @@ their shard (none: they stay where they are), and the stage that wants them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
-from altneu.order import Lattice
+from altneu.order import Epoch, Lattice, Product
 
 IDENTITY = BoundLogic()
 
@@ -130,6 +131,36 @@ class ReduceOp:
     logic: BoundLogic = IDENTITY
 
 
+@dataclass(frozen=True)
+class EnterOp:
+    """Updates on their way into loops: they count from round 0 on, in each of ``levels`` loops."""
+
+    levels: int = 1
+
+
+@dataclass(frozen=True)
+class LeaveOp:
+    """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
+
+
+@dataclass(frozen=True)
+class FeedbackOp:
+    """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
+
+    arrangement: str
+
+
+@dataclass(frozen=True)
+class FeedOp:
+    """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
+
+    arrangement: str
+    layout: Layout
+    limit: int | None
+
+
+STATEFUL = (ArrangeOp, FeedOp)
+"""Operations that keep state, under the name of an arrangement."""
 HOSTS = (JoinOp, ReduceOp, LatestOp)
 """Operations that take over the linear logic that alone reads their rows."""
 LOGIC_ERRORS = 2
@@ -149,6 +180,10 @@ Operation = (
     | TapOp
     | JoinOp
     | ReduceOp
+    | EnterOp
+    | LeaveOp
+    | FeedbackOp
+    | FeedOp
 )
 
 
@@ -167,6 +202,36 @@ class PhysicalNode:
     exchange: tuple[str, ...] | None = None
     label: str = ""
     logical: str = ""
+    scope: int = 0
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A loop, or (the first one) what is in none: its parent (-1: none), how many loops it is in, itself included."""
+
+    parent: int
+    depth: int
+    names: tuple[str, ...] = ()
+    max_rounds: int = 0
+
+
+ROOT = Scope(-1, 0)
+
+
+@dataclass(frozen=True)
+class LoopUnit:
+    """A loop as one unit of a schedule: its scope, and the units that every round runs in order."""
+
+    scope: int
+    units: tuple[int | LoopUnit, ...]
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Every stage inside, those of loops in it too."""
+        return tuple(s for u in self.units for s in (u.stages if isinstance(u, LoopUnit) else (u,)))
+
+
+Schedule = tuple[int | LoopUnit, ...]
 
 
 @dataclass(frozen=True)
@@ -197,6 +262,22 @@ class Plan:
     nodes: tuple[PhysicalNode, ...]
     views: dict[str, ViewPorts] = field(default_factory=dict)
     read_layouts: dict[str, Layout] = field(default_factory=dict)  # of arrangements that only ReadOps name
+    scopes: tuple[Scope, ...] = (ROOT,)
+    schedule: Schedule = (0,)
+
+    def lattice_of(self, node: int) -> Lattice:
+        """The times of a node's updates: those of the session, then a round for every loop that the node is in."""
+        return self.lattices[self.scopes[self.nodes[node].scope].depth]
+
+    @cached_property
+    def lattices(self) -> tuple[Lattice, ...]:
+        """The times inside so many loops."""
+        return tuple(loop_lattice(self.lattice, depth) for depth in range(1 + max(s.depth for s in self.scopes)))
+
+    @property
+    def loops(self) -> bool:
+        """Whether anything is computed round by round."""
+        return len(self.scopes) > 1
 
     @cached_property
     def depth(self) -> int:
@@ -206,7 +287,7 @@ class Plan:
     @cached_property
     def arrangements(self) -> dict[str, int]:
         """Node of each arrangement."""
-        return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, ArrangeOp)}
+        return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -272,7 +353,7 @@ class Plan:
         ports = self.views[view]
         roots = [Port(self.arrangements[n]) for n in (ports.contents, *ports.errors)]
         operations = [self.nodes[i].operation for i in self.upstream(*roots)]
-        return sorted(o.arrangement for o in operations if isinstance(o, ArrangeOp))
+        return sorted(o.arrangement for o in operations if isinstance(o, STATEFUL))
 
     def upstream(self, *ports: Port) -> Iterator[int]:
         """Every node that the ports depend on."""
@@ -284,3 +365,64 @@ class Plan:
                 seen.add(i)
                 yield i
                 todo += [p.node for p in self.nodes[i].inputs]
+                operation = self.nodes[i].operation
+                if isinstance(operation, FeedbackOp):
+                    todo.append(self.arrangements[operation.arrangement])
+
+
+def loop_lattice(outer: Lattice, depth: int) -> Lattice:
+    """The times inside ``depth`` loops."""
+    return Product(outer, *[Epoch()] * depth) if depth else outer
+
+
+def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[tuple[PhysicalNode, ...], Schedule]:
+    """Cut nodes, in topological order, into stages: none has an exchange inside, and each is of one scope.
+
+    A loop is one unit: it runs after all it reads and before all that reads it.
+    """
+    numbers = [0] * len(nodes)
+    counter = count()
+
+    def unit_of(i: int, scope: int) -> int | None:
+        """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
+        at, below = nodes[i].scope, None
+        while at != scope:
+            at, below = scopes[at].parent, at
+            if at < 0:
+                return -1
+        return below
+
+    def number(scope: int) -> Schedule:
+        levels: dict[tuple[int | None, int], int] = {}
+        inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
+        loops = [s for s in range(len(scopes)) if scopes[s].parent == scope]
+        changed = True
+        while changed:  # a loop's level depends on all of its nodes, wherever they stand
+            changed = False
+            for i in inside:
+                unit = unit_of(i, scope)
+                item = (unit, -1 if unit is not None else i)
+                level = levels.get(item, 0)
+                for port in nodes[i].inputs:
+                    other = unit_of(port.node, scope)
+                    if other == -1 or (other is not None and other == unit):
+                        continue
+                    below = levels.get((other, -1 if other is not None else port.node), 0)
+                    apart = unit is not None or other is not None or nodes[i].exchange is not None
+                    level = max(level, below + apart)
+                if levels.get(item) != level:
+                    levels[item] = level
+                    changed = True
+        units: list[int | LoopUnit] = []
+        for level in range(1 + max(levels.values(), default=0)):
+            here = [i for (unit, i), at in levels.items() if unit is None and at == level]
+            if here or (scope == 0 and level == 0):
+                stage = next(counter)
+                units.append(stage)
+                for i in here:
+                    numbers[i] = stage
+            units += [LoopUnit(s, number(s)) for s in loops if levels.get((s, -1)) == level]
+        return tuple(units)
+
+    schedule = number(0)
+    return tuple(replace(n, stage=stage) for n, stage in zip(nodes, numbers, strict=True)), schedule

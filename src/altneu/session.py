@@ -190,9 +190,12 @@ class Session:
     def maintain(self, name: str, collection: Collection, *, strict: bool = False) -> View:
         """Keep a collection right from now on, under a name.
 
-        A view added late is computed from what other views keep, without re-reading sources. In a store that has the
-        view already, its state is taken up where it was left; a store that is opened again wants all its views
-        maintained, or dropped, before the next ``advance``.
+        A view added late is computed from what other views keep, without re-reading sources. What came before
+        ``since`` counts as of then at the latest, as its own times are not kept: a late view with a ``delay`` may lack
+        it for as long as the delay is, from ``since`` on.
+
+        In a store that has the view already, its state is taken up where it was left; a store that is opened again
+        wants all its views maintained, or dropped, before the next ``advance``.
 
         ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
 
@@ -218,7 +221,7 @@ class Session:
                     f"the store holds another plan for view {name!r} (its query, a function or a schema has changed); "
                     f"session.drop({name!r}) forgets its state, or open another path"
                 )
-            sources = self._with_sources(node)
+            sources = self._with_sources(collection.node)  # those too that turn out to be of no use
             nodes = {**self._nodes, name: node}
             plan = lower(nodes, self.lattice)
             if strict:
@@ -252,9 +255,9 @@ class Session:
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given = hydration_plan(plan, name, existing, journal.filled)
+                part, given, anew = hydration_plan(plan, name, existing, journal.filled)
                 region = self._region(journal.since, journal.lower, journal.since)
-                mode = StepMode(self.shards, given, hydrating=True)
+                mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
 
@@ -405,7 +408,9 @@ class Session:
     def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
         since = self._since_after(upper)
-        region = self._region(before, upper, since)
+        # The rounds of a loop come back to history that earlier ones have made: none of this step may be folded yet.
+        folded = min(since, max(before - 1, 0)) if self._plan.loops else since
+        region = self._region(before, upper, folded)
         try:
             with self._journal.undoing():
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
@@ -503,6 +508,11 @@ def _check_maintained(name: object, collection: object) -> None:
     if not isinstance(collection, Collection):
         raise PlanError(
             f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+        )
+    if ir.free_level(collection.node) is not None:
+        raise PlanError(
+            "the collection reads the variable of a loop, which is only known inside the loop's body; "
+            "maintain what iterate or recursive returns"
         )
     if not isinstance(name, str) or not name:
         raise PlanError(f"a view is named by a text, not {name!r}")

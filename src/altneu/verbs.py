@@ -38,7 +38,6 @@ from altneu.linear import (
     Function,
     GenerateSeries,
     JoinFunction,
-    JsonField,
     MapFunction,
     Negate,
     ParseJson,
@@ -49,6 +48,7 @@ from altneu.linear import (
     Unnest,
     Update,
 )
+from altneu.operators.json_text import Unit, json_fields
 from altneu.operators.linear import run_logic
 from altneu.rows import Rows
 from altneu.types import quote_name, type_name
@@ -68,11 +68,7 @@ class Verb:
     bind: Callable[[pa.Schema], BoundLogic] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        shown = [
-            a.name if isinstance(a, Function) else str(a) if isinstance(a, pa.Schema) else repr(a)
-            for a in self.arguments
-        ]
-        return f"{self.name}({', '.join(shown)})"
+        return f"{self.name}({', '.join(map(_shown, self.arguments))})"
 
 
 class LinearVerbs(ABC):
@@ -383,7 +379,7 @@ class LinearVerbs(ABC):
         return self._then(Verb("repeat_row" + "_non_negative" * non_negative, (_text(count),), bind))
 
     def json(
-        self, column: str, fields: str | pa.Schema, *, paths: Mapping[str, str] | None = None, unit: str = ""
+        self, column: str, fields: str | pa.Schema, *, paths: Mapping[str, str] | None = None, unit: Unit = ""
     ) -> Self:
         """Read fields of a JSON text into new columns; what nothing reads is not parsed.
 
@@ -391,20 +387,17 @@ class LinearVerbs(ABC):
         (``{"city": "address.city"}``), by default under its own name. A text of null, and an absent member, gives
         null; a text that is no JSON, or a member of another type, is an error row.
 
-        Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"); without it
-                those are texts.
+        Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"), for all
+                fields that it fits or by name (``{"at": "ms"}``); without it those are texts.
         Cost:   linear: no exchange, no state.
 
         Raises:
-            UnknownColumnError, TypeMismatchError: no such column, or no text.
-            PlanError: a path for a name that is no field.
+            UnknownColumnError: no such column; a path or a unit for a name that is no field.
+            TypeMismatchError: the column is no text, or a field's type is none that JSON is read as.
+            PlanError: a unit that is none, or none of its field.
         """
         made = user_schema(fields)
-        ways = dict(paths or {})
-        unknown = next((n for n in ways if n not in made.names), None)
-        if unknown is not None:
-            raise PlanError(f"json: a path for {unknown!r}, which is not among the fields: {', '.join(made.names)}")
-        found = tuple(JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, unit) for f in made)
+        found = json_fields(made, unit, paths)
 
         def bind(schema: pa.Schema) -> BoundLogic:
             text = column_of(column, schema)
@@ -413,7 +406,10 @@ class LinearVerbs(ABC):
             check_names([*schema.names, *made.names])
             return _logic(ParseJson(column, found))
 
-        return self._then(Verb("json", (column, made, tuple(ways.items()), unit), bind))
+        ways = tuple((paths or {}).items())
+        return self._then(
+            Verb("json", (column, made, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
+        )
 
     def negate(self) -> Self:
         """Turn every count into its negative.

@@ -87,7 +87,7 @@ class View:
 
         Raises:
             ReadError: the session has no Spark; use ``to_arrow()``.
-            ViewHasErrorsError: as ``to_arrow``.
+            ViewHasErrorsError: as ``to_arrow``; negative counts of a large view fail Spark's tasks, when they run.
         """
         with self._session.lock:
             return self._session.frame(self, at, errors)

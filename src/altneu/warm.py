@@ -15,6 +15,13 @@ from altneu import Collection, Session, col, source
 from altneu.order import AltNeu, Antichain, Epoch, Product, chain_joins, due_and_pended, interesting_times
 
 _SCHEMA = "k string, n long, x double, d decimal(10, 2), b boolean, t timestamp, i int, xs array<long>"
+_TEXTS = [
+    '{"n": 1, "x": -0.5e3, "s": "a\\u00e9\\ud83d\\ude00", "d": "1.5", "t": 1}',
+    '{"n": 2, "s": {"y": [1, "z"]}, "xs": [1, null], "m": {"k": {"z": true}}}',
+    "{",
+    None,
+]
+_MEMBERS = "n int, x double, s string, d decimal(10, 2), t timestamp, xs array<long>, m map<string, struct<z: boolean>>"
 _ROWS = [
     ("a", 1, 0.5, 1, True, None, 3, [1, 2]),
     ("a", 1, 0.5, 1, True, None, 3, [1, 2]),
@@ -35,6 +42,7 @@ def _sizes(_key: object, rows: list[object]) -> list[int]:
 
 def _views() -> dict[str, Collection]:
     rows = source("rows", _SCHEMA, keep=True)
+    texts = source("texts", "at long, text string")
     plain = rows.select("k", "n", "x", "d", "b", "t", "i")
     sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
     ranks = plain.group_by("k", "b").agg(
@@ -63,6 +71,12 @@ def _views() -> dict[str, Collection]:
         "first": plain.top_k(1, by="n"),
         "reduced": plain.group_by("k").reduce(_sizes, "size long"),
         "consolidated": rows.consolidate(),
+        "latest": plain.latest("k", "n"),
+        "elements": rows.unnest("xs", as_="element"),
+        "months": plain.select("n").generate_series("date'2020-01-31'", "date'2021-01-31'", step="interval 1 month"),
+        "members": texts.json("text", _MEMBERS, unit="ms"),
+        "while": texts.temporal("at", "at + 2"),
+        "told": texts.count(),
     }
 
 
@@ -84,10 +98,13 @@ def warm() -> None:
             for part in range(2):
                 with Session(path=path) as session:
                     views = [session.maintain(name, view) for name, view in _views().items()]
+                    session.insert("rows", _ROWS)  # at one time: joins need not order the times of a key
+                    session.advance()
                     for _ in range(4):
                         for time in range(session.lower, session.lower + 3):
                             session.insert("rows", _ROWS, time=time)
                             session.retract("rows", _ROWS[part:3], time=time)
+                        session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
                         session.insert("rows", _many(1000 * part + 40))
                         session.advance(to=session.lower + 3)
                     for view in views:

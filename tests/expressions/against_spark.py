@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.classic.dataframe import DataFrame
 
 from altneu import types as T
+from altneu.canonical import canonical
 from altneu.expressions import Result, parse
 from altneu.rows import Rows
 
@@ -105,7 +106,7 @@ def plain(array: pa.Array) -> list:
         array = array.cast(pa.int64())
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
-    return array.to_pylist()
+    return canonical(array).to_pylist()  # the entries of a map have no order, neither here nor in Spark
 
 
 def same(mine: object, their: object, tolerance: float = 0.0) -> bool:

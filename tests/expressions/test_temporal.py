@@ -159,7 +159,7 @@ def test_what_is_wrong_without_logical_now_is_said_as_ever():
         split("now() < ts")
 
 
-SPANS = "one span of time. Filter once for each span and concat the results"
+SPANS = "it is true in several spans of time, but a row exists in one span of time. Filter for each"
 ALONE = "must be alone on its side; write"
 
 
@@ -171,9 +171,20 @@ ALONE = "must be alone on its side; write"
         ("logical_now() <=> start", "logical_now() <=> start", "use = and"),
         ("logical_now() IS DISTINCT FROM start", "NOT (logical_now() <=> start)", "use = and"),
         ("logical_now() < start OR logical_now() >= stop", "(logical_now() < start) OR (logical_now() >= stop)", SPANS),
+        (
+            "logical_now() < 3 OR logical_now() < stop",
+            "logical_now() < 3",
+            "one decides: write `logical_now() < greatest(",
+        ),
         ("logical_now() < start OR b OR logical_now() >= stop", "OR (logical_now() >= stop)", SPANS),
         ("NOT logical_now() BETWEEN 1 AND 3", "NOT ((logical_now() >= 1) AND (logical_now() <= 3))", SPANS),
-        ("logical_now() IN (1, 2)", "logical_now() IN (1, 2)", SPANS),
+        (
+            "logical_now() IN (1, 2)",
+            "logical_now() IN (1, 2)",
+            "a list of times is several spans, but a row exists in one",
+        ),
+        ("NOT logical_now() IN (1, 2)", "NOT (logical_now() IN (1, 2))", "all times but some are several spans"),
+        ("3 IN (logical_now(), start)", "3 IN (logical_now(), start)", "stands inside `3 IN (logical_now(), start)`"),
         ("i >= logical_now() - v", "i >= (logical_now() - v)", f"{ALONE} `logical_now() <= i + v`"),
         ("logical_now() + v < i", "(logical_now() + v) < i", f"{ALONE} `logical_now() < i - v`"),
         ("v + logical_now() = i", "(v + logical_now()) = i", f"{ALONE} `logical_now() = i - v`"),
@@ -200,12 +211,21 @@ ALONE = "must be alone on its side; write"
         ("logical_now() < logical_now()", "logical_now() < logical_now()", "with itself"),
         ("logical_now() - start < logical_now()", "(logical_now() - start) < logical_now()", "with itself"),
         ("logical_now()", "logical_now()", "it is a bigint and no condition"),
-        ("NOT b AND logical_now() < d", "logical_now() < d", "`d` is double: write CAST(d AS bigint)"),
-        ("logical_now() < f", "logical_now() < f", "`f` is float: write CAST(f AS bigint)"),
-        ("logical_now() < n", "logical_now() < n", "`n` is decimal(10,2): write CAST(n AS bigint)"),
+        ("logical_now() AND b", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
+        ("b OR (c OR logical_now())", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
+        ("b AND NOT logical_now()", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
+        ("logical_now() < stop AND logical_now() + v", "logical_now() + v", "it is a bigint and no condition; compare"),
+        (
+            "NOT b AND logical_now() < d",
+            "logical_now() < d",
+            "`d` is double: write `logical_now() < CAST(ceil(d) AS bigint)`",
+        ),
+        ("logical_now() < f", "logical_now() < f", "`f` is float: write `logical_now() < CAST(ceil(f) AS bigint)`"),
+        ("logical_now() < n", "logical_now() < n", "`n` is decimal(10,2): write `logical_now() < CAST(ceil(n) AS"),
         ("logical_now() < t", "logical_now() < t", "`t` is string: write CAST(t AS bigint)"),
         ("logical_now() < '5'", "logical_now() < '5'", "`'5'` is string: write CAST('5' AS bigint)"),
-        ("logical_now() < 1.5", "logical_now() <", "compare it with a whole number below 2^63"),
+        ("logical_now() < 1.5", "logical_now() <", "write `logical_now() < 2`"),
+        ("logical_now() = -1.5", "logical_now() =", "write `logical_now() BETWEEN -1 AND -2`"),
         ("logical_now() < 9223372036854775808", "logical_now() <", "compare it with a whole number below 2^63"),
         ("logical_now() < ts", "logical_now() < ts", "unix_seconds(ts), unix_millis(ts) or unix_micros(ts)"),
         ("logical_now() < ntz", "logical_now() < ntz", "unix_seconds(ntz), unix_millis(ntz) or unix_micros(ntz)"),
@@ -247,10 +267,11 @@ def test_it_stands_in_no_aggregate(text):
         parse_aggregate(text, SCHEMA)
 
 
-@pytest.mark.parametrize("text", ["exists(xs, e -> logical_now() < e)", "logical_now(v) < start"])
-def test_it_stands_in_no_lambda_and_takes_no_argument(text):
+def test_it_stands_in_no_lambda_and_takes_no_argument():
     with pytest.raises(TemporalPredicateError, match=ELSEWHERE):
-        split(text)
+        split("exists(xs, e -> logical_now() < e)")
+    with pytest.raises(TemporalPredicateError, match=r"logical_now\(\) takes no argument"):
+        split("logical_now(v) < start")
 
 
 def test_it_is_never_folded_or_made_by_itself():

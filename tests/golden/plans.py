@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import altneu as an
 from altneu import Collection
@@ -40,15 +41,20 @@ CASE = "case when k > 0 then v else k end"
 VALUES = ["v", "k", "v + 1", "pmod(v, 3)", "coalesce(v, k)", "4 div v", "2", "null", CASE]
 
 
-def random_plan(rng: random.Random, verbs: int) -> Collection:
-    """A collection some verbs away from the sources, with a filter and a bound at the top."""
+def random_plan(rng: random.Random, verbs: int, *, of: Sequence[str] = ()) -> Collection:
+    """A collection some verbs away from the sources, with a filter and a bound at the top.
+
+    ``of``: only these verbs, and only a projection at the top.
+    """
     made = list(SOURCES.values())
     joins = 0
     for _ in range(verbs):
-        name = rng.choice([n for n in VERBS if joins < 3 or "join" not in n])
+        name = rng.choice([n for n in of or VERBS if joins < 3 or "join" not in n])
         joins += "join" in name
         made.append(VERBS[name](rng, lambda: rng.choice([made[-1], made[-1], *made])))
     top = made[-1]
+    if of:
+        return top.select(*rng.choice([KEY, ["trial", "v"], ["trial"], [*KEY, "v"]]))
     for texts in rng.sample([FILTERS, BOUNDS], rng.randint(1, 2)):
         top = top.filter(rng.choice(texts))
     return top
@@ -90,8 +96,38 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
     "sum": lambda _, c: c().group_by(*KEY).agg(v="pmod(sum(v), 7)", m="count(*)").select(*KEY, "v"),
     "max": lambda _, c: c().group_by("trial").agg(k="max(k)", v="min(v)"),
     "top_k": lambda rng, c: c().top_k(2, "v desc", per=rng.choice([KEY, ["trial"]])),
+    "some of the aggregates": lambda rng, c: (
+        c().group_by(*KEY).agg(a="sum(v)", b="max(v)", n="count(v)").select(*KEY, v=rng.choice(["a", "b", "n", "1L"]))
+    ),
+    "one key, two joins": lambda rng, c: _shared_key(rng, c(), c()),
+    "number of pairs": lambda _, c: (
+        c().join(c(), on=KEY).select("trial", v="1L").group_by("trial").agg(k="count(*)", v="max(v)")
+    ),
+    "false": lambda _, c: c().filter("trial < 0 and k = 1 and false"),
+    "top of wide rows": lambda rng, c: (
+        c()
+        .select(*KEY, "v", x="pmod(v, 2)", y="v + k")
+        .top_k(2, rng.choice(["v", "x desc", "y"]), per=rng.choice([KEY, ["trial"]]))
+        .select(*KEY, v=rng.choice(["v", "x", "y"]))
+    ),
+    "latest": lambda rng, c: c().latest(rng.choice([KEY, ["trial"]]), "v"),
+    "group": lambda _, c: c().group_by(*KEY).reduce(rows_of, "v long").select(*KEY, "v"),
+    "twice distinct": lambda _, c: c().distinct().consolidate().filter("k > 0").distinct().consolidate(),
     "everything": lambda _, c: c().select("k", "trial", v="v").select(*KEY, "v"),
 }
+NOT_MOVED = [
+    n for n in VERBS if "filter" not in n and n not in ("bound", "swap", "repeat", "series", "delay", "threshold")
+]
+
+
+def _shared_key(rng: random.Random, one: Collection, other: Collection) -> Collection:
+    """Two joins and a reduce of one collection by one key, each of which reads other columns."""
+    wide = one.select(*KEY, "v", w="k + 1", x="10 div v")
+    joins = (
+        wide.join(other, on=KEY).select(*KEY, v=rng.choice(["v", "w", "`right.v`"]))
+        for other in [other, other.negate()]
+    )
+    return wide.group_by(*KEY).agg(v=rng.choice(["max(v)", "min(w)", "count(distinct v)"])).concat(*joins)
 
 
 def _selfjoin(rng: random.Random, collection: Collection) -> Collection:
@@ -101,6 +137,26 @@ def _selfjoin(rng: random.Random, collection: Collection) -> Collection:
 def look(row: object, time: int, diff: int) -> None:
     """Look at an update: it is never nothing."""
     assert diff
+
+
+def twice(count: int) -> int:
+    """A threshold."""
+    return 2 * count
+
+
+def two(row: Any) -> tuple[int, int]:
+    """Two columns of a row."""
+    return row.k, row.a
+
+
+def rows_of(key: tuple[int, int], rows: Iterable[tuple[Any, int]]) -> Iterator[int]:
+    """How many rows a group has."""
+    yield sum(n for _, n in rows)
+
+
+def largest(key: tuple[int, ...], rows: Iterable[tuple[Any, int]]) -> Iterator[int]:
+    """The largest value of a column in a group."""
+    yield max(row.a for row, _ in rows)
 
 
 def random_history(rng: random.Random, trials: int, times: int) -> Updates:

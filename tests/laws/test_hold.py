@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.hold import Hold
+from altneu.hold import Hold, Holds
 from altneu.order import AltNeu, Antichain, Epoch, Product
 from altneu.rows import Rows
 from altneu.update import Updates
@@ -99,3 +99,35 @@ def test_few_runs_however_many_updates_wait():
     assert len(hold.runs) <= 12
     due, rest = hold.take(Antichain.of(Epoch(), 10))
     assert (sum(map(len, due)), len(rest), rest.least()) == (400, 1600, 10)
+
+
+LOOPS = Product(Epoch(), Epoch(), Epoch())
+rounds = st.tuples(st.integers(0, 2), st.integers(0, 2))
+change = st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 5), rounds), st.sampled_from([-1, 1, 2]))
+
+
+@given(
+    actions=st.lists(
+        st.one_of(st.lists(change, min_size=1, max_size=6), st.tuples(rounds, st.integers(0, 6))), max_size=12
+    )
+)
+def test_holds_of_rounds_give_each_round_what_is_due_in_it(actions):
+    holds, model = Holds(SCHEMA, Epoch(), 2), Counter()
+    for what in actions:
+        if isinstance(what, list):
+            added = updates_of(LOOPS, [(k, [e, *r], n) for k, (e, r), n in what])
+            holds = holds.add(added)
+            model = summed(model, count(added))
+        else:
+            at, upper = what
+            due = Counter({u: n for u, n in model.items() if u[1][1:] == at and u[1][0] < upper})
+            frontier = Antichain.of(Epoch(), upper)
+            later = min((u[1][1] for u in model if u[1][0] < upper), default=None)
+            assert later is None or holds.next_round((), frontier) <= later
+            assert holds.is_due(at, frontier) or not due
+            taken, holds = holds.take(at, frontier)
+            assert summed(*map(count, taken)) == due
+            assert not holds.is_due(at, frontier)
+            model = Counter({u: n for u, n in model.items() if u not in due})
+        assert count(holds.updates()) == model
+        assert not model or holds.least() <= min(u[1][0] for u in model)

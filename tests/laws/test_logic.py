@@ -244,3 +244,31 @@ def test_a_logic_acts_on_a_collection_as_its_verbs_do():
 def test_what_makes_no_sense_is_refused_when_the_plan_is_built(make, error):
     with pytest.raises(error):
         make(an.source("events", "at long, word string"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "unit", "error", "words"),
+    [
+        ("x long, late timestamp", "min", "PlanError", r"unit='min' .* field 'late', which is timestamp: .* 's', 'ms'"),
+        ("late timestamp", "d", "PlanError", r"unit='d' .* field 'late', which is timestamp: .* 's', 'ms', 'us', 'ns'"),
+        ("days array<date>", "ms", "PlanError", r"unit='ms' .* field 'days', which is array<date>: its units are 'd'"),
+        ("x long", "ms", "PlanError", r"unit='ms' .* field 'x', which is bigint: only dates .* leave it out"),
+        ("x long, late timestamp", {"x": "ms"}, "PlanError", r"unit='ms' .* field 'x', which is bigint"),
+        ("late timestamp", {"later": "ms"}, "UnknownColumnError", r"no column 'later' \(in unit\); .*: late"),
+        ("x long, a interval day", "", "TypeMismatchError", r"field 'a': JSON is not read as interval.* as a string"),
+        ("s struct<b: interval day>", "", "TypeMismatchError", r"field 's': JSON is not read as interval.* a string"),
+        ("m map<int, int>", "", "TypeMismatchError", r"field 'm': JSON is not read as map.* a string"),
+    ],
+)
+def test_fields_that_cannot_be_read_from_json_are_refused_by_name(fields, unit, error, words):
+    with pytest.raises(getattr(an.errors, error), match=words):
+        an.logic.json("word", fields, unit=unit)
+
+
+def test_a_unit_is_that_of_the_fields_it_fits():
+    every = an.logic.json("word", "day date, at timestamp, all struct<d: date>", unit="d")
+    named = an.logic.json("word", "day date, at timestamp, all struct<d: date>", unit={"day": "d", "all": "d"})
+    rows = ['{"day": 1, "at": "1970-01-02", "all": {"d": 2}}']
+    assert every.run(rows, "word string") == named.run(rows, "word string")
+    [((_, day, at, inner), _, _)] = every.run(rows, "word string")[0]
+    assert (str(day), at.isoformat(), str(inner["d"])) == ("1970-01-02", "1970-01-02T00:00:00+00:00", "1970-01-03")

@@ -116,9 +116,8 @@ def read(text: str | None, kind: pa.DataType, unit: str) -> Any:
     if pt.is_map(kind):
         found = {}
         for name, value in members(text):
-            found.pop(name, None)
             found[_text(name)] = value
-        return [(name, read(value, kind.item_type, unit)) for name, value in found.items()]
+        return [(name, read(value, kind.item_type, unit)) for name, value in sorted(found.items())]
     if pt.is_list(kind):
         return [read(e, kind.value_type, unit) for e in elements(text)]
     return _read_flat(text, kind, unit)

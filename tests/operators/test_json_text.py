@@ -88,7 +88,7 @@ def test_of_members_of_one_name_the_last_counts():
         '{"a": "x", "a": {"b": 4, "c": 5, "b": 6}}',
     ]
     assert outcome(texts, field("int", "a", "b"), field("int", "a", "c")) == [(3, None), (None, None), (6, 5)]
-    assert read("map<string, int>", '{"a": 1, "b": 2, "a": null}') == [[("b", 2), ("a", None)]]
+    assert read("map<string, int>", '{"a": 1, "b": 2, "a": null}') == [[("a", None), ("b", 2)]]
 
 
 def test_names_are_compared_by_what_they_mean():

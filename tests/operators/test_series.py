@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import altneu as an
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
@@ -247,3 +248,33 @@ def _steps(values: list[int | None], by: pa.DataType) -> pa.Array:
     if by == T.YEAR_MONTH:
         return of(by, values)
     return pa.array(values, f"int{by.bit_width}").view(by)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "code"),
+    [
+        ("date", "interval 2 day", None),
+        ("date", "interval '24:00' hour to minute", None),
+        ("date", "interval -1 month", None),
+        ("date", "interval 12 hour", "STEP_NOT_WHOLE_DAYS"),
+        ("date", "interval -36 hour", "STEP_NOT_WHOLE_DAYS"),
+        ("date", "interval 0 month", "STEP_SIZE_ZERO"),
+        ("timestamp", "interval 12 hour", None),
+        ("timestamp", "interval 0 second", "STEP_SIZE_ZERO"),
+        ("long", "7", None),
+        ("long", "0", "STEP_SIZE_ZERO"),
+        ("long", "CAST(null AS bigint)", None),
+    ],
+)
+def test_a_constant_step_tells_whether_it_can_fail(kind, step, code):
+    """The plan keeps errors where there may be any, and nowhere else."""
+    values = {"long": 5, "date": date(2021, 5, 5), "timestamp": datetime(2021, 5, 5, tzinfo=UTC)}
+    numbers = an.source("numbers", f"a {kind}")
+    days = numbers.generate_series("a", "a", step=step)
+    assert days.node.logic.can_fail == (code is not None)
+    with an.Session() as session:
+        view = session.maintain("days", days)
+        session.insert("numbers", [values[kind]])
+        session.advance()
+        assert view.errors()["code"].to_pylist() == ([code] if code else [])
+        assert len(view.to_pylist(errors="ignore")) == (0 if code or "null" in step else 1)

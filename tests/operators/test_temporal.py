@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.errors import ViewHasErrorsError
+from altneu.errors import TemporalPredicateError, ViewHasErrorsError
 
 MAX = 2**63 - 1
 LAST = MAX - 1  # the last time that can be closed
@@ -312,3 +314,68 @@ def test_so_it_is_in_a_session_at_every_time(seed):
                     ).items():
                         wanted[kept] += n * diff
             assert {r[:-1]: r[-1] for r in view.to_pylist(at=now)} == {r: n for r, n in wanted.items() if n}
+
+
+# what a refusal says to write instead ---------------------------------------------------------------------------------
+
+WIDE = "a long, b long, c boolean, d double, n decimal(6,2)"
+REFUSED = [
+    *(f"logical_now() {op} {value}" for op in OPERATORS for value in ("d", "n", "1.5", "-0.5D", "CAST(d AS float)")),
+    *(f"{value} {op} logical_now()" for op in OPERATORS for value in ("d", "n")),
+    "NOT (logical_now() < d)",
+    "NOT (logical_now() >= n)",
+    *(f"logical_now() {op} a OR logical_now() {other} b" for op in OPERATORS for other in OPERATORS),
+    "a > logical_now() OR c OR logical_now() <= b OR logical_now() < 3",
+    "NOT (logical_now() < a AND c AND logical_now() <= b)",
+    "logical_now() < a OR c OR logical_now() >= b",
+    "logical_now() BETWEEN a AND b OR logical_now() BETWEEN 2 AND 5",
+    "(logical_now() >= a AND c) OR logical_now() = 3",
+    "logical_now() NOT BETWEEN a AND b",
+    "NOT (logical_now() BETWEEN a AND b AND c)",
+    "logical_now() != a",
+    "logical_now() IN (a, b, 3, a)",
+    "logical_now() IN (2, 2, 5)",
+    "logical_now() NOT IN (3, 3, 5)",
+]
+
+
+def remedied(rows: an.Collection, predicate: str) -> an.Collection:
+    """What the refusal of a filter says to write in its place."""
+    try:
+        return rows.filter(predicate)
+    except TemporalPredicateError as error:
+        remedy = str(error).partition(" is no bound ")[2].partition(" [in ")[0]
+    if found := re.search(r": (rows\.(?:filter|unnest|concat)\(.*\))", remedy):
+        columns = ", ".join(map(repr, rows.columns))
+        text = found[1].replace("select(…)", f"select({columns})")
+        return eval(text, {"rows": rows})  # noqa: S307 -- of a message of ours
+    return remedied(rows, re.search(r"write `(.*)`$", remedy)[1])
+
+
+@pytest.mark.parametrize("predicate", REFUSED)
+def test_the_remedy_of_a_refusal_is_the_filter_that_was_meant(predicate):
+    with pytest.raises(TemporalPredicateError):
+        an.logic.filter(predicate).bind(WIDE)
+    rng = random.Random(predicate)
+    numbers = [None, -3, 0, 1, 2, 3, 5, 8]
+    parts = [None, -2.5, -0.5, 0.0, 1.5, 2.0, 3.25, 7.999]
+    made = [
+        (*rng.choices(numbers, k=2), rng.choice([None, True, False]), *rng.choices(parts, k=2), rng.choice([1, 2, -1]))
+        for _ in range(60)
+    ]
+    made = [
+        (a, b, c, d, None if n is None else Decimal(str(n)).quantize(Decimal("0.01")), k) for a, b, c, d, n, k in made
+    ]
+    rows = an.source("rows", WIDE)
+    with an.Session(retain="all") as session:
+        view = session.maintain("rows", remedied(rows, predicate).count("times"))
+        session.insert("rows", [{**dict(zip("abcdn", r, strict=False)), "diff": r[-1]} for r in made], diff="diff")
+        session.advance(to=12)
+        for now in range(12):
+            there = {
+                row for row, _ in run(predicate.replace("logical_now()", f"{now}L"), [r[:-1] for r in made], WIDE)[0]
+            }
+            wanted: Counter = Counter()
+            for *row, diff in made:
+                wanted[tuple(row)] += diff * (tuple(row) in there)
+            assert {r[:-1]: r[-1] for r in view.to_pylist(at=now)} == {r: n for r, n in wanted.items() if n}, now

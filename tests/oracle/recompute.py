@@ -61,19 +61,74 @@ def recompute(
 
     ``now`` is what ``logical_now()`` means; ``past`` says what sources held at earlier times, for delays.
     """
-    errors: Errors = set()
-    done: dict[tuple[int, int], Multiset] = {}
-
-    def contents(node: ir.Node, time: int) -> Multiset:
-        if (id(node), time) not in done:
-            held = sources if time == now or past is None else past(time)
-            found = errors if time == now else set()
-            done[id(node), time] = without_zeros(_meaning(node, contents, held, found, time))
-        return done[id(node), time]
-
+    evaluation = _Evaluation(sources, now, past)
     for below in ir.walk(node):  # what only a delay reads has errors all the same
-        contents(below, now)
-    return contents(node, now), errors
+        if ir.free_level(below) is None and not isinstance(below, ir.Loop):
+            evaluation.contents(below, now)
+    return evaluation.contents(node, now), evaluation.errors
+
+
+class _Evaluation:
+    """Collections at times, each computed once; those inside a loop once in every round."""
+
+    def __init__(self, sources: Sources, now: int, past: Callable[[int], Sources] | None) -> None:
+        self.sources, self.now, self.past = sources, now, past
+        self.errors: Errors = set()
+        self.muted = 0
+        self.done: dict[tuple[Any, ...], Any] = {}
+        self.variables: dict[int, tuple[int, list[Multiset]]] = {}  # by level: how often any was changed, what they are
+        self.changes = 0
+
+    def contents(self, node: ir.Node, time: int) -> Multiset:
+        key = (id(node), time, self.muted and ir.free_level(node) is not None, *self._rounds(node))
+        if key not in self.done:
+            held = self.sources if time == self.now or self.past is None else self.past(time)
+            found = self.errors if time == self.now and not self.muted else set()
+            self.done[key] = without_zeros(self._meaning(node, held, found, time))
+        return self.done[key]
+
+    def _rounds(self, node: ir.Node) -> tuple[int, ...]:
+        return tuple(self.variables[level][0] for level in sorted(ir._free(node)))
+
+    def _meaning(self, node: ir.Node, held: Sources, found: Errors, time: int) -> Multiset:
+        match node:
+            case ir.Variable(level, index):
+                return self.variables[level][1][index]
+            case ir.Result(loop, index):
+                return self._loop(loop, time)[index]
+            case _:
+                return _meaning(node, self.contents, held, found, time)
+
+    def _loop(self, loop: ir.Loop, time: int) -> list[Multiset]:
+        """Round by round from the beginning; only the last one's errors are errors."""
+        key = ("loop", id(loop), time, self.muted, *self._rounds(loop))
+        if key not in self.done:
+            around = self.variables.get(loop.level)
+            now = [self.contents(node, time) for node in loop.initial]
+            for at in range(loop.max_rounds):
+                last = loop.stops and at == loop.max_rounds - 1
+                made = self._round(loop, now, time, muted=not last)
+                if made == now or last:
+                    break
+                now = made
+            else:
+                raise NoFixpoint
+            self.done[key] = made if last else self._round(loop, now, time, muted=False)
+            if around is not None:
+                self.variables[loop.level] = around
+        return self.done[key]
+
+    def _round(self, loop: ir.Loop, now: list[Multiset], time: int, *, muted: bool) -> list[Multiset]:
+        self.changes += 1
+        self.variables[loop.level] = self.changes, now
+        self.muted += muted
+        made = [self.contents(body, time) for body in loop.bodies]
+        self.muted -= muted
+        return made
+
+
+class NoFixpoint(Exception):  # noqa: N818
+    pass
 
 
 def _meaning(

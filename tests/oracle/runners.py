@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import altneu as an
@@ -187,6 +188,9 @@ def row_text(names: Sequence[str], row: tuple[Any, ...]) -> str:
 def state_left(session: Session) -> Iterator[tuple[str, int]]:
     """Arrangements that add up to something, or hold something, with how many rows."""
     for (name, shard), state in session.table.live.items():
-        rows = len(state.spine.merged(Antichain.of(session.lattice, session.lower))) + len(state.hold)
+        lattice = state.spine.layout.lattice
+        lower = np.zeros((lattice.width, 1), np.int64)
+        lower[0] = session.lower
+        rows = len(state.spine.merged(Antichain(lattice, lower))) + len(state.holds)
         if rows:
             yield f"{name}/{shard}", rows

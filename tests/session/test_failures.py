@@ -202,7 +202,7 @@ def test_errors_are_a_set_whatever_happens_to_the_rows():
 
 def test_equal_errors_of_opposite_counts_do_not_cancel():
     session, view = make(
-        N.select(x="10 div v").concat(N.filter("k > 0").negate().negate().consolidate().select(x="10 div v"))
+        N.select("k", x="10 div v").concat(N.filter("k > 0").negate().negate().consolidate().select("k", x="10 div v"))
     )
     session.insert("n", [(1, 0)])
     session.retract("n", [(-1, 0)])

@@ -305,3 +305,67 @@ def test_a_fraction_inside_a_value_is_refused(column, value):
         session.maintain("view", an.source("nested", f"x {column}"))
         with pytest.raises(SchemaError, match="in column 'x'"):
             session.insert("nested", [(value,)])
+
+
+MAPS = pa.map_(pa.string(), pa.int32())
+TWO_MAPS = [[("b", 2), ("a", 1)], [("a", 1), ("b", 2)]]
+WAYS = {
+    "dictionaries": [({"a": 1, "b": 2},), ({"b": 2, "a": 1},)],
+    "pairs": [(m,) for m in TWO_MAPS],
+    "a table": pa.table({"m": pa.array(TWO_MAPS, MAPS)}),
+    "a sliced table": pa.table({"m": pa.array([None, *TWO_MAPS], MAPS)}).slice(1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_maps_cancel_whatever_the_order_of_their_entries(way):
+    with an.Session() as session:
+        source = an.source("maps", "m map<string, int>")
+        views = [
+            session.maintain("rows", source),
+            session.maintain("nested", source.select("array(struct(m)) as x")),
+        ]
+        session.insert("maps", WAYS[way])
+        session.advance()
+        inner = [("a", 1), ("b", 2)]
+        assert [v.to_pylist() for v in views] == [[(inner,)] * 2, [([{"m": inner}],)] * 2]
+        for order in ({"b": 2, "a": 1}, {"a": 1, "b": 2}):
+            session.retract("maps", [(order,)])
+            session.advance()
+        assert [v.to_pylist() for v in views] == [[], []]
+
+
+def test_maps_that_expressions_and_functions_make_cancel_too():
+    with an.Session() as session:
+        source = an.source("words", "w string, n long")
+        made = [
+            source.select("map(w, n, 'm', 0L) as m"),
+            source.select("map_from_arrays(array(w, 'm'), array(n, 0L)) as m"),
+            source.select("CAST(map(n, w, 5L, 'five') AS map<string, string>) as m"),
+            source.map(lambda r: {"m": {r.w: r.n, "m": 0}}, "m map<string, long>"),
+        ]
+        sides = [m.map(lambda r: {"m": list(reversed(r.m))}, m.schema).negate() for m in made]
+        keys = session.maintain("keys", source.select("map_keys(map(w, 1, 'm', 2)) as ks"))
+        views = [session.maintain(f"v{i}", a.concat(b)) for i, (a, b) in enumerate(zip(made, sides, strict=True))]
+        session.insert("words", [("z", 1), ("a", 2), ("zz", 10), ("b", 30)])
+        session.advance()
+        assert [v.to_pylist() for v in views] == [[], [], [], []]
+        assert sorted(keys.to_pylist()) == [(["a", "m"],), (["b", "m"],), (["m", "z"],), (["m", "zz"],)]
+
+
+def test_a_map_with_a_key_twice_is_refused():
+    twice = [("a", 1), ("b", 2), ("a", 3)]
+    with an.Session() as session:
+        view = session.maintain("view", an.source("maps", "m map<string, int>"))
+        for data in ([({"a": 1},), (twice,)], pa.table({"m": pa.array([[], twice], MAPS)})):
+            with pytest.raises(SchemaError, match=r"column 'm' of source 'maps' has a map with a key twice in row 1"):
+                session.insert("maps", data)
+        session.advance()
+        assert view.to_pylist() == []
+        made = session.maintain(
+            "made", an.source("n", "n long").map(lambda r: {"m": [(1, 2), (r.n, 3)]}, "m map<long, long>")
+        )
+        session.insert("n", [(1,), (2,)])
+        session.advance()
+        assert made.to_pylist(errors="ignore") == [([(1, 2), (2, 3)],)]
+        assert [e["code"] for e in made.errors().to_pylist()] == ["PYTHON_RESULT_TYPE"]

@@ -43,7 +43,7 @@ def state_of(session):
                 state = session.table.get(name, shard)
                 kept += len(state.spine)
                 folded += len(state.spine.merged(Antichain.of(session.lattice, session.lower)))
-                held += len(state.hold)
+                held += len(state.holds)
     return kept, folded, held
 
 

@@ -284,13 +284,13 @@ def test_auto_places_each_step_by_its_size(spark, monkeypatch):
     monkeypatch.setattr(spark_executor, "DRIVER_ROWS", 100)
     monkeypatch.setattr(spark_executor, "DRIVER_MATCHES", 5000)
     with an.Session(spark) as session:
-        view = session.maintain("v", N.join(N, on="k").group_by("k").agg(n="count(*)"))
+        view = session.maintain("v", N.join(N, on="k").group_by("k").agg(n="count(v)", m="count(`right.v`)"))
         placed = []
         for rows in (3, 200, 3, 60):  # the last makes more matches than the driver takes
             session.insert("n", [(1, i) for i in range(rows)])
             placed.append(session.advance().placement)
         assert placed == ["driver", "spark", "driver", "spark"]
-        assert view.to_pylist() == [(1, 266**2)]
+        assert view.to_pylist() == [(1, 266**2, 266**2)]
 
 
 def test_a_store_goes_from_spark_to_a_plain_machine_and_back(spark, tmp_path):

@@ -95,6 +95,26 @@ def test_future_rows_reach_a_late_view_too(session):
     assert late.to_pylist() == [("tea", 3)]
 
 
+def test_a_late_view_with_a_delay_counts_what_came_before_since_as_of_then_at_the_latest():
+    """Which rows it lacks depends on what has been merged; never one too many, and none a delay after since."""
+    lacking = set()
+    for steps in range(12, 18):
+        with an.Session() as session:
+            session.maintain("all", KEPT)
+            for time in range(steps):
+                fill(session, [("tea", time)])
+            late = session.maintain("late", KEPT.delay(by=5).select("price"))
+            assert late.since == steps - 1
+            for now in range(steps - 1, steps + 5):
+                found = {price for (price,) in late.to_pylist()}
+                due = {price for price in range(steps) if price + 5 <= now}
+                assert found <= due
+                lacking |= due - found
+                session.advance()
+            assert found == due == set(range(steps))
+    assert lacking
+
+
 def test_rows_inserted_before_a_late_view_and_not_yet_advanced_reach_it_once(session):
     session.maintain("all", KEPT)
     session.insert("orders", [("tea", 1)])
@@ -232,7 +252,7 @@ def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
         "[general]",
         "cost per step: the groups touched",
         "cost per step: the change",
-        "arrangement (carrier, delay, origin), 1 updates",
+        "arrangement (carrier, delay), 1 updates",
         "source flights",
         "bounded by the groups touched",
     ):

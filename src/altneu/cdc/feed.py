@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from altneu.cdc.logic import Unit, members_of, reading
+from altneu.cdc.logic import members_of, reading
 from altneu.cdc.messages import Progress, Refused, Update, read, show
 from altneu.collection import Collection, source
 from altneu.errors import InputError, PlanError
 from altneu.executor.inputs import whole_number
+from altneu.operators.json_text import Unit
 
 if TYPE_CHECKING:
     from altneu.session import Session, Step

@@ -10,7 +10,6 @@ from altneu import types as T
 from altneu.cdc.logic import (
     OP,
     WRAPPERS,
-    Unit,
     coalesced,
     documents,
     is_document,
@@ -27,6 +26,7 @@ from altneu.expressions import Col, parse
 from altneu.expressions.parse import tree_of
 from altneu.grouping import check_names
 from altneu.linear import BoundLogic, Filter, JsonField, ParseJson, Project, Step
+from altneu.operators.json_text import Unit
 from altneu.types import quote_name
 from altneu.verbs import Logic, Verb, column_of
 

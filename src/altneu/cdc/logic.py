@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
+from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Expr, literal, parse
 from altneu.grouping import user_schema
 from altneu.linear import BoundLogic, Emit, Filter, JsonField, ParseJson, Project, Step, Update
-from altneu.operators.json_text import parse_json
+from altneu.operators.json_text import Unit, json_fields
 from altneu.types import quote_name, type_name
 from altneu.verbs import Logic, Verb, column_of
-
-Unit = str | Mapping[str, str]
 
 PRESENT = pa.struct([])
 """An object of which nothing is read: null where there is none."""
@@ -24,7 +23,6 @@ WRAPPERS = ("", "payload")
 """Where an envelope may be in its document: it is the document, or the payload beside a schema."""
 
 _TOMBSTONES = ("null", '{"schema":null,"payload":null}')
-_TIMES = ("s", "ms", "us", "ns")
 
 
 def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "") -> Logic:
@@ -46,7 +44,7 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
     Source: Debezium's documentation of its connectors' change events.
 
     Raises:
-        PlanError: a unit for a name that is no field, or that is none.
+        UnknownColumnError, PlanError: a unit for a name that is no field, or that is none of its field.
         TypeMismatchError: a type that JSON is not read as; when bound, the column is no text.
 
     >>> event = '{"payload": {"op": "u", "before": {"id": 1, "n": 5}, "after": {"id": 1, "n": 6}}}'
@@ -123,26 +121,13 @@ def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
     """Members of an object by their names, with their types and units.
 
     Raises:
-        PlanError: a unit for a name that is no field, or that is none.
-        TypeMismatchError: a type that JSON is not read as.
+        PlanError: no fields; whatever ``json_fields`` refuses.
     """
     schema = user_schema(fields)
     if not len(schema):
         raise PlanError('no fields; name those to read and their types, for example "id long, name string"')
-    units = {f.name: unit for f in schema} if isinstance(unit, str) else dict(unit)
-    unknown = next((n for n in units if n not in schema.names), None)
-    if unknown is not None:
-        raise UnknownColumnError(unknown, schema.names, "unit")
-    wrong = next((u for u in units.values() if u not in ("", "d", *_TIMES)), None)
-    if wrong is not None:
-        raise PlanError(
-            f"unit={wrong!r} is none; whole numbers read as timestamps count {', '.join(map(repr, _TIMES))}"
-        )
-    made = tuple(
-        JsonField(f.name, (f.name,), f.type, "d" if f.type == T.DATE else units.get(f.name, "")) for f in schema
-    )
-    parse_json(pa.array([], T.STRING), made)  # refuses types that JSON is not read as
-    return made
+    days = {f.name: "d" for f in schema if f.type == T.DATE}
+    return tuple(replace(m, unit=days.get(m.name, m.unit)) for m in json_fields(schema, unit))
 
 
 def documents(column: str, schema: pa.Schema) -> list[Step]:

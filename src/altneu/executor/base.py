@@ -7,27 +7,32 @@ Every executor runs this function; they differ only in where, and in how message
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from altneu.batch import Arranged, Batch, Description
+from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
-from altneu.hold import Hold
+from altneu.hold import Holds
 from altneu.operators.join import join
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
 from altneu.operators.reduce import reduce
-from altneu.order import Antichain
+from altneu.operators.rounds import reduce_in_round
+from altneu.order import Antichain, Lattice
 from altneu.physical import (
     ArrangeOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterOp,
     ExplodeOp,
+    FeedbackOp,
+    FeedOp,
     JoinOp,
     LatestOp,
+    LeaveOp,
     LinearOp,
     Plan,
     Port,
@@ -40,6 +45,7 @@ from altneu.rows import Rows
 from altneu.spine import Spine, merge
 from altneu.update import Updates, consolidate
 
+PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 
 
@@ -55,13 +61,19 @@ class Region:
     since: Antichain
     rounds: tuple[int, ...] = ()
 
+    def inside(self, lattice: Lattice) -> Description:
+        """The region's bounds in the times of a loop, for what a batch says of itself."""
+        depth = len(self.rounds)
+        lines = [np.pad(f.elements, ((0, depth), (0, 0))) for f in (self.lower, self.upper, self.since)]
+        return Description(*(Antichain(lattice, line) for line in lines))
+
 
 @dataclass(frozen=True)
 class ArrangementState:
     """What one arrangement keeps in one shard: the readable batches and the updates that are not due yet."""
 
     spine: Spine
-    hold: Hold
+    holds: Holds
 
 
 Snapshot = Mapping[str, ArrangementState]
@@ -83,7 +95,8 @@ class StepMode:
     """How a step differs from the ordinary.
 
     ``given`` arrangements are read whole and as new (hydration); ``whole`` finishes merges at once (Spark tasks keep no
-    half-done merge); ``budget`` bounds the matches of a join.
+    half-done merge); ``anew`` arrangements are there already and are computed again on the way (loops);
+    ``budget`` bounds the matches of a join.
     """
 
     shards: int = 1
@@ -91,6 +104,7 @@ class StepMode:
     hydrating: bool = False
     whole: bool = False
     budget: int | None = None
+    anew: frozenset[str] = frozenset()
 
 
 def run(
@@ -166,7 +180,14 @@ class _Stage:
         parts = self.received(i)
         if len(parts) < 2:
             return parts[0] if parts else None
-        return Updates.concat(parts, parts[0].schema, self.plan.lattice.width)
+        return Updates.concat(parts, parts[0].schema, self._width(i))
+
+    def _width(self, i: int) -> int:
+        return self.plan.lattice_of(i).width
+
+    def _state(self, name: str) -> ArrangementState | None:
+        """What an arrangement keeps, with what this stage has done to it."""
+        return self.result.states.get(name) or self.snapshot.get(name)
 
     def arranged(self, i: int, port: Port) -> Arranged:
         """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
@@ -182,18 +203,21 @@ class _Stage:
         assert isinstance(operation, ArrangeOp)
         layout = operation.layout
         state = self.snapshot.get(operation.arrangement)
-        hidden = state is None or operation.arrangement in self.mode.given
+        given = operation.arrangement in self.mode.given and not any(self.region.rounds)
+        hidden = state is None or given
         old = () if hidden or state is None else state.spine.batches
-        return Arranged(layout, old, Batch.empty(layout, self._description()))
+        return Arranged(layout, old, Batch.empty(layout, self._description(layout.lattice)))
 
-    def _description(self) -> Description:
-        return Description(self.region.lower, self.region.upper, self.region.since)
+    def _description(self, lattice: Lattice) -> Description:
+        if not self.region.rounds or lattice is self.plan.lattice:
+            return Description(self.region.lower, self.region.upper, self.region.since)
+        return self.region.inside(lattice)
 
     # One method per operation: (node number) -> a value, or None, for each output.
 
     def source(self, i: int) -> list[Message | None]:
         parts = [m for m in self.inbox.get(-1 - i, []) if isinstance(m, Updates)]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width) if parts else None]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None]
 
     def constant(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
@@ -208,8 +232,8 @@ class _Stage:
         state = self.snapshot.get(operation.arrangement) if isinstance(operation, ReadOp) else None
         if state is None:
             return [None]
-        parts = [*(b.updates() for b in state.spine.batches), state.hold.updates()]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width)]
+        parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))]
 
     def linear(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
@@ -220,7 +244,7 @@ class _Stage:
 
     def concat(self, i: int) -> list[Message | None]:
         parts = [u if u.schema is self.plan.nodes[i].schema else self._conform(i, u) for u in self.received(i)]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self.plan.lattice.width) if parts else None]
+        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None]
 
     def _conform(self, i: int, updates: Updates) -> Updates:
         """The parts of a sum agree in types; names and nullability are those of the first."""
@@ -231,7 +255,7 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, ExplodeOp):
             return [None]
-        return [operation.accumulator.explode(updates, self.plan.lattice)]
+        return [operation.accumulator.explode(updates, self.plan.lattice_of(i))]
 
     def arrange(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
@@ -243,32 +267,38 @@ class _Stage:
         parts = self.received(i)
         if operation.latest is not None:
             parts = [events(part, layout, self.region.since if self.mode.hydrating else None) for part in parts]
-        if not parts and (state is None or not state.hold.is_due(self.region.upper)):
+        if not parts and (state is None or not state.holds.is_due(self.region.rounds, self.region.upper)):
             return [None]
         if state is None:
-            state = ArrangementState(Spine.empty(layout), Hold(layout.schema, layout.lattice))
-        due, hold = state.hold.take(self.region.upper)
+            state = ArrangementState(Spine.empty(layout), self._holds(layout))
+        due, holds = state.holds.take(self.region.rounds, self.region.upper)
         arrived, later = self._split(parts)
-        new = Batch.build(
-            Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, self._description()
-        )
+        description = self._description(layout.lattice)
+        new = Batch.build(Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, description)
         old = state.spine.batches
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
         spine = state.spine
         if len(new):
-            spine = spine.insert(_folded(new, self.region.since), self.region.since, whole=self.mode.whole)
+            since = description.since
+            spine = spine.insert(_after(spine, _folded(new, since)), since, whole=self.mode.whole)
         if later:  # at once, so that the order in which messages arrive leaves no trace
-            hold = hold.add(Updates.concat(later, layout.schema, layout.lattice.width))
-        self.result.states[name] = ArrangementState(spine, hold)
+            holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width))
+        self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = new
         return [Arranged(layout, old, new)]
 
+    def _holds(self, layout: Layout) -> Holds:
+        return Holds(layout.schema, self.plan.lattice, len(self.region.rounds))
+
     def _split(self, parts: list[Updates]) -> tuple[list[Updates], list[Updates]]:
-        """Updates of this region, and those at or beyond its upper."""
+        """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
         arrived, later = [], []
+        width, rounds = self.plan.lattice.width, np.array(self.region.rounds, np.int64)[:, None]
         for part in parts:
-            beyond = self.region.upper.less_equal(part.times)
+            beyond = self.region.upper.less_equal(part.times[:width])
+            if len(rounds):
+                beyond = beyond | (part.times[width:] != rounds).any(axis=0)
             if not beyond.any():
                 arrived.append(part)
             else:
@@ -278,12 +308,55 @@ class _Stage:
 
     def consolidate(self, i: int) -> list[Message | None]:
         updates = self.one(i)
-        return [None if updates is None else consolidate(updates, self.plan.lattice)]
+        return [None if updates is None else consolidate(updates, self.plan.lattice_of(i))]
 
     def tap(self, i: int) -> list[Message | None]:
         updates = self.one(i)
         if updates is not None:
-            self.result.taps[i] = consolidate(updates, self.plan.lattice)
+            self.result.taps[i] = consolidate(updates, self.plan.lattice_of(i))
+        return [None]
+
+    def enter(self, i: int) -> list[Message | None]:
+        updates = self.one(i)
+        operation = self.plan.nodes[i].operation
+        if updates is None or not isinstance(operation, EnterOp):
+            return [None]
+        return [replace(updates, times=np.pad(updates.times, ((0, operation.levels), (0, 0))))]
+
+    def leave(self, i: int) -> list[Message | None]:
+        parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
+        if not parts:
+            return [None]
+        return [consolidate(Updates.concat(parts, parts[0].schema, self._width(i)), self.plan.lattice_of(i))]
+
+    def feedback(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        state = self._state(operation.arrangement) if isinstance(operation, FeedbackOp) else None
+        if state is None or not isinstance(operation, FeedbackOp):
+            return [None]
+        due, holds = state.holds.take(self.region.rounds, self.region.upper)
+        if not due:
+            return [None]
+        self.result.states[operation.arrangement] = replace(state, holds=holds)
+        found = Updates.concat(due, self.plan.nodes[i].schema, self._width(i))
+        return [consolidate(found, self.plan.lattice_of(i))]
+
+    def feed(self, i: int) -> list[Message | None]:
+        """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other."""
+        updates = self.one(i)
+        operation = self.plan.nodes[i].operation
+        if updates is None or not isinstance(operation, FeedOp):
+            return [None]
+        settled = consolidate(updates, self.plan.lattice_of(i))
+        times = settled.times.copy()
+        times[-1] += 1
+        settled = replace(settled, times=times)
+        if operation.limit is not None:
+            settled = settled.filter(times[-1] < operation.limit)
+        name, layout = operation.arrangement, operation.layout
+        state = self._state(name) or ArrangementState(Spine.empty(layout), self._holds(layout))
+        if len(settled):
+            self.result.states[name] = replace(state, holds=state.holds.add(settled))
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
@@ -305,10 +378,31 @@ class _Stage:
     def reduce(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         arranged = self.arranged(i, node.inputs[0])
-        if not isinstance(node.operation, ReduceOp) or not len(arranged.new):
+        if not isinstance(node.operation, ReduceOp):
+            return [None, None]
+        if self.region.rounds:
+            return self._reduce_in_round(i, arranged, node.operation)
+        if not len(arranged.new):
             return [None, None]
         made = reduce(arranged, node.operation.spec, node.label)
         return _finished(node.operation, made.oks, made.errs)
+
+    def _reduce_in_round(self, i: int, arranged: Arranged, operation: ReduceOp) -> list[Message | None]:
+        """A reduce inside a loop, which also looks again where it was asked to in an earlier round of this step."""
+        name, layout, rounds = f"{PENDED}{i}", arranged.layout, self.region.rounds
+        state = self._state(name)
+        due: list[Updates] = []
+        holds = Holds(layout.key_schema, self.plan.lattice, len(rounds))
+        if state is not None:
+            due, holds = state.holds.take(rounds, self.region.upper)
+        if not len(arranged.new) and not due:
+            return [None, None]
+        again = Updates.concat(due, layout.key_schema, layout.lattice.width)
+        made = reduce_in_round(arranged, rounds, again, operation.spec, self.plan.nodes[i].label)
+        holds = holds.add(made.pended)
+        if due or len(made.pended):
+            self.result.states[name] = ArrangementState(Spine.empty(layout), holds)
+        return _finished(operation, made.oks, made.errs)
 
 
 def _finished(operation: ReduceOp | LatestOp, rows: Updates, errors: Updates) -> list[Message | None]:
@@ -317,6 +411,14 @@ def _finished(operation: ReduceOp | LatestOp, rows: Updates, errors: Updates) ->
         return [rows, errors]
     passed, failed = run_logic(operation.logic, rows)
     return [passed, errors, failed]
+
+
+def _after(spine: Spine, batch: Batch) -> Batch:
+    """A batch that may follow what a spine has: rounds come back to times that other rounds have covered."""
+    told = batch.description
+    if spine.upper is None or spine.upper.less_equal_frontier(told.lower):
+        return batch
+    return replace(batch, description=replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
 
 
 def _folded(new: Batch, since: Antichain) -> Batch:
@@ -346,6 +448,10 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
     ReduceOp: _Stage.reduce,
+    EnterOp: _Stage.enter,
+    LeaveOp: _Stage.leave,
+    FeedbackOp: _Stage.feedback,
+    FeedOp: _Stage.feed,
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.executor.base import Region, StepMode
-from altneu.executor.read import accumulated
+from altneu.executor.read import accumulated, negatives
 from altneu.executor.state import StateTable, blob_names
 from altneu.executor.worker import Batches, Kernel, Task, TaskSnapshot
 from altneu.order import Antichain
@@ -40,8 +40,10 @@ def contents_reader(table: StateTable, ports: ViewPorts, view: str, at: int, on_
                 if state is None:
                     continue
                 found = accumulated(state, at)
-                if on_errors == "raise" and (found.diffs < 0).any():
-                    raise ValueError(f"view {view!r} has rows of negative count; view.errors() lists them")
+                bad = negatives(found, view) if on_errors == "raise" else None
+                if bad is not None:
+                    operator, code, message, row = bad.rows.slice(0, 1).to_pylist()[0]
+                    raise ValueError(f"{operator}: {code}: {message} (row {row}); view.errors() lists them all")
                 copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
                 for start in range(0, len(copies), _CHUNK):
                     yield found.rows.take(copies[start : start + _CHUNK]).to_batch()

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import difference
+from altneu.canonical import canonical, repeated_keys
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
-from altneu.floats import normalise_rows
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows, as_array
 from altneu.types import normalise_type, type_name
@@ -116,21 +116,27 @@ def named(data_type: pa.DataType) -> str:
 
 
 def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
-    """The columns of ``schema`` from a table, by name, in their types, floats normalised.
+    """The columns of ``schema`` from a table, by name, in their types, every value in its one form.
 
     Raises:
         SchemaError: naming the column, the types, and the row where one is at fault.
     """
-    twice = [n for n in schema.names if table.column_names.count(n) > 1]
-    if twice:
-        raise SchemaError(f"the data for source {source!r} has several columns {twice[0]!r}; keep one of them")
+    several = [n for n in schema.names if table.column_names.count(n) > 1]
+    if several:
+        raise SchemaError(f"the data for source {source!r} has several columns {several[0]!r}; keep one of them")
     missing = [n for n in schema.names if n not in table.column_names]
     if missing:
         raise SchemaError(
             f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(table.column_names)}"
         )
-    columns = tuple(_conform_column(as_array(table.column(f.name)), f, source) for f in schema)
-    return normalise_rows(Rows(schema, columns, table.num_rows))
+    columns = tuple(canonical(_conform_column(as_array(table.column(f.name)), f, source)) for f in schema)
+    for name, column in zip(schema.names, columns, strict=True):
+        if (twice := repeated_keys(column)).any():
+            row = int(np.flatnonzero(twice)[0])
+            raise SchemaError(
+                f"column {name!r} of source {source!r} has a map with a key twice in row {row}; keep one of both"
+            )
+    return Rows(schema, columns, table.num_rows)
 
 
 def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:

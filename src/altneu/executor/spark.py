@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,11 +56,11 @@ class SparkExecutor:
             SourceFailedError: a DataFrame could not be read.
             StepFailedError: a task failed.
         """
-        if self._is_large(plan, table, inputs, region, mode):
+        if not plan.loops and self._is_large(plan, table, inputs, region, mode):
             return self._run_on_spark(plan, table, inputs, region, mode)
         fetched = self._fetch(inputs)
-        budget = DRIVER_MATCHES if self.placement == "auto" else None
-        here = StepMode(mode.shards, mode.given, mode.hydrating, mode.whole, budget)
+        budget = DRIVER_MATCHES if self.placement == "auto" and not plan.loops else None
+        here = replace(mode, budget=budget)
         try:
             return run_here(plan, table, fetched.updates, region, here)
         except TooManyMatches:
@@ -97,7 +98,7 @@ class SparkExecutor:
         blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
         directory = table.store.segment_directory
         assert directory is not None
-        whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
+        whole = replace(mode, whole=True)
         task = Task(plan, region, whole, table.store.next_number, directory, table.store.durable, states, blobs)
         outcome = Outcome("spark")
         stages = "; ".join(plan.stage_label(stage) for stage in range(1, plan.depth))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from altneu.batch import Batch, Description, Layout
 from altneu.executor.base import ArrangementState
-from altneu.hold import Hold, Run
+from altneu.hold import Holds, Run
 from altneu.order import Antichain, Lattice
 from altneu.rows import Rows
 from altneu.spine import Spine
@@ -105,7 +105,7 @@ class Names:
         """Remember what the parts of a state are called that was opened from ``value``."""
         for batch, name in zip(state.spine.batches, value["batches"], strict=True):
             self._note(batch, name)
-        for run, told in zip(state.hold.runs, value["hold"], strict=True):
+        for (_, run), told in zip(state.holds.runs, value["hold"], strict=True):
             self._note(run.whole, told["run"])
 
     def forget(self, states: Collection[ArrangementState]) -> None:
@@ -113,7 +113,7 @@ class Names:
         many = _NAMES_KEPT * (1 + len(states))
         if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_KEPT, self._rows_used):
             return
-        used = {id(part) for s in states for part in (*s.spine.batches, *(run.whole for run in s.hold.runs))}
+        used = {id(part) for s in states for part in (*s.spine.batches, *(run.whole for _, run in s.holds.runs))}
         self.known = {i: found for i, found in self.known.items() if i in used}
         self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
 
@@ -125,25 +125,27 @@ def _run_to_json(updates: Updates, write: WriteData) -> Data:
 
 def state_to_json(state: ArrangementState, names: Names) -> Data:
     """Name everything one arrangement keeps in one shard."""
-    runs = state.hold.runs
-    lattice = state.hold.lattice
     return {
         "batches": [names.of(b) for b in state.spine.batches if len(b)],
-        "hold": [{"run": names.of(run.whole), "skip": run.skip, "least": run.least(lattice)} for run in runs],
+        "hold": [
+            {"run": names.of(run.whole), "skip": run.skip, "least": run.least(state.holds.outer)}
+            | ({"rounds": list(rounds)} if rounds else {})
+            for rounds, run in state.holds.runs
+        ],
     }
 
 
-def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
-    """Open everything that one arrangement keeps in one shard."""
+def state_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard; ``outer`` are the times outside loops."""
     spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
-    runs = tuple(_run_from_json(layout, told, open_data) for told in value["hold"])
-    return ArrangementState(spine, Hold(layout.schema, layout.lattice, runs))
+    runs = [(tuple(told.get("rounds", ())), _run_from_json(layout, outer, told, open_data)) for told in value["hold"]]
+    return ArrangementState(spine, Holds.of(layout.schema, outer, layout.lattice.width - outer.width, runs))
 
 
-def _run_from_json(layout: Layout, value: Data, open_data: OpenData) -> Run:
+def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> Run:
     """Open a run, which was stored in order and lies in one record batch."""
     (batch,) = open_data(value["run"]["data"])
-    return Run(updates_from_batch(batch, layout.schema, layout.lattice.width), value["skip"])
+    return Run(updates_from_batch(batch, layout.schema, outer.width), value["skip"])
 
 
 class Held(NamedTuple):
@@ -155,8 +157,8 @@ class Held(NamedTuple):
     @classmethod
     def of_state(cls, state: ArrangementState) -> Held:
         """Of a live state."""
-        least = state.hold.least()
-        return cls(0 if least is None else least, len(state.hold))
+        least = state.holds.least()
+        return cls(0 if least is None else least, len(state.holds))
 
     @classmethod
     def of_stored(cls, value: Data) -> Held:
@@ -245,7 +247,7 @@ class StateTable:
         key = (name, shard)
         state = self.live.get(key)
         if state is None and key in self.stored:
-            state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
+            state = state_from_json(self.layouts[name], self.lattice, self.stored[key], self.open_data)
             self.names.note(state, self.stored[key])
             self.live[key] = state
         return state
@@ -278,7 +280,7 @@ class StateTable:
     def due(self, upper: Antichain) -> int:
         """How many held updates are due before ``upper``, over all arrangements and shards."""
         states = [self.get(*key) for key in self._holds_before(upper)]
-        return sum(state.hold.due(upper) for state in states if state is not None)
+        return sum(state.holds.due(upper) for state in states if state is not None)
 
     def _holds_before(self, upper: Antichain) -> list[tuple[str, int]]:
         return [key for key, held in self.held.items() if upper.least is None or held.least < upper.least]
@@ -300,7 +302,7 @@ class StateTable:
     def _rows(self, name: str, shard: int) -> int:
         state = self.live.get((name, shard))
         if state is not None:
-            return sum(map(len, state.spine.batches)) + len(state.hold)
+            return sum(map(len, state.spine.batches)) + len(state.holds)
         value = self.stored[name, shard]
         return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
 

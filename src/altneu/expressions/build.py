@@ -126,7 +126,11 @@ class Builder:
         inner = node.this
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return call("isnotnull", [self.build(inner.this)])
-        return call("not", [self.build(inner)])
+        return self.negate(self.build(inner))
+
+    def negate(self, value: Expr) -> Expr:
+        """NOT of a typed value."""
+        return call("not", [value])
 
     def function(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
         """A function by name on argument trees."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.canonical import canonical
 from altneu.expressions import decimals, text_in, text_out
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity
@@ -272,6 +273,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
     if pt.is_map(target):
         keys, items = _child(map_keys(array), target.key_type), _child(map_items(array), target.item_type)
         made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
+        made = canonical(made)  # keys of another type may have another order
         parts = [keys, items]
     else:
         values = _child(array.flatten(), target.value_type)

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.canonical import canonical, varies
 from altneu.errors import ExpressionSyntaxError
 from altneu.expressions import registry
 from altneu.expressions.printing import literal_sql
 from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
-from altneu.floats import has_floats, normalise
 
 if TYPE_CHECKING:
     from altneu.rows import Rows
@@ -147,28 +147,28 @@ class Expr:
         return Result(_null_out(vector, failed), failed, failures)
 
     def computed(self, scope: Scope) -> Vector:
-        """The values on all rows of a scope, floats normalised, with the failures; what stands there means nothing."""
+        """The values on all rows of a scope, in their one form, with the failures; what stands there means nothing."""
         with np.errstate(
             all="ignore"
         ):  # kernels look at the numbers themselves, and nothing means anything under a null
             vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
-        return _normalised(vector) if self._has_floats else vector
+        return _canonical(vector) if self._may_vary else vector
 
     @cached_property
-    def _has_floats(self) -> bool:
-        """Whether results need their floats normalised; what columns hold has been."""
-        return not self.is_column and has_floats(self.type)
+    def _may_vary(self) -> bool:
+        """Whether results have to be brought into their one form; what columns hold has been."""
+        return not self.is_column and varies(self.type)
 
     def __repr__(self) -> str:
         return f"<{self.sql}: {T.type_name(self.type)}>"
 
 
-def _normalised(vector: Vector) -> Vector:
-    """The vector with one NaN and no -0.0."""
+def _canonical(vector: Vector) -> Vector:
+    """The vector with each value in its one form."""
     if not pa.types.is_floating(vector.type):
-        return Vector(vector.type, arrow=normalise(vector.arrow), failures=vector.failures)
+        return Vector(vector.type, arrow=canonical(vector.arrow), failures=vector.failures)
     values = vector.values + vector.values.dtype.type(0)
     nan = np.isnan(values)
     if nan.any():

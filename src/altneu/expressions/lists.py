@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.canonical import canonical
 from altneu.expressions.vector import Mask, Values, both_valid, validity
 
 
@@ -78,10 +79,10 @@ def implode(
 
 
 def implode_map(lengths: Values, keys: pa.Array, items: pa.Array, valid: Mask | None, kind: pa.DataType) -> pa.Array:
-    """Put a map array together."""
+    """Put a map array together, the entries in the order of their keys."""
     offsets = pa.array(offsets_of(lengths).astype(np.int32), pa.int32())
     mask = None if valid is None else pa.array(~valid)
-    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+    return canonical(pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask))
 
 
 def keep(lists: Lists, mask: Mask) -> pa.Array:

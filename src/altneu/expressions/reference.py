@@ -41,6 +41,8 @@ _TAIL = """\
 * Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
 * Where Spark silently wraps around, altneu gives an error: `div` of decimals beyond bigint, decimals beyond the range
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
+* The entries of a map are in the order of their keys, whatever order they came in, so that a map is retracted as it was
+  inserted; `map_keys`, `map_values`, `map_entries` and a cast to a text show it. Spark keeps the order of making.
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +16,7 @@ from altneu.expressions.build import Builder, build
 from altneu.expressions.coercion import INTEGRAL, is_fractional
 from altneu.expressions.construct import call, cast
 from altneu.expressions.expr import Call, Expr
+from altneu.expressions.expr import Literal as Constant
 from altneu.expressions.parse import Source, explained, parse_predicate, tree_of
 
 
@@ -77,7 +79,8 @@ _KINDS: dict[str, Sequence[tuple[Literal["lower", "upper"], bool]]] = {
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TURNED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_ONE_SPAN = "a row exists in one span of time. Filter once for each span and concat the results"
+_ONE_SPAN = "a row exists in one span of time"
+_SPANS = f"it is true in several spans of time, but {_ONE_SPAN}"
 
 
 def split_temporal(source: Source | Expr, schema: pa.Schema) -> TemporalPredicate:
@@ -116,14 +119,29 @@ class _TemporalBuilder(Builder):
     """Lets ``logical_now()`` stand in an expression, uncast; what it stands in is checked afterwards."""
 
     def function(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
-        if name.lower() == "logical_now" and not nodes:
+        if name.lower() == "logical_now":
+            if nodes:
+                raise TemporalPredicateError("logical_now() takes no argument: it is the session's own time, in ticks")
             return Call("logical_now", (), T.LONG, False)
         return super().function(name, nodes)
 
     def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
         if (symbol in _TURNED or symbol in ("+", "-")) and (_has_now(left) or _has_now(right)):
             return _untyped(symbol, left, right)
+        if symbol in ("and", "or"):
+            left, right = _condition(left), _condition(right)
         return super().operate(symbol, left, right)
+
+    def negate(self, value: Expr) -> Expr:
+        return super().negate(_condition(value))
+
+
+def _condition(value: Expr) -> Expr:
+    """Refuse a number of ticks where a condition belongs: a cast, which types alone would ask for, is no remedy."""
+    if _has_now(value) and value.type != T.BOOLEAN:
+        assert isinstance(value, Call)
+        raise _refusal(value, False, _INSIDE["logical_now"])
+    return value
 
 
 def _is_now(expr: Expr) -> bool:
@@ -151,9 +169,10 @@ def _split(expr: Expr, negated: bool) -> _Parts:
 
 def _alternative(expr: Call, negated: bool) -> _Parts:
     """``term OR condition``: whatever the term is a conjunction of, unless the condition is true."""
+    parts = list(_alternatives(expr, negated))
+    if sum(_has_now(part) for part, _ in parts) > 1:
+        raise _refusal(expr, negated, _one_comparison(parts) or _several_spans(parts))
     left, right = expr.args
-    if _has_now(left) and _has_now(right):
-        raise _refusal(expr, negated, f"both sides of the OR depend on logical_now(), but {_ONE_SPAN}")
     row, bounds = _split(left if _has_now(left) else right, negated)
     other = right if _has_now(left) else left
     if negated:
@@ -179,24 +198,100 @@ def _bounds(expr: Call, negated: bool) -> list[Bound]:
     if not _is_now(left):
         raise _computed(expr, negated, left, symbol, right)
     if symbol == "!=":
-        why = f"all times but one are two spans, but {_ONE_SPAN}: logical_now() < …, logical_now() > …"
+        first, second = f"logical_now() < {right.text}", f"logical_now() > {right.text}"
+        why = f'{_SPANS}. Filter for each and add both: rows.filter("{first}").concat(rows.filter("{second}"))'
         raise _refusal(expr, negated, why)
     if right.type not in (*INTEGRAL, T.NULL):
-        why = f"logical_now() counts ticks, a bigint, and `{right.text}` is {T.type_name(right.type)}: {_remedy(right)}"
-        raise _refusal(expr, negated, why)
+        why = f"logical_now() counts ticks, a bigint, and `{right.text}` is {T.type_name(right.type)}"
+        raise _refusal(expr, negated, f"{why}: {_remedy(symbol, right)}")
     return [Bound(kind, cast(right, T.LONG), after) for kind, after in _KINDS[symbol]]
 
 
-def _remedy(value: Expr) -> str:
-    """How to make a number of ticks of a value that is none."""
+_Alternatives = Sequence[tuple[Expr, bool]]
+"""Conditions of which one has to be true, each with whether it is its negation that has to be."""
+
+
+def _several_spans(parts: _Alternatives) -> str:
+    """Why alternatives are no bound together, and what is exactly their OR, however they overlap."""
+    rest = [_said(*part) for part in parts if not _has_now(part[0])]
+    one, *others = (_said(*part) for part in parts if _has_now(part[0]))
+    first, second = (" OR ".join(f"({t})" for t in (*terms, *rest)) for terms in ([one], others))
+    if not rest:
+        first, second = one, second if len(others) > 1 else others[0]
+    return (
+        f"{_SPANS}. Filter for each, add both, and take away what is in both: "
+        f'rows.filter("{first}").concat(rows.filter("{second}"), rows.filter("({first}) AND ({second})").negate())'
+    )
+
+
+def _one_comparison(parts: _Alternatives) -> str:
+    """How to say alternatives that are all upper bounds, or all lower ones, as one; empty where they are not."""
+    rest: list[str] = []
+    bounds: list[Bound] = []
+    for part, negated in parts:
+        if not _has_now(part):
+            rest.append(_said(part, negated))
+        elif isinstance(part, Call) and (_NEGATED if negated else _TURNED).get(part.name, "!=") != "!=":
+            bounds += _bounds(part, negated)
+        else:
+            return ""
+    if len({b.kind for b in bounds}) > 1:
+        return ""
+    mixed = len({b.after for b in bounds}) > 1
+    values = ", ".join(f"{b.value.text} + 1" if mixed and b.after else b.value.text for b in bounds)
+    sign, chosen = ("<", "greatest") if bounds[0].kind == "upper" else (">=", "least")
+    if bounds[0].after and not mixed:
+        sign = {"<": "<=", ">=": ">"}[sign]
+    written = " OR ".join([f"logical_now() {sign} {chosen}({values})", *rest])
+    return f"several bounds, of which one decides: write `{written}`"
+
+
+def _alternatives(expr: Expr, negated: bool) -> Iterator[tuple[Expr, bool]]:
+    """The parts of which one has to be true."""
+    if isinstance(expr, Call) and expr.name == "not":
+        yield from _alternatives(expr.args[0], not negated)
+    elif isinstance(expr, Call) and expr.name == ("and" if negated else "or"):
+        for arg in expr.args:
+            yield from _alternatives(arg, negated)
+    else:
+        yield expr, negated
+
+
+def _said(expr: Expr, negated: bool) -> str:
+    """A condition, or its negation, as a text; a NOT is taken into what holds ``logical_now()``."""
+    if not isinstance(expr, Call) or not negated:
+        return f"NOT ({expr.text})" if negated else expr.text
+    if expr.name == "not":
+        return _said(expr.args[0], False)
+    if expr.name in ("and", "or"):
+        word = " OR " if expr.name == "and" else " AND "
+        return word.join(f"({_said(a, True)})" for a in expr.args)
+    if expr.name in _NEGATED:
+        return f"{expr.args[0].text} {_NEGATED[expr.name]} {expr.args[1].text}"
+    return f"NOT ({expr.text})"
+
+
+def _remedy(symbol: str, value: Expr) -> str:
+    """How to compare with a number of ticks in place of a value that is none."""
     kind, text = value.type, value.text
     if kind in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
         return f"write unix_seconds({text}), unix_millis({text}) or unix_micros({text}), whichever a tick is"
     if kind == T.DATE:
         return f"write unix_date({text}) where a tick is a day, or unix_seconds({text}) where it is a second"
-    if value.is_literal and is_fractional(kind):
-        return "compare it with a whole number below 2^63"
-    return f"write CAST({text} AS bigint)" if is_fractional(kind) or kind == T.STRING else "compare it with a number"
+    if isinstance(value, Constant) and is_fractional(kind):
+        if value.value is None or not -(2**63) < value.value < 2**63 - 1:
+            return "compare it with a whole number below 2^63"
+        return f"write `{_between_ticks(symbol, str(math.ceil(value.value)), str(math.floor(value.value)))}`"
+    if is_fractional(kind):
+        return f"write `{_between_ticks(symbol, f'CAST(ceil({text}) AS bigint)', f'CAST(floor({text}) AS bigint)')}`"
+    return f"write CAST({text} AS bigint)" if kind == T.STRING else "compare it with a number"
+
+
+def _between_ticks(symbol: str, above: str, below: str) -> str:
+    """The comparison with a value between two ticks, as one with those ticks."""
+    if symbol == "=":
+        return f"logical_now() BETWEEN {above} AND {below}"
+    return f"logical_now() {symbol} {above if symbol in ('<', '>=') else below}"
 
 
 def _computed(expr: Call, negated: bool, side: Expr, symbol: str, other: Expr) -> TemporalPredicateError:
@@ -223,18 +318,31 @@ def _untyped(symbol: str, left: Expr, right: Expr) -> Call:
 
 _INSIDE: dict[str, str] = {
     "<=>": "<=> is no comparison that bounds a time; use = and, where a null is to be no bound, OR … IS NULL",
-    "in": f"a list of times is several spans, but {_ONE_SPAN}",
     "logical_now": "it is a bigint and no condition; compare it, as in logical_now() < stop",
 }
 
 
 def _inside(term: Call, negated: bool, inner: Expr) -> TemporalPredicateError:
     """The refusal of a term in which something is computed from ``logical_now()`` in any way that is no comparison."""
+    if isinstance(inner, Call) and inner.name == "in" and list(map(_has_now, inner.args)).index(True) == 0:
+        return _refusal(term, negated, _several_times(inner, negated))
     why = _INSIDE.get(inner.name if isinstance(inner, Call) else "") or (
         f"logical_now() stands inside `{inner.text}`; it must be alone on one side of =, <, <=, > or >=, and such "
         "comparisons be joined by AND (and by OR with conditions without it)"
     )
     return _refusal(term, negated, why)
+
+
+def _several_times(term: Call, negated: bool) -> str:
+    """Why a list of times is no bound, and how to have a row at each of them, once however often one is listed."""
+    times = f"array_distinct(array({', '.join(a.text for a in term.args[1:])}))"
+    there = f'rows.unnest("{times}", as_="t").filter("logical_now() = t").select(…)'
+    if negated:
+        what, how = "all times but some are", "Where no time is null, take the rows at them away"
+        there = f"rows.concat({there}.negate())"
+    else:
+        what, how = "a list of times is", "Make a row for each time"
+    return f"{what} several spans, but {_ONE_SPAN}. {how}: {there}, selecting the columns there were"
 
 
 def _refusal(term: Call, negated: bool, why: str) -> TemporalPredicateError:

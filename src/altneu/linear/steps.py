@@ -11,12 +11,15 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from altneu.expressions import Expr
+from altneu import types as T
+from altneu.expressions import Expr, Literal
 from altneu.expressions.temporal import Bound
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.function import Function
 
 Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
+
+_DAY = 86_400_000_000  # microseconds, which day-time intervals count
 
 
 class Step:
@@ -297,12 +300,14 @@ class GenerateSeries(Step):
 
     @property
     def can_fail(self) -> bool:
-        """Whether an argument can, or the step may be zero."""
-        return (
-            not self.step.is_literal
-            or not getattr(self.step, "value", None)
-            or any(e.can_fail for e in (self.start, self.stop, self.step))
-        )
+        """Whether an argument can, or the step may be zero, or no whole days where those are asked for."""
+        return any(e.can_fail for e in (self.start, self.stop, self.step)) or not self._steps_well()
+
+    def _steps_well(self) -> bool:
+        if not isinstance(self.step, Literal):
+            return False
+        size, days = self.step.value, self.start.type == T.DATE and self.step.type == T.DAY_TIME
+        return size is None or (size != 0 and not (days and size % _DAY))
 
     @property
     def digest(self) -> str:

@@ -24,6 +24,7 @@ from altneu.operators.groups import (
     ReduceOutput,
     error_updates,
     in_time_order,
+    is_quiet,
     output,
     require_total,
     touched,
@@ -106,7 +107,7 @@ def empty_group_row(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Rows:
     return Rows.from_pylist([tuple(values)], schema)
 
 
-def reduce_accumulable(arranged: Arranged, spec: AccumulableSpec, operator: str = "reduce") -> ReduceOutput:
+def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator: str = "reduce") -> ReduceOutput:
     """Bring the results of the touched groups up to date.
 
     Shape:  an arrangement of slots by the key columns in; rows of ``spec.schema`` and error rows out, at the times of
@@ -120,23 +121,23 @@ def reduce_accumulable(arranged: Arranged, spec: AccumulableSpec, operator: str 
         PlanError: the times are not totally ordered.
         DiffOverflowError: a slot leaves the signed 64-bit range.
     """
-    require_total(arranged.layout.lattice, operator)
-    if not len(arranged.new):
-        return output(spec.schema, [], [], arranged)
-    groups = touched(arranged)
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    groups = touched(given)
     match spec:
         case Aggregates():
-            return _aggregate(arranged, groups, spec, operator)
+            return _aggregate(groups, spec, operator)
         case Distinct():
             made = _distinct(groups, _count(groups), spec, operator)
         case CountOf():
             made = _count_of(groups, _count(groups), spec)
         case Threshold():
             made = _threshold(groups, _count(groups), spec, operator)
-    return output(spec.schema, *made, arranged)
+    return output(spec.schema, *made)
 
 
-def _aggregate(arranged: Arranged, groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
+def _aggregate(groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
     accumulator = spec.accumulator
     order, starts = in_time_order(groups.new_group, groups.new_times)
     changes, overflow = _walk(
@@ -153,7 +154,7 @@ def _aggregate(arranged: Arranged, groups: Groups, spec: Aggregates, operator: s
     def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
         return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
 
-    return tell(changes, groups, finals, spec.schema, accumulator.aggregates, arranged, operator)
+    return tell(changes, groups, finals, spec.schema, accumulator.aggregates, operator)
 
 
 def _slots(values: Rows) -> Ints:

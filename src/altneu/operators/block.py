@@ -69,7 +69,7 @@ def taken(vector: Vector, index: Ints) -> Vector:
     """The rows of a vector at ``index``."""
     if has_numpy(vector.type):
         valid = vector.valid
-        return Vector(vector.type, vector.values[index], None if valid is None else valid[index])
+        return Vector(vector.type, vector.values.take(index), None if valid is None else valid.take(index))
     return Vector(vector.type, arrow=vector.arrow.take(pa.array(index)))
 
 

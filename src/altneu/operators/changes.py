@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
 from altneu.errors import StepFailedError
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate
 from altneu.operators.compiled import compiled
@@ -77,7 +76,6 @@ def tell(
     finals: Finals,
     schema: pa.Schema,
     aggregates: Sequence[Aggregate],
-    arranged: Arranged,
     operator: str,
 ) -> ReduceOutput:
     """A kernel's changes as rows and errors; ``finals(which, valid, low, high)`` makes the aggregates' columns."""
@@ -89,10 +87,10 @@ def tell(
     rows = Rows(schema, (*keys.columns, *finals(which, valid, low, high)), keys.count)
     oks = Updates(rows, groups.new_times[at[which]].reshape(1, -1), diffs[which])
     if clean:
-        return output(schema, [oks], [], arranged)
+        return output(schema, [oks], [])
     bad = np.flatnonzero(~good)
     texts = [state_text(state, aggregates) for state in states[bad].tolist()]
-    return output(schema, [oks], [error_updates(operator, groups, at[bad], diffs[bad], texts)], arranged)
+    return output(schema, [oks], [error_updates(operator, groups, at[bad], diffs[bad], texts)])
 
 
 def state_text(state: int, aggregates: Sequence[Aggregate]) -> tuple[str, str]:

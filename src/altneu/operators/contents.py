@@ -33,14 +33,14 @@ class Contents:
     moment_at: Ints
 
 
-def contents(arranged: Arranged) -> Contents:
+def contents(given: Arranged | Groups) -> Contents:
     """Gather the groups that have new updates and tell their values apart.
 
     Cost:   O(what the groups hold + d log n) for d new updates.
     """
-    groups = touched(arranged)
+    groups = touched(given)
     old_group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start))
-    both = Rows.concat([groups.old_values, groups.new_values], arranged.layout.value_schema)
+    both = Rows.concat([groups.old_values, groups.new_values], groups.layout.value_schema)
     group = np.concatenate([old_group, groups.new_group])
     hashes = np.concatenate([groups.old_hashes, groups.new_hashes])
     value, first = group_rows(both, group.reshape(1, -1), hashes)

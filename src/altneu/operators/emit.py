@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from altneu.canonical import canonical
 from altneu.expressions import Expr
 from altneu.expressions.expr import Scope
-from altneu.floats import normalise
 from altneu.linear import Delay, Emit, NotDelayed, Update
 from altneu.operators.spans import Failures, Mask, Spans, concat, truth
 from altneu.rows import Ints, Rows
@@ -78,7 +78,7 @@ class _Asked:
         result = expression.result(Scope(rows))
         if result.failed is not None:
             self._fail(index, np.flatnonzero(result.failed), result.error)
-        return normalise(result.values)
+        return canonical(result.values)
 
     def _delayed(self, times: pa.Array, index: Ints, delay: Delay) -> pa.Array:
         """Delayed times, those before the first taken for the first; null where that is not possible."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.canonical import canonical_rows
 from altneu.errors import DiffOverflowError, SchemaError
-from altneu.floats import normalise_rows
 from altneu.linear import (
     Delay,
     ExplodeFunction,
@@ -153,14 +153,14 @@ def build_rows(
     """
     index = np.array(parents, dtype=np.int64)
     try:
-        return normalise_rows(Rows.from_pylist(results, schema)), np.arange(len(results))
+        return canonical_rows(Rows.from_pylist(results, schema)), np.arange(len(results))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         pass  # some value does not fit: find which rows, one by one
     good: list[int] = []
     errors: dict[int, tuple[str, str]] = {}
     for i, row in enumerate(results):
         try:
-            Rows.from_pylist([row], schema)
+            canonical_rows(Rows.from_pylist([row], schema))
             good.append(i)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
             errors[int(index[i])] = (
@@ -168,7 +168,7 @@ def build_rows(
                 f"the function's result {row!r} does not fit its columns: {error}",
             )
     failures.add(spans, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
-    return normalise_rows(Rows.from_pylist([results[i] for i in good], schema)), np.array(good, np.int64)
+    return canonical_rows(Rows.from_pylist([results[i] for i in good], schema)), np.array(good, np.int64)
 
 
 def _in_batches(call: Callable[[Spans], Spans], schema: pa.Schema, spans: Spans, failures: Failures) -> Spans:
@@ -223,7 +223,7 @@ def _make_batch(step: MakingStep, part: Spans, failures: Failures) -> Spans:
     _check_count(step.function.name, made.num_rows, len(parents))
     if len(parents) and not (parents.min() >= 0 and parents.max() < len(part)):
         raise SchemaError(f"{step.function.name} gave a position outside its batch of {len(part)} rows")
-    spans = part.taken_with(parents, normalise_rows(Rows(step.schema, columns, len(parents))))
+    spans = part.taken_with(parents, canonical_rows(Rows(step.schema, columns, len(parents))))
     if isinstance(step, JoinFunction):
         return _timed(step.delay, spans, np.maximum(arrays[1], 0), arrays[2], failures)
     return spans.multiplied(arrays[1]).existing() if isinstance(step, ExplodeFunction) else spans

@@ -10,11 +10,10 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Block, find_in
+from altneu.batch import Arranged, Block, Layout, find_in
 from altneu.errors import ERROR_SCHEMA, PlanError
 from altneu.hashing import Hashes
 from altneu.operators.compiled import compiled
-from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
@@ -27,16 +26,19 @@ NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION = (
 )
 
 
+NOTHING_PENDED = Updates.empty(pa.schema([]), 1)
+
+
 @dataclass(frozen=True)
 class ReduceOutput:
     """What a reduce made of a step: rows, errors (``ERROR_SCHEMA``), and times at which it must look again.
 
-    ``pended`` holds updates of (key columns) at those times; over a total order there are none.
+    ``pended`` holds rows of the key at those times; outside loops there are none.
     """
 
     oks: Updates
     errs: Updates
-    pended: tuple[Updates, ...] = ()
+    pended: Updates
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Groups:
     The times of old updates are not kept: over a total order all of them are before every new one, and sum up.
     """
 
+    layout: Layout
     keys: Rows
     new_group: Ints
     new_values: Rows
@@ -66,26 +69,36 @@ class Groups:
         return self.keys.count
 
 
-def touched(arranged: Arranged) -> Groups:
-    """Number the groups that have new updates, and fetch their history.
+def touched(given: Arranged | Groups) -> Groups:
+    """Number the groups that have new updates, and fetch their history; groups that are given stay as they are.
 
     Cost:   O(d log n + what the groups hold) for d new updates.
     """
-    blocks, layout = arranged.new.blocks, arranged.layout
+    if isinstance(given, Groups):
+        return given
+    arranged, layout = given, given.layout
     hashes, keys = arranged.new.distinct_keys()
-    new = (
-        _number(blocks) if keys.count > 1 else np.zeros(len(arranged.new), np.int64),
-        Rows.concat([b.values for b in blocks], layout.value_schema),
-        _join([b.value_hash for b in blocks]),
-        _join([b.times[0] for b in blocks]),
-        _join([b.diffs for b in blocks]),
-    )
+    values, value_hashes, times, diffs = arranged.new.updates_by_key()
+    new = (number_new(arranged), values, value_hashes, times[0], diffs)
     if not any(len(batch) for batch in arranged.old):
         nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
-        return Groups(keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
+        return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
     old = find_in(arranged.old, hashes, keys)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    return Groups(keys, *new, starts, old.values, old.value_hash, old.diffs)
+    return Groups(layout, keys, *new, starts, old.values, old.value_hash, old.diffs)
+
+
+def is_quiet(given: Arranged | Groups) -> bool:
+    """Whether nothing is new."""
+    return not len(given.new if isinstance(given, Arranged) else given.new_diffs)
+
+
+def number_new(arranged: Arranged) -> Ints:
+    """The group of each new update, in batch order; groups are those of ``distinct_keys``."""
+    blocks = arranged.new.blocks
+    if len(arranged.new) < 2 or arranged.new.distinct_keys()[1].count < 2:
+        return np.zeros(len(arranged.new), np.int64)
+    return _number(blocks)
 
 
 def _number(blocks: Sequence[Block]) -> Ints:
@@ -114,24 +127,23 @@ def _join(parts: Sequence[Words]) -> Words:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def require_total(lattice: Lattice, operator: str) -> Lattice:
-    """Refuse times that are only partially ordered.
+def require_total(given: Arranged | Groups, operator: str) -> None:
+    """Refuse times that are only partially ordered; those of groups that are given are moments of a chain.
 
     Raises:
         PlanError: the lattice is not a total order.
     """
-    if not lattice.is_total:
+    lattice = given.layout.lattice
+    if isinstance(given, Arranged) and not lattice.is_total:
         raise PlanError(
             f"{operator} takes totally ordered times, not {lattice!r}; reduce before the times become partial"
         )
-    return lattice
 
 
-def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates], arranged: Arranged) -> ReduceOutput:
+def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates]) -> ReduceOutput:
     """Put a reduce's output together; nothing is pended."""
-    width = arranged.layout.lattice.width
-    failed = Updates.concat(errs, ERROR_SCHEMA, width) if errs else no_errors(width)
-    return ReduceOutput(Updates.concat(oks, schema, width), failed)
+    failed = Updates.concat(errs, ERROR_SCHEMA, 1) if errs else no_errors(1)
+    return ReduceOutput(Updates.concat(oks, schema, 1), failed, NOTHING_PENDED)
 
 
 @lru_cache

@@ -130,7 +130,10 @@ class _Matches:
         while first < total:
             last = min(first + self._room, total)
             mine, theirs = _expand(*found, upto, first, last)
-            times = self.spec.lattice.join(block.times[:, mine], other.times[:, theirs])
+            width = self.spec.lattice.width
+            times = self.spec.lattice.join(
+                _entered(block.times[:, mine], width), _entered(other.times[:, theirs], width)
+            )
             yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
             first = last
 
@@ -211,6 +214,11 @@ def _value_runs(block: Block) -> Ints | None:
     fresh = np.ones(len(block), np.int64)
     fresh[later[same]] = 0
     return np.cumsum(fresh) if same.any() else None
+
+
+def _entered(times: Ints, width: int) -> Ints:
+    """The times of an arrangement from outside the loops in which it is joined: round 0 of each."""
+    return times if len(times) == width else np.pad(times, ((0, width - len(times)), (0, 0)))
 
 
 @numba.njit(cache=True)

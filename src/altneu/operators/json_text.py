@@ -2,14 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types as pt
 
+from altneu import types as T
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.linear.steps import JsonField
 from altneu.operators.expansion import Mask
-from altneu.operators.json_values import Reader, Values
+from altneu.operators.json_values import UNITS, Reader, Values
+
+Unit = str | Mapping[str, str]
+
+
+def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | None = None) -> tuple[JsonField, ...]:
+    """Fields by their names and types; the way to each is its name, unless ``paths`` says another.
+
+    Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"), for all fields
+            that it fits, or by name.
+
+    >>> json_fields(T.parse_schema("at timestamp, city string"), "ms", {"city": "address.city"})[1].path
+    ('address', 'city')
+
+    Raises:
+        UnknownColumnError: a path or a unit for a name that is no field.
+        PlanError: a unit that is none, or none of its field.
+        TypeMismatchError: a type that JSON is not read as.
+    """
+    ways = dict(paths or {})
+    units = {f.name: unit for f in schema} if isinstance(unit, str) else dict(unit)
+    for what, given in (("paths", ways), ("unit", units)):
+        unknown = next((n for n in given if n not in schema.names), None)
+        if unknown is not None:
+            raise UnknownColumnError(unknown, schema.names, what)
+    fitting = {f.name: _units_of(f.type) for f in schema}
+    wrong = [n for n, u in units.items() if u and u not in fitting[n]]
+    if wrong and (not isinstance(unit, str) or len(wrong) == len(schema)):
+        name = next((n for n in wrong if fitting[n]), wrong[0])
+        raise PlanError(_misfit(schema.field(name), units[name], fitting[name]))
+    kept = {n: u for n, u in units.items() if n not in wrong}
+    made = tuple(
+        JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, kept.get(f.name, "")) for f in schema
+    )
+    for field in made:
+        try:
+            parse_json(pa.array([], T.STRING), [field])
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"field {field.name!r}: {error}") from None
+    return made
+
+
+def _units_of(data_type: pa.DataType) -> tuple[str, ...]:
+    """The units that whole numbers in values of a type may have."""
+    if data_type == T.DATE:
+        return ("d",)
+    if pt.is_timestamp(data_type):
+        return tuple(UNITS)
+    inner = [data_type.field(i).type for i in range(data_type.num_fields)]
+    return tuple(dict.fromkeys(u for t in inner for u in _units_of(t)))
+
+
+def _misfit(field: pa.Field, unit: str, fitting: Sequence[str]) -> str:
+    kind = T.type_name(field.type)
+    known = ", ".join(map(repr, fitting))
+    remedy = f"its units are {known}" if known else "only dates and timestamps have one; leave it out"
+    return f"unit={unit!r} is none of field {field.name!r}, which is {kind}: {remedy}"
 
 
 def parse_json(

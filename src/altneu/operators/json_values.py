@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.canonical import canonical
 from altneu.errors import TypeMismatchError
 from altneu.expressions import text_in
 from altneu.expressions.vector import Vector, dtype_of, validity
@@ -27,7 +28,7 @@ INVALID, WRONG_TYPE = "INVALID_JSON", "JSON_TYPE"
 Path: TypeAlias = tuple[str, ...]
 
 _SHOWN = 60  # bytes of a value in a message
-_UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 _DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE = {"NaN": "nan", **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), "inf")}
 _NOT_FINITE |= {"-Infinity": "-inf", "-INF": "-inf"}
@@ -206,7 +207,7 @@ class Reader:
         read = self._required(items, everywhere, self._read(items, field.type, unit), field)
         edges, mask = pa.array(offsets, pa.int32()), pa.array(kinds != own)
         if is_map:
-            return pa.MapArray.from_arrays(edges, keys, read, type=data_type, mask=mask)
+            return canonical(pa.MapArray.from_arrays(edges, keys, read, type=data_type, mask=mask))
         return pa.ListArray.from_arrays(edges, read, type=data_type, mask=mask)
 
     def _keys(self, values: Values, spans: Ints, parents: Ints) -> tuple[pa.Array, Ints]:
@@ -350,7 +351,7 @@ def _times(values: Values, kinds: Bytes, data_type: pa.DataType, unit: str) -> R
         texts, _ = _texts(values.select(strings))
         made, bad = text_in.parse_values(texts, data_type)
         good = ~bad & np.asarray(texts.is_valid())
-    scale = {"d": (1, 1)} if data_type == T.DATE else _UNITS
+    scale = {"d": (1, 1)} if data_type == T.DATE else UNITS
     if unit in scale and not strings.all():
         times, divisor = scale[unit]
         whole, numbers = _whole(values, kinds)

@@ -62,7 +62,7 @@ def latest(arranged: Arranged, order: Sequence[str]) -> Batch:
         PlanError: the times are not totally ordered.
     """
     layout = arranged.layout
-    require_total(layout.lattice, "latest")
+    require_total(arranged, "latest")
     if not len(arranged.new):
         return arranged.new
     groups = touched(arranged)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.canonical import canonical
 from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr, Result
 from altneu.expressions.expr import Scope
-from altneu.floats import normalise
 from altneu.linear import (
     BoundLogic,
     Delay,
@@ -37,11 +37,12 @@ from altneu.linear.steps import FunctionStep
 from altneu.operators import function_steps, temporal
 from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
+from altneu.operators.expansion import Expansion
 from altneu.operators.spans import Failures, Mask, Spans
 from altneu.rows import Rows
 from altneu.update import Updates
 
-CHUNK = 1 << 16  # rows that pass through all steps together: their columns stay in the cache
+CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
 FEW_CHUNKS = 4  # for fewer, threads cost more than they save
 THREADS = min(4, os.cpu_count() or 1)  # of this process; a Spark task has one core, and is given one
 SLICE = 1 << 16  # rows that a table function makes at a time
@@ -132,7 +133,7 @@ def _computed(outputs: Outputs, spans: Spans, failures: Failures) -> tuple[list[
             columns.append(spans.rows.column(expression.column_name))
             continue
         result = expression.result(scope)
-        columns.append(normalise(result.values))
+        columns.append(canonical(result.values))
         failed = _note(result, failed, spans, failures)
     return columns, failed
 
@@ -211,14 +212,13 @@ def _arguments(expressions: Sequence[Expr], spans: Spans, failures: Failures) ->
     return spans.take(good), [c.take(pa.array(good)) for c in columns]
 
 
-def _expanded(step: Step, expansion: Any, spans: Spans, failures: Failures) -> Iterator[Spans]:
+def _expanded(step: Step, expansion: Expansion, spans: Spans, failures: Failures) -> Iterator[Spans]:
     """The rows that a table function makes beside their parents' columns, slice by slice."""
     for mask, code, message in expansion.failures:
         failures.add(spans, np.flatnonzero(mask), lambda i, c=code, m=message: (c, m(i)))  # type: ignore[misc]
     schema = step.output(spans.schema)
-    total = int(expansion.counts.sum(dtype=object)) if len(spans) else 0
-    for begin in range(0, total, SLICE):
-        parents, columns = expansion.rows(begin, min(begin + SLICE, total))
+    for begin in range(0, expansion.total, SLICE):
+        parents, columns = expansion.rows(begin, begin + SLICE)
         kept = spans.rows.take(parents)
         yield spans.taken_with(parents, Rows(schema, (*kept.columns, *columns), len(parents)))
 

@@ -11,14 +11,23 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
+from altneu.canonical import canonical_rows
 from altneu.errors import DiffOverflowError, SchemaError
-from altneu.floats import normalise_rows
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
 from altneu.operators.contents import Contents, contents
 from altneu.operators.function_steps import as_row
-from altneu.operators.groups import PYTHON_EXCEPTION, ReduceOutput, error_updates, output, require_total
+from altneu.operators.groups import (
+    PYTHON_EXCEPTION,
+    Groups,
+    ReduceOutput,
+    error_updates,
+    is_quiet,
+    output,
+    require_total,
+)
 from altneu.operators.ranking import order_within_groups, whole_order
+from altneu.order import Epoch
 from altneu.rows import Record, Rows, record_type
 from altneu.update import Updates, consolidate
 
@@ -64,7 +73,7 @@ class _Made:
 _NOTHING = _Made([])
 
 
-def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduce") -> ReduceOutput:
+def reduce_python(given: Arranged | Groups, spec: PythonReduce, operator: str = "reduce") -> ReduceOutput:
     """Bring the rows that a function makes of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. A function that raises, or
@@ -78,10 +87,10 @@ def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduc
         PlanError: the times are not totally ordered.
         DiffOverflowError: a count leaves the signed 64-bit range.
     """
-    require_total(arranged.layout.lattice, operator)
-    if not len(arranged.new):
-        return output(spec.schema, [], [], arranged)
-    held = contents(arranged)
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    held = contents(given)
     results: list[tuple[int, tuple[Any, ...], int]] = []
     errors: list[tuple[int, int, tuple[str, str]]] = []
     for at, was, is_ in _moments(held, spec):
@@ -92,20 +101,18 @@ def reduce_python(arranged: Arranged, spec: PythonReduce, operator: str = "reduc
     failed = np.array([a for a, _, _ in errors], np.int64)
     diffs = np.array([d for _, d, _ in errors], np.int64)
     errs = error_updates(operator, held.groups, failed, diffs, [text for _, _, text in errors])
-    return output(spec.schema, [_rows(results, held, spec, arranged)], [errs], arranged)
+    return output(spec.schema, [_rows(results, held, spec)], [errs])
 
 
-def _rows(
-    results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec: PythonReduce, arranged: Arranged
-) -> Updates:
+def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec: PythonReduce) -> Updates:
     """The results as updates; what was and still is cancels."""
     groups = held.groups
     at = np.array([a for a, _, _ in results], np.int64)
-    made = normalise_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
+    made = canonical_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
     keys = groups.keys.take(groups.new_group[at])
     rows = Rows(spec.schema, (*keys.columns, *made.columns), len(results))
     diffs = np.array([d for _, _, d in results], np.int64)
-    return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), arranged.layout.lattice)
+    return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), Epoch())
 
 
 def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _Made]]:
@@ -156,7 +163,7 @@ def _call(spec: PythonReduce, key: Record, members: list[Member]) -> _Made:
         return _Made([], (PYTHON_EXCEPTION, f"{type(error).__name__}: {error}"))
     try:
         results = [_result(value, spec) for value in given]
-        Rows.from_pylist([row for row, _ in results], spec.result)
+        canonical_rows(Rows.from_pylist([row for row, _ in results], spec.result))
     except (SchemaError, *_MISFITS) as error:
         return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {error}"))
     return _Made(results)

@@ -36,7 +36,7 @@ from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents, contents
 from altneu.operators.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.grouping import group_rows
-from altneu.operators.groups import ReduceOutput, output, require_total
+from altneu.operators.groups import Groups, ReduceOutput, is_quiet, output, require_total
 from altneu.operators.ranking import order_within_groups, sort_lines
 from altneu.rows import Ints, Rows
 
@@ -130,7 +130,7 @@ class _Ranks:
     first: Ints
 
 
-def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
+def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
     """Bring the aggregates of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a
@@ -144,10 +144,10 @@ def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = 
         PlanError: the times are not totally ordered.
         DiffOverflowError: a count or a sum leaves the signed 64-bit range.
     """
-    require_total(arranged.layout.lattice, operator)
-    if not len(arranged.new):
-        return output(spec.schema, [], [], arranged)
-    held = contents(arranged)
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    held = contents(given)
     tracks, reads, finishing = spec.plan
     ranks = _rank(tracks, held)
     words = _words(tracks, held.values)
@@ -184,7 +184,6 @@ def reduce_general(arranged: Arranged, spec: GeneralAggregates, operator: str = 
         finals,
         spec.schema,
         spec.aggregates,
-        arranged,
         operator,
     )
 

@@ -13,7 +13,7 @@ from altneu.operators.accumulable import (
     default_row,
     reduce_accumulable,
 )
-from altneu.operators.groups import ReduceOutput
+from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.python_reduce import PythonReduce, reduce_python
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.top_k import TopK, reduce_top_k
@@ -21,19 +21,19 @@ from altneu.operators.top_k import TopK, reduce_top_k
 ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | PythonReduce
 
 
-def reduce(arranged: Arranged, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
+def reduce(given: Arranged | Groups, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
     """Bring the results of the groups that have new updates up to date.
 
     Law:    at every time the output accumulates to the function of what the input accumulates to (tests/operators).
     """
     match spec:
         case GeneralAggregates():
-            return reduce_general(arranged, spec, operator)
+            return reduce_general(given, spec, operator)
         case TopK():
-            return reduce_top_k(arranged, spec, operator)
+            return reduce_top_k(given, spec, operator)
         case PythonReduce():
-            return reduce_python(arranged, spec, operator)
-    return reduce_accumulable(arranged, spec, operator)
+            return reduce_python(given, spec, operator)
+    return reduce_accumulable(given, spec, operator)
 
 
 __all__ = [

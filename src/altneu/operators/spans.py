@@ -62,7 +62,7 @@ class Spans:
         """The times and diffs at ``index`` on rows that were made of those: the old rows are not moved."""
         old = self.updates
         until = None if self.until is None else self.until[index]
-        return Spans(Updates(rows, old.times[:, index], old.diffs[index]), until)
+        return Spans(Updates(rows, old.times.take(index, axis=1), old.diffs.take(index)), until)
 
     def multiplied(self, factors: Ints) -> Spans:
         """Every diff multiplied with a factor (one for all, or one each), which may leave none.

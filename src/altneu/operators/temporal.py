@@ -77,7 +77,7 @@ class _Asking:
         asked = asked & ~null
         if one.after:
             last = asked & (values == NEVER)
-            self._fail(last, lambda _: ("TIME_OVERFLOW", f"there is no time after {NEVER}, which {one} asks for"))
+            self._fail(last, lambda _: ("TIME_OVERFLOW", _no_later(one)))
             asked = asked & ~last
             values = values + (values != NEVER)
         return self._delayed(values, asked, self.step.delay)
@@ -108,3 +108,8 @@ class _Asking:
         if not self.step.tolerant and mask.any():
             self.failures.add(self.spans, np.flatnonzero(mask), describe)
             self.alive &= ~mask
+
+
+def _no_later(one: Bound) -> str:
+    instead = "; of a row that never goes, ask logical_now() < …, or leave the bound out" if one.kind == "upper" else ""
+    return f"there is no time after {NEVER}, which {one} asks for{instead}"

@@ -16,7 +16,7 @@ from altneu.operators.changes import state_text
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents, contents
 from altneu.operators.exact_sum import bump
-from altneu.operators.groups import ReduceOutput, error_updates, output, require_total
+from altneu.operators.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.ranking import Order, order_within_groups, whole_order
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
@@ -52,7 +52,7 @@ class TopK:
                 )
 
 
-def reduce_top_k(arranged: Arranged, spec: TopK, operator: str = "top_k") -> ReduceOutput:
+def reduce_top_k(given: Arranged | Groups, spec: TopK, operator: str = "top_k") -> ReduceOutput:
     """Bring the first k rows of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` out, a row that counts 3 among the first 2 as 2.
@@ -65,10 +65,10 @@ def reduce_top_k(arranged: Arranged, spec: TopK, operator: str = "top_k") -> Red
         PlanError: the times are not totally ordered.
         DiffOverflowError: a count leaves the signed 64-bit range.
     """
-    require_total(arranged.layout.lattice, operator)
-    if not len(arranged.new):
-        return output(spec.schema, [], [], arranged)
-    held = contents(arranged)
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    held = contents(given)
     groups = held.groups
     ordered, starts = _ordered(held, spec)
     rank = np.empty(len(ordered), np.int64)
@@ -84,11 +84,11 @@ def reduce_top_k(arranged: Arranged, spec: TopK, operator: str = "top_k") -> Red
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     moment, which, diffs = rows_made
     at = held.moment_at[moment]
-    rows = arranged.layout.join(groups.keys.take(groups.new_group[at]), held.values.take(ordered[which]))
+    rows = groups.layout.join(groups.keys.take(groups.new_group[at]), held.values.take(ordered[which]))
     oks = Updates(Rows(spec.schema, rows.columns, rows.count), groups.new_times[at].reshape(1, -1), diffs)
     at, diffs = held.moment_at[errors_made[0]], errors_made[1]
     errs = error_updates(operator, groups, at, diffs, [state_text(NEGATIVE, ())] * len(at))
-    return output(spec.schema, [oks], [errs], arranged)
+    return output(spec.schema, [oks], [errs])
 
 
 def _ordered(held: Contents, spec: TopK) -> tuple[Ints, Ints]:

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from altneu.ir import Node
+from altneu.rewrite.drop_identities import drop_identities
+from altneu.rewrite.fold_constants import fold_constants
 from altneu.rewrite.merge_linear import merge_linear
+from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
 
 Rule = Callable[[Node], Node]
 
-RULES: tuple[Rule, ...] = (merge_linear, push_filters, push_bounds)
+RULES: tuple[Rule, ...] = (
+    merge_linear,
+    fold_constants,
+    drop_identities,
+    push_filters,
+    push_bounds,
+    prune_columns,
+)
 
 
 def optimise(node: Node) -> Node:
