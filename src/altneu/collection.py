@@ -240,6 +240,31 @@ class Collection(LinearVerbs):
         (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit)
         return result
 
+    def enter_at(self, rounds: str | Col) -> Collection:
+        """Inside the body of a loop: this collection from outside, each row from the round on that an expression says.
+
+        For loops whose limit does not depend on when a row enters, as that of the least label to reach a node: what
+        matters most may go first, so that the rest finds its work done and changes little. Of nested loops it is the
+        innermost one that the body belongs to. Where the expression is null, negative or fails, it is round 0.
+
+        Cost:   no exchange; rows wait until their round. Rounds in which nothing is due are passed over.
+        Law:    the body of round r has the rows whose round is r or less (tests/oracle/test_loops.py).
+        Source: ``enter_at`` of differential dataflow.
+
+        Raises:
+            PlanError: outside the body of a loop, or on what changes from round to round.
+            TypeMismatchError: the expression is no whole number.
+        """
+        level = getattr(_open_loops, "count", 0) - 1
+        if level < 0:
+            raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
+        if ir.free_level(self.node) == level:
+            raise PlanError("enter_at takes a collection from outside the loop; this one changes from round to round")
+        value = parse(rounds, self.schema)
+        if not pa.types.is_integer(value.type):
+            raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
+        return Collection(ir.EnterAt(self.node, value, level))
+
     # reductions -----------------------------------------------------------------------------------------------------
 
     def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
@@ -350,6 +351,29 @@ class Variable(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class EnterAt(Node):
+    """A collection from outside of which each row enters a loop at the round that an expression says."""
+
+    input: Node
+    rounds: Expr
+    level: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """The expression and the loop."""
+        return f"{self.rounds.sql} {self.level}"
+
+
+@dataclass(frozen=True, eq=False)
 class Loop(Node):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
@@ -420,6 +444,8 @@ def _free(node: Node) -> frozenset[int]:
     if found is None:
         if isinstance(node, Variable):
             found = frozenset([node.level])
+        elif isinstance(node, EnterAt):
+            found = _free(node.input) | {node.level}
         else:
             found = frozenset().union(*map(_free, node.inputs))
             if isinstance(node, Loop):

@@ -41,6 +41,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
@@ -215,6 +216,12 @@ class Lowering:
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
             case ir.Variable():
                 return self.loops[node.level].variables[node.index]
+            case ir.EnterAt():
+                inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
+                label = f"enter at round {node.rounds.sql}"
+                return replace(
+                    inside, port=Port(self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label))
+                )
             case ir.Result():
                 return self._loop(node.loop)[node.index]
             case ir.Inspect():

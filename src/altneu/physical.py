@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.join import JoinSpec
@@ -139,6 +140,13 @@ class EnterOp:
 
 
 @dataclass(frozen=True)
+class EnterAtOp:
+    """Updates that have entered a loop, moved to the round that an expression says of each row."""
+
+    rounds: Expr
+
+
+@dataclass(frozen=True)
 class LeaveOp:
     """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
 
@@ -181,6 +189,7 @@ Operation = (
     | JoinOp
     | ReduceOp
     | EnterOp
+    | EnterAtOp
     | LeaveOp
     | FeedbackOp
     | FeedOp

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
@@ -26,6 +28,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
@@ -43,7 +46,7 @@ from altneu.physical import (
 )
 from altneu.rows import Rows
 from altneu.spine import Spine, merge
-from altneu.update import Updates, consolidate
+from altneu.update import Updates, consolidate, entered
 
 PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
@@ -63,9 +66,13 @@ class Region:
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a loop, for what a batch says of itself."""
-        depth = len(self.rounds)
-        lines = [np.pad(f.elements, ((0, depth), (0, 0))) for f in (self.lower, self.upper, self.since)]
-        return Description(*(Antichain(lattice, line) for line in lines))
+        return _inside(self.lower, self.upper, self.since, lattice)
+
+
+@lru_cache(maxsize=16)
+def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
+    depth = lattice.width - lower.lattice.width
+    return Description(*(Antichain(lattice, entered(f.elements, depth)) for f in (lower, upper, since)))
 
 
 @dataclass(frozen=True)
@@ -321,7 +328,19 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, EnterOp):
             return [None]
-        return [replace(updates, times=np.pad(updates.times, ((0, operation.levels), (0, 0))))]
+        return [replace(updates, times=entered(updates.times, operation.levels))]
+
+    def enter_at(self, i: int) -> list[Message | None]:
+        """Where the expression has no value it is round 0: when a row enters is of no consequence."""
+        updates = self.one(i)
+        operation = self.plan.nodes[i].operation
+        if updates is None or not isinstance(operation, EnterAtOp):
+            return [None]
+        found = operation.rounds.evaluate(updates.rows)
+        rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        times = updates.times.copy()
+        times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
+        return [replace(updates, times=times)]
 
     def leave(self, i: int) -> list[Message | None]:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
@@ -449,6 +468,7 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     JoinOp: _Stage.join,
     ReduceOp: _Stage.reduce,
     EnterOp: _Stage.enter,
+    EnterAtOp: _Stage.enter_at,
     LeaveOp: _Stage.leave,
     FeedbackOp: _Stage.feedback,
     FeedOp: _Stage.feed,
