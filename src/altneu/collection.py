@@ -22,6 +22,7 @@ JoinKind = Literal["inner", "left", "right", "full"]
 OnLimit = Literal["error", "stop"]
 MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
 
+_WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
 # What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
 _SPARK_VERBS = {
     "agg": "group_by().agg(...)",
@@ -38,9 +39,9 @@ _SPARK_VERBS = {
     "unionAll": "concat(...)",
     "unionByName": "concat(...)",
     "where": "filter(...)",
-    "withColumn": 'select("*", name=...)',
+    "withColumn": _WITH,
     "withColumnRenamed": "select(new=...)",
-    "withColumns": 'select("*", name=...)',
+    "withColumns": _WITH,
 }
 
 

@@ -315,6 +315,19 @@ def register(
     return decorate
 
 
+_MAKING_ROWS = {
+    "explode": '.explode("xs", as_="x")',
+    "explode_outer": '.explode("xs", as_="x", outer=True)',
+    "posexplode": '.unnest("xs", as_="x", ordinality="place"), whose places count from 1',
+    "posexplode_outer": '.unnest("xs", as_="x", ordinality="place", outer=True), whose places count from 1',
+    "inline": '.unnest("xs", as_="x").select("x.a", "x.b")',
+    "inline_outer": '.unnest("xs", as_="x", outer=True).select("x.a", "x.b")',
+    "generate_series": '.generate_series(start, stop, as_="n")',
+    "repeat_row": ".repeat_row(n)",
+    "unnest": '.unnest("xs", as_="x")',
+}
+
+
 def function(name: str) -> Function:
     """The function of a name.
 
@@ -331,6 +344,9 @@ def function(name: str) -> Function:
         raise NonDeterministicError(
             f"{name}() gives another value when a row is retracted, so no view that uses it can be maintained; {reason}"
         )
+    verb = _MAKING_ROWS.get(name.lower())
+    if verb is not None:
+        raise UnsupportedFunctionError(f"{name}() makes rows, and is no expression but a verb: {verb}")
     raise UnsupportedFunctionError(
         f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
     )
