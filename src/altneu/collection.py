@@ -381,6 +381,10 @@ class _Pair:
         self.left, self.right = left_name, right_name
 
 
+def _names_two(time: Any) -> bool:
+    return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
+
+
 def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
@@ -523,19 +527,41 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 )
 
 
-def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collection:
+def source(
+    name: str, schema: str | pa.Schema, *, keep: bool = False, time: tuple[str, str] | None = None
+) -> Collection:
     """A collection that a session inserts into and retracts from.
 
     ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
     themselves, so that a view added later can be computed from them whatever it reads.
-    Cost:   no state, unless ``keep``: then one arrangement of all rows.
+
+    With ``time=("system", "event")`` its rows have two times: when they became known, which is the session's clock, and
+    what they are about. Corrections to the past arrive at later system times, and everything computed from the source
+    can be read at both: what was known at one about the other.
+
+    Cost:   no state, unless ``keep``: then one arrangement of all rows. With two times a change to a group is followed
+            through the later event times of that group.
 
     Raises:
         SchemaError: the schema does not parse, or has two columns of one name.
+
+    >>> import altneu as an
+    >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
+    >>> with an.Session(retain="all") as session:
+    ...     total = session.maintain("total", delays.group_by("carrier").agg(minutes="sum(minutes)"))
+    ...     session.insert("delays", [("UA", 10)], time=1)
+    ...     session.insert("delays", [("UA", 5)], time=3)
+    ...     _ = session.advance()
+    ...     session.retract("delays", [("UA", 10)], time=1)  # a correction of day 1, known a day later
+    ...     _ = session.advance()
+    ...     [total.to_pylist(at=at) for at in [(0, 1), (0, 3), (1, 1), (1, 3)]]
+    [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
     """
+    if time is not None and not _names_two(time):
+        raise SchemaError(f'time={time!r}: a source with two times names both, such as time=("system", "event")')
     if not name:
         raise SchemaError("a source needs a name")
     columns = user_schema(schema)
     if not len(columns):
         raise SchemaError(f"source {name!r} needs at least one column")
-    return Collection(ir.Source(name, columns, keep))
+    return Collection(ir.Source(name, columns, keep, time))

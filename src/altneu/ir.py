@@ -48,10 +48,11 @@ class Source(Node):
     name: str
     schema: pa.Schema
     keep: bool = False
+    coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
 
     def describe(self) -> str:
-        """The name."""
-        return self.name
+        """The name, and the coordinates of its times when they are two."""
+        return self.name if self.coordinates is None else f"{self.name} {self.coordinates}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,6 +428,12 @@ class Result(Node):
     def describe(self) -> str:
         """Which variable."""
         return str(self.index)
+
+
+def coordinates(node: Node) -> tuple[str, str] | None:
+    """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
+    found = (n.coordinates for n in walk(node) if isinstance(n, Source) and n.coordinates is not None)
+    return next(found, None)
 
 
 def open_schema(schema: pa.Schema) -> pa.Schema:

@@ -12,18 +12,21 @@ Antichain({(0, 1), (1, 0)})
 
 from altneu.order.antichain import Antichain
 from altneu.order.closure import chain_joins, due_and_pended, interesting_times
-from altneu.order.lattice import AltNeu, Epoch, Lattice, Moment, Product, alt, neu
+from altneu.order.lattice import LARGEST, AltNeu, Epoch, Lattice, Moment, Product, Rounds, alt, neu, outside
 
 __all__ = [
+    "LARGEST",
     "AltNeu",
     "Antichain",
     "Epoch",
     "Lattice",
     "Moment",
     "Product",
+    "Rounds",
     "alt",
     "chain_joins",
     "due_and_pended",
     "interesting_times",
     "neu",
+    "outside",
 ]
