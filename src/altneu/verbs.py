@@ -182,18 +182,23 @@ class LinearVerbs(ABC):
         ``function`` takes a row to ``(row, time, diff)`` triples; it is the equijoin with the collection of all
         ``(row, triple)`` pairs, which is never built: times are joined, diffs multiplied. Without Python, it is a list
         of triples ``({column: expression}, time, diff)`` whose times (None: the first) and diffs are expressions too,
-        or a ``Logic``. Where an expression for a time or a diff is null there is no update.
+        or a ``Logic``. A time that a function gives as None is the first; an expression that is null, for a time or a
+        diff, is no update.
 
         >>> import altneu as an
         >>> x = an.source("x", "x long")
         >>> copies = x.join_function(lambda r: [(2 * r.x, 3 * r.x, r.x), (2 * r.x, 4 * r.x, -r.x)], "y long")
         >>> same = x.join_function([({"y": "2 * x"}, "3 * x", "x"), ({"y": "2 * x"}, "4 * x", "-x")])
-        >>> with an.Session() as session:
-        ...     views = session.maintain("copies", copies), session.maintain("same", same)
+        >>> with an.Session() as session:  # x copies of 2x, from time 3x until 4x, for x from 0 to 9
+        ...     views = session.maintain("copies", copies.count()), session.maintain("same", same.count())
         ...     session.insert("x", range(10))
-        ...     _ = session.advance(to=9)  # at 8: from 3x until 4x, for x from 0 to 9
-        ...     [view.to_pylist() for view in views]
-        [[], []]
+        ...     for now in (8, 9, 12, 15):
+        ...         _ = session.advance(to=now + 1)
+        ...         print(now, *(sorted(view.to_pylist()) for view in views))
+        8 [] []
+        9 [(6, 3)] [(6, 3)]
+        12 [(8, 4)] [(8, 4)]
+        15 [(8, 4), (10, 5)] [(8, 4), (10, 5)]
 
         Cost:   linear: no exchange, no state; what lies in the future is held where it is needed.
         Source: McSherry, "Generalizing linear operators", 2021.
