@@ -293,6 +293,13 @@ class Plan:
         """Whether anything is computed round by round."""
         return any(s.depth and not s.is_event for s in self.scopes)
 
+    def has_event_times(self, node: PhysicalNode) -> bool:
+        """Whether a node's updates have a second time of their own."""
+        scope = node.scope
+        while scope and not self.scopes[scope].is_event:
+            scope = self.scopes[scope].parent
+        return scope > 0
+
     def loop_around(self, scope: int) -> int:
         """The outermost loop that a scope is in, 0 when it is in none."""
         found = 0

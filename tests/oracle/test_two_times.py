@@ -26,8 +26,7 @@ SYSTEMS, EVENTS, TRIALS = 5, 5, 4
 E = A.select("trial", "k", dst="v")
 
 
-def _best(key, group):
-    return [sum(row.v * count for row, count in group) % 5]
+_best = lambda _, group: [sum(row.v * count for row, count in group) % 5]  # noqa: E731 -- tasks know no tests
 
 
 def _reach(x):
