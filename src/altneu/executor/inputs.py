@@ -36,8 +36,9 @@ class Stamp:
     event: int | str | None = None  # the second time, of a source that has two
 
     def __post_init__(self) -> None:
-        for what, value in (("time", self.time), ("event", self.event), ("diff", self.diff)):
-            if not isinstance(value, str | None):
+        given = {"time": self.time, "diff": self.diff} | ({} if self.event is None else {"event": self.event})
+        for what, value in given.items():
+            if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
                 object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
                 if abs(number) >= 2**63:
