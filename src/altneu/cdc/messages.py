@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 _SHOWN = 80  # characters of a message in an error
 _LONG = 1 << 63
+_DIGITS = 20  # of the longest number of 64 bits, with its sign; longer ones are times or diffs of nothing
+_TOO_DEEP = "its lists and objects are nested too deeply to be read: a few hundred levels are the most"
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,7 @@ def read(message: object) -> list[Update] | Progress:
 def show(message: object) -> str:
     """The beginning of a message."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes | bytearray) else message
-    shown = text if isinstance(text, str) else repr(text)
-    return _cut(shown)
+    return _cut(text if isinstance(text, str) else _written(text))
 
 
 def _cut(text: str) -> str:
@@ -67,7 +68,14 @@ def _cut(text: str) -> str:
 
 def _quoted(value: object) -> str:
     """A value inside a message, as in Python: a text has quotes."""
-    return _cut(str(value) if isinstance(value, _Written) else repr(value))
+    return _cut(str(value) if isinstance(value, _Written) else _written(value))
+
+
+def _written(value: object) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # too deep, or a number of more digits than Python writes
+        return f"something too large to show, of type {type(value).__name__}"
 
 
 class _Written(str):
@@ -78,9 +86,15 @@ class _Written(str):
 
 def _parsed(text: str | bytes | bytearray) -> Any:
     try:
-        return json.loads(text, parse_float=_Written, parse_constant=_refused)
-    except (ValueError, RecursionError) as error:
+        return json.loads(text, parse_float=_Written, parse_int=_integer, parse_constant=_refused)
+    except ValueError as error:
         raise Refused(f"it is no JSON: {error}") from None
+    except RecursionError:
+        raise Refused(_TOO_DEEP) from None
+
+
+def _integer(text: str) -> int | _Written:
+    return int(text) if len(text) <= _DIGITS else _Written(text)
 
 
 def _refused(word: str) -> NoReturn:
@@ -95,8 +109,10 @@ def _update(item: object) -> Update:
         raise Refused(f"the data of an update is an object with the columns, not {_quoted(data)}")
     try:
         text = _canonical(data)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise Refused(f"the data of an update is no JSON: {error}") from None
+    except RecursionError:
+        raise Refused(_TOO_DEEP) from None
     return Update(text, _time(time), _whole(diff, "the diff", -_LONG))
 
 
@@ -150,6 +166,8 @@ def _canonical(value: object) -> str:
         return str(value)
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise ValueError(f"{value} is no number in JSON")
+    if isinstance(value, int) and abs(value) >= _LONG:
+        value = Decimal(value)  # of which Python writes any number of digits
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
