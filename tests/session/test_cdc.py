@@ -75,6 +75,20 @@ def test_each_kind_of_event(wrapped):
     assert said == {"r": ([came], []), "c": ([came], []), "u": ([gone, came], []), "d": ([gone], []), "m": ([], [])}
 
 
+@pytest.mark.parametrize("schema", [{"schema": {"type": "struct"}}, {}])
+def test_a_document_is_one_event(session, schema):
+    """The payload's where there is one, though the document looks like another; nothing of the two is mixed."""
+    payload = {"op": "d", "before": person(1), "after": None}
+    both = json.dumps({"op": "c", "after": person(2), "payload": payload, **schema})
+    assert decoded(both) == ([((1, "Ada", 1), -1)], [])
+    alone = {"op": "c", "after": person(2), "payload": {"before": person(1)}, **schema}
+    assert decoded(json.dumps(alone)) == ([((2, "Ada", 1), 1)], [])
+    view = session.maintain("people", an.cdc.debezium_upsert(TOPIC, PEOPLE, key="id"))
+    session.insert("topic", [(1, None, envelope("c", None, person(1))), (2, None, both)])
+    session.advance()
+    assert view.to_pylist() == []
+
+
 TOMBSTONES = [
     *(None, "null", " null ", "\tnull\r\n", '{"schema":null,"payload":null}', '{"schema": null, "payload": null}'),
     *('{"payload":null,"schema":null}', ' {\n  "payload" : null ,\n  "schema" : null\n}\n'),

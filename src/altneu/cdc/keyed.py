@@ -10,11 +10,12 @@ from altneu import types as T
 from altneu.cdc.logic import (
     OP,
     WRAPPERS,
-    coalesced,
     documents,
+    first_of,
     is_document,
     members_of,
     named,
+    of_event,
     parsed_schema,
     reading,
     text_column,
@@ -167,19 +168,19 @@ def _log(
 ) -> BoundLogic:
     """Events as rows of key, order and the text of the row: null when it is gone."""
     envelope = [JsonField(named(*p), p, T.STRING) for w in WRAPPERS for p in (within(w, "op"), within(w, "after"))]
-    row = coalesced(("after",))
+    row = of_event(("after",))
     event = f"debezium_event({OP}, true, {row} IS NOT NULL)"
     steps: list[Step] = []
     if key_column is None:
         images = ("after", "before")
         steps += documents(column, schema)
         envelope += _keys(keys, *((*within(w, image),) for w in WRAPPERS for image in images))
-        parts = [(k.name, coalesced(*((image, k.name) for image in images))) for k in keys]
+        parts = [(k.name, of_event(*((image, k.name) for image in images))) for k in keys]
     else:
         text_column(column, schema), text_column(key_column, schema)
         steps.append(ParseJson(key_column, _keys(keys, *(within(w) for w in WRAPPERS), prefix="key")))
         event = f"NOT coalesce({is_document(column)}, false) OR {event}"
-        parts = [(k.name, coalesced((k.name,), prefix="key")) for k in keys]
+        parts = [(k.name, first_of(*(named("key", *within(w, k.name)) for w in WRAPPERS))) for k in keys]
     steps.append(ParseJson(column, tuple(envelope)))
     made = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for _, sql in parts)

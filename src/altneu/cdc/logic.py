@@ -20,7 +20,7 @@ PRESENT = pa.struct([])
 """An object of which nothing is read: null where there is none."""
 
 WRAPPERS = ("", "payload")
-"""Where an envelope may be in its document: it is the document, or the payload beside a schema."""
+"""Where an envelope may be in its document: it is the document, or the payload beside a schema; if both, the latter."""
 
 _SPACE = "[ \t\n\r]*"
 _NULL_SCHEMA, _NULL_PAYLOAD = (f'"{member}"{_SPACE}:{_SPACE}null{_SPACE}' for member in ("schema", "payload"))
@@ -71,14 +71,15 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
         steps: list[Step] = documents(column, schema)
         steps.append(ParseJson(column, parsed))
         made = parsed_schema(steps, schema)
-        steps.append(Filter(parse(f"debezium_event({OP}, {_present('before')}, {_present('after')})", made)))
+        before, after = (_present(image) for image in ("before", "after"))
+        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", made)))
         emitted = [
             Update(
                 tuple((m.name, column_of(named(*within(wrapper, image, m.name)), made)) for m in members),
                 diff=literal(diff, T.LONG),
-                when=parse(f"{_read(*within(wrapper, 'op'))} IN ({ops})", made),
+                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", made),
             )
-            for wrapper in WRAPPERS
+            for wrapper, alone in zip(WRAPPERS, (f"NOT ({_WRAPPED}) AND ", ""), strict=True)
             for image, diff, ops in (("before", -1, "'u', 'd'"), ("after", 1, "'r', 'c', 'u'"))
         ]
         return BoundLogic((*steps, Emit(tuple(emitted))))
@@ -194,18 +195,22 @@ def named(*path: str) -> str:
     return f"#{'.'.join(path)}"
 
 
-def _read(*path: str) -> str:
-    return quote_name(named(*path))
+def first_of(*columns: str) -> str:
+    """SQL of the first of some members that is there."""
+    return f"coalesce({', '.join(map(quote_name, columns))})"
 
 
-def coalesced(*paths: tuple[str, ...], prefix: str = "") -> str:
-    """SQL of the first of some members that is there, in any wrapper."""
-    return f"coalesce({', '.join(_read(*prefix.split(), *within(w, *p)) for w in WRAPPERS for p in paths)})"
+def of_event(*paths: tuple[str, ...]) -> str:
+    """SQL of the first of some members of an event that is there: of the payload's event, or else the document's."""
+    plain, wrapped = (first_of(*(named(*within(w, *p)) for p in paths)) for w in WRAPPERS)
+    return f"if({_WRAPPED}, {wrapped}, {plain})"
 
 
 def _present(image: str) -> str:
-    return " OR ".join(f"{_read(*within(w, image))} IS NOT NULL" for w in WRAPPERS)
+    plain, wrapped = (f"{quote_name(named(*within(w, image)))} IS NOT NULL" for w in WRAPPERS)
+    return f"if({_WRAPPED}, {wrapped}, {plain})"
 
 
-OP = coalesced(("op",))
+_WRAPPED = f"{quote_name(named('payload', 'op'))} IS NOT NULL"
+OP = of_event(("op",))
 """SQL of what an event did."""
