@@ -1,0 +1,95 @@
+"""Which nodes hang together: weakly, and strongly."""
+
+from __future__ import annotations
+
+from altneu.algorithms.graph import ends, links, simple
+from altneu.collection import Collection
+
+
+def connected_components(
+    edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
+) -> Collection:
+    """For each node the least node that it is connected with, whatever the direction of the edges.
+
+    ``nodes``, a collection of one column, adds nodes that may have no edge; each of those is a component of its own.
+
+    Shape:  ``node``, ``component`` (of the same type): one row a node.
+    Cost:   a loop with as many rounds as it takes the least node to be heard of everywhere: one exchange by node in
+            each; an arrangement of the edges in both directions, and every label that a node had on the way. A change
+            costs the nodes whose label it changes: where a component breaks, the part that loses its least node.
+    Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
+        PlanError: nodes of more than one column.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("components", an.algorithms.connected_components(edges))
+    ...     session.insert("edges", [(2, 1), (2, 3), (4, 5)])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    ...     session.retract("edges", [(2, 1)])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
+    [(2, 2), (3, 2), (4, 4), (5, 4)]
+    """
+    arcs = links(edges, src, dst, directed=False)
+    return _least_label(arcs, ends(links(edges, src, dst), nodes))
+
+
+def strongly_connected_components(
+    edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
+) -> Collection:
+    """For each node the least node that it is strongly connected with: paths lead there and back.
+
+    By trimming. An edge within a component has the same least node that leads to its two ends, and the same least node
+    that its ends lead to; edges that have not are taken away, in one direction and then in the other, until all have.
+
+    Shape:  ``node``, ``component`` (of the same type): one row a node; one that is on no cycle is its own.
+    Cost:   a loop around two as of ``connected_components``, and one after it; arrangements of the edges in both
+            directions, and every label that a node had in any round of either: the dearest of these algorithms.
+    Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError, PlanError: as ``connected_components``.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("components", an.algorithms.strongly_connected_components(edges))
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 2), (3, 4)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1, 1), (2, 2), (3, 2), (4, 4)]
+    """
+    arcs = simple(edges, src, dst)
+    back = arcs.select(src="dst", dst="src")
+    within = arcs.iterate(lambda left: _trimmed(back, _trimmed(arcs, left)))
+    return _least_label(within, ends(links(edges, src, dst), nodes))
+
+
+def _trimmed(arcs: Collection, within: Collection) -> Collection:
+    """The arcs whose ends hear of the same least node along ``within``, turned round.
+
+    Only a node that an arc leads to has a label: no other is on a cycle.
+    """
+    labels = _least_label(within, arcs.select(node="dst").distinct())
+    started = arcs.join(labels, on={"src": "node"}).select("src", "dst", heard="component")
+    alike = started.join(labels, on={"dst": "node", "heard": "component"})
+    return alike.select(src="dst", dst="src")
+
+
+def _least_label(arcs: Collection, nodes: Collection) -> Collection:
+    """For each node the least one that leads to it along arcs."""
+    own = nodes.select("node", component="node")
+
+    def spread(labels: Collection) -> Collection:
+        heard = labels.join(arcs, on={"node": "src"}).select(node="dst", component="component")
+        return heard.concat(own).group_by("node").agg(component="min(component)")
+
+    return own.iterate(spread)
