@@ -29,7 +29,6 @@ class Kind:
     edges: str
     node: str
     arguments: dict[str, str]
-    seeds: int
 
     def node_of(self, number):
         return f"n{number}" if "string" in self.node else number
@@ -39,8 +38,8 @@ class Kind:
         return {"edges": edges, "roots": an.source("roots", self.node), "nodes": an.source("nodes", self.node)}
 
 
-LONG = Kind("long", "src long, dst long, weight long", "node long", {}, 2)
-TEXT = Kind("text", "`on e` string, two string, cost smallint", "root string", {"src": "on e", "dst": "two"}, 1)
+LONG = Kind("long", "src long, dst long, weight long", "node long", {})
+TEXT = Kind("text", "`on e` string, two string, cost smallint", "root string", {"src": "on e", "dst": "two"})
 KINDS = (LONG, TEXT)
 
 
@@ -222,11 +221,12 @@ def test_maintained_step_by_step_and_in_one(name, kind):
     make, expected = CASES[name]
     sources = kind.sources()
     seen = set()
-    for seed in range(kind.seeds):
+    for seed in range(2):
         history = history_of(f"{kind.name} {seed}", kind)
         wanted = [Counter(expected(held_at(history, time))) for time in range(TIMES + 1)]
         seen |= {frozenset(rows) for rows in wanted}
-        for cuts in ([*range(1, TIMES + 2)], [TIMES + 1], random_cuts(random.Random(seed), TIMES + 1))[: 3 - seed]:
+        at_random = random_cuts(random.Random(seed), TIMES + 1)
+        for cuts in [[*range(1, TIMES + 2)], [TIMES + 1]] if seed == 0 else [at_random]:
             with an.Session(retain="all", shards=1 + seed) as session:
                 view = session.maintain(name, make(*sources.values(), kind))
                 for lower, upper in pairwise([0, *cuts]):
@@ -246,7 +246,7 @@ def test_nothing_is_left_of_what_is_taken_back(name):
     with an.Session() as session:
         view = session.maintain(name, make(*sources.values(), LONG))
         kept = []
-        for time in range(8):
+        for time in range(6):
             sign = 1 if time % 2 == 0 else -1
             for source in session._sources:
                 updates = [(row, time, sign * n) for row, n in getattr(end, source).items()]
@@ -254,8 +254,5 @@ def test_nothing_is_left_of_what_is_taken_back(name):
             kept.append(session.advance().state_rows)
             assert contents_of(view) == (wanted if sign == 1 else Counter())
         session.advance(to=30)
-        counts_of_nothing = (
-            2 if name.startswith("page rank") else 0
-        )  # how many nodes there are, and what they have lost
-        assert sum(n for _, n in state_left(session)) == counts_of_nothing
+        assert list(state_left(session)) == []
         assert kept[-1] <= 3 * max(kept[:2]) + 64

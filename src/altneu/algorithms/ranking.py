@@ -56,7 +56,7 @@ def pagerank(
     degrees = arcs.group_by("src").agg(degree="count(*)")
     parts = arcs.join(degrees, on="src")
     silent = start.antijoin(degrees, on={"node": "src"}).select("node")
-    size = start.group_by().agg(size="count(*)").select(of="1", size="size")
+    size = start.group_by(of="1").agg(size="count(*)")
     everywhere = start.select("node", of="1").join(size, on="of")
     base = start.select("node", rank=f"{unit - unit * kept.numerator // kept.denominator}L")
 
@@ -65,7 +65,7 @@ def pagerank(
 
     def step(ranks: Collection) -> Collection:
         along = ranks.join(parts, on={"node": "src"}).select(node="dst", rank=share("degree"))
-        lost = ranks.join(silent, on="node").group_by().agg(rank="coalesce(sum(rank), 0L)").select(of="1", rank="rank")
+        lost = ranks.join(silent, on="node").group_by(of="1").agg(rank="sum(rank)")
         spread = everywhere.join(lost, on="of").select("node", rank=share("size"))
         return along.concat(spread, base).group_by("node").agg(rank="sum(rank)")
 
