@@ -15,10 +15,12 @@ import pytest
 import altneu as an
 from altneu import algorithms as algo
 from tests.algorithms import reference
+from tests.algorithms.histories import changes
 from tests.oracle.histories import accumulated, random_cuts, undone
 from tests.oracle.runners import contents_of, state_left, table_of
 
 NODES, TIMES = 9, 8
+NUMBERS = (-3, 0, 1, 2, 5, 6, 31, 32, 300)
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Kind:
     arguments: dict[str, str]
 
     def node_of(self, number):
-        return f"n{number}" if "string" in self.node else number
+        return f"n{number}" if "string" in self.node else NUMBERS[number]
 
     def sources(self):
         edges = an.source("edges", self.edges)
@@ -183,25 +185,12 @@ def history_of(seed, kind):
         return kind.node_of(rng.randrange(NODES))
 
     history = {
-        "edges": changes(rng, lambda: (node(), node(), rng.randint(0, 6)), sizes=(6, 12, 24, 50)),
-        "roots": changes(rng, lambda: (node(),), sizes=(1, 2)),
-        "nodes": changes(rng, lambda: (node(),), sizes=(0, 3)),
+        "edges": changes(rng, TIMES, lambda: (node(), node(), rng.randint(0, 6)), sizes=(6, 12, 24, 50)),
+        "roots": changes(rng, TIMES, lambda: (node(),), sizes=(1, 2)),
+        "nodes": changes(rng, TIMES, lambda: (node(),), sizes=(0, 3)),
     }
     end = undone(history, TIMES)
     return {name: updates + end[name] for name, updates in history.items()}
-
-
-def changes(rng, make, sizes):
-    """Rows, some of them several times, of which at every time some are replaced, until there are so many."""
-    held, updates = [], []
-    for time in range(TIMES):
-        rng.shuffle(held)
-        size = rng.choice(sizes)
-        gone, held = held[max(0, size - 2) :], held[: max(0, size - 2)]
-        new = [make() if rng.random() < 0.8 or not held else rng.choice(held) for _ in range(size - len(held))]
-        held += new
-        updates += [(row, time, -1) for row in gone] + [(row, time, 1) for row in new]
-    return updates
 
 
 def held_at(history, time):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from altneu.algorithms.graph import ends, links, simple
+from altneu.algorithms.graph import ENDS, ends, links, simple
 from altneu.collection import Collection, recursive
 
 ROUNDS_APART = 4
@@ -73,7 +73,8 @@ def strongly_connected_components(
     """
     arcs = simple(edges, src, dst)
     back = arcs.select(src="dst", dst="src")
-    within = arcs.select("src", "dst", component="dst").iterate(lambda left: _trimmed(back, _trimmed(arcs, left)))
+    whole = arcs.select("src", "dst", component="dst")
+    within = whole.iterate(lambda left: _trimmed(back, _trimmed(arcs, left)), max_rounds=ENDS)
     together = within.select(node="dst", component="component").distinct()
     alone = ends(links(edges, src, dst), nodes).antijoin(together, on="node")
     return together.concat(alone.select("node", component="node"))
@@ -108,7 +109,8 @@ def _least_label(arcs: Collection, nodes: Collection) -> Collection:
         known = heard.concat(entered).group_by("node").agg(component="min(component)")
         return known, ticks.concat(begin).distinct()
 
-    labels, _ = recursive(spread, labels=own.filter("false").select("node", "component"), clock=begin)
+    nobody = own.filter("false").select("node", "component")
+    labels, _ = recursive(spread, labels=nobody, clock=begin, max_rounds=ENDS)
     return labels
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from altneu.algorithms.cliques import triangles
-from altneu.algorithms.graph import at_least, both, pairs
+from altneu.algorithms.graph import ENDS, at_least, both, pairs
 from altneu.collection import Collection
 
 
@@ -39,7 +39,7 @@ def k_core(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> 
         seen = left.join(arcs, on={"node": "dst"}).select(node="src")
         return seen.group_by("node").agg(degree="count(*)").filter(enough).select("node")
 
-    return arcs.select(node="src").distinct().iterate(keep)
+    return arcs.select(node="src").distinct().iterate(keep, max_rounds=ENDS)
 
 
 def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:
@@ -79,4 +79,4 @@ def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") ->
         counted = sides[0].concat(*sides[1:]).group_by("src", "dst").agg(support="count(*)")
         return counted.filter(f"support >= {k - 2}").select("src", "dst")
 
-    return all_edges.iterate(keep)
+    return all_edges.iterate(keep, max_rounds=ENDS)

@@ -8,6 +8,9 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.types import quote_name, type_name
 
+ENDS = 2**31 - 1
+"""As many rounds as it takes, for loops that are known to end."""
+
 
 def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weight: str | None = None) -> Collection:
     """The edges as columns ``src``, ``dst`` and, where one is asked for, ``weight``; not directed: in both directions.

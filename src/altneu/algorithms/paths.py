@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from altneu.algorithms.graph import given, links
-from altneu.collection import Collection
+from altneu.algorithms.graph import ENDS, given, links
+from altneu.collection import MAX_ROUNDS, Collection
 from altneu.types import LONG
 
 
@@ -36,9 +36,11 @@ def reachability(
     """
     steps = links(edges, src, dst, directed=directed)
     start = given(roots, steps, "roots").distinct()
-    return start.iterate(
-        lambda reached: reached.join(steps, on={"node": "src"}).select(node="dst").concat(start).distinct()
-    )
+
+    def further(reached: Collection) -> Collection:
+        return reached.join(steps, on={"node": "src"}).select(node="dst").concat(start).distinct()
+
+    return start.iterate(further, max_rounds=ENDS)
 
 
 def bfs(
@@ -71,7 +73,7 @@ def bfs(
     [('a', 0), ('b', 1), ('c', 2), ('d', 3)]
     """
     steps = links(edges, src, dst, directed=directed)
-    return _least(steps, given(roots, steps, "roots"), "distance + 1L", "0L")
+    return _least(steps, given(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
 
 
 def shortest_paths(
@@ -82,12 +84,13 @@ def shortest_paths(
     dst: str = "dst",
     weight: str = "weight",
     directed: bool = True,
+    max_rounds: int = MAX_ROUNDS,
 ) -> Collection:
     """The least sum of weights along a path from some root to each node that a root leads to.
 
     Of several edges between two nodes the lightest counts. Weights may be negative, as long as no cycle of negative sum
-    can be reached: round such a one distances fall for ever. Sums of doubles are those of the additions along the
-    path, in its order. An edge without a weight (null) is none.
+    can be reached: round such a one distances fall for ever, and after ``max_rounds`` rounds the step is refused. Sums
+    of doubles are those of the additions along the path, in its order. An edge without a weight (null) is none.
 
     Shape:  ``node``, ``distance`` (bigint, or double where weights are): one row a node that is reached; 0 at roots.
     Cost:   as ``bfs``, but the rounds are as many as edges on the longest of the lightest paths, and a node's distance
@@ -96,7 +99,8 @@ def shortest_paths(
 
     Raises:
         UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``; a weight that is no number.
-        NoFixpointError: (by ``advance``) there is a cycle of negative weight.
+        NoFixpointError: (by ``advance``) a cycle of negative sum is reached, or a path has more edges than
+        ``max_rounds``.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long, weight long")
@@ -111,7 +115,7 @@ def shortest_paths(
     """
     steps = links(edges, src, dst, directed=directed, weight=weight)
     zero = f"CAST(0 AS {'bigint' if steps.schema.field('weight').type == LONG else 'double'})"
-    return _least(steps, given(roots, steps, "roots"), "distance + weight", zero)
+    return _least(steps, given(roots, steps, "roots"), "distance + weight", zero, max_rounds)
 
 
 def transitive_closure(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:
@@ -141,14 +145,14 @@ def transitive_closure(edges: Collection, *, src: str = "src", dst: str = "dst")
     def longer(paths: Collection) -> Collection:
         return paths.join(steps, on={"dst": "src"}).select("src", dst="`right.dst`").concat(steps).distinct()
 
-    return steps.iterate(longer)
+    return steps.iterate(longer, max_rounds=ENDS)
 
 
-def _least(steps: Collection, roots: Collection, further: str, zero: str) -> Collection:
+def _least(steps: Collection, roots: Collection, further: str, zero: str, max_rounds: int) -> Collection:
     start = roots.select("node", distance=zero).distinct()
 
     def nearer(known: Collection) -> Collection:
         found = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
         return found.concat(start).group_by("node").agg(distance="min(distance)")
 
-    return start.iterate(nearer)
+    return start.iterate(nearer, max_rounds=max_rounds)
