@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import first, linear, steps, streams, workloads
+from bench import first, histories, linear, steps, streams, times, workloads
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -18,6 +18,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "c": streams.measure,
     "d": steps.measure,
     "e": linear.measure,
+    "f": times.measure,
+    "h": histories.measure,
 }
 
 

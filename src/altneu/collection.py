@@ -22,6 +22,7 @@ JoinKind = Literal["inner", "left", "right", "full"]
 OnLimit = Literal["error", "stop"]
 MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
 
+_WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
 # What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
 _SPARK_VERBS = {
     "agg": "group_by().agg(...)",
@@ -38,9 +39,9 @@ _SPARK_VERBS = {
     "unionAll": "concat(...)",
     "unionByName": "concat(...)",
     "where": "filter(...)",
-    "withColumn": 'select("*", name=...)',
+    "withColumn": _WITH,
     "withColumnRenamed": "select(new=...)",
-    "withColumns": 'select("*", name=...)',
+    "withColumns": _WITH,
 }
 
 
@@ -240,6 +241,31 @@ class Collection(LinearVerbs):
         (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit)
         return result
 
+    def enter_at(self, rounds: str | Col) -> Collection:
+        """Inside the body of a loop: this collection from outside, each row from the round on that an expression says.
+
+        For loops whose limit does not depend on when a row enters, as that of the least label to reach a node: what
+        matters most may go first, so that the rest finds its work done and changes little. Of nested loops it is the
+        innermost one that the body belongs to. Where the expression is null, negative or fails, it is round 0.
+
+        Cost:   no exchange; rows wait until their round. Rounds in which nothing is due are passed over.
+        Law:    the body of round r has the rows whose round is r or less (tests/oracle/test_loops.py).
+        Source: ``enter_at`` of differential dataflow.
+
+        Raises:
+            PlanError: outside the body of a loop, or on what changes from round to round.
+            TypeMismatchError: the expression is no whole number.
+        """
+        level = getattr(_open_loops, "count", 0) - 1
+        if level < 0:
+            raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
+        if ir.free_level(self.node) == level:
+            raise PlanError("enter_at takes a collection from outside the loop; this one changes from round to round")
+        value = parse(rounds, self.schema)
+        if not pa.types.is_integer(value.type):
+            raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
+        return Collection(ir.EnterAt(self.node, value, level))
+
     # reductions -----------------------------------------------------------------------------------------------------
 
     def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:
@@ -355,8 +381,12 @@ class _Pair:
         self.left, self.right = left_name, right_name
 
 
+def _names_two(time: Any) -> bool:
+    return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
+
+
 def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
-    """Resolve ``on`` and bring both sides of each key to one type, in an extra column where a cast is needed."""
+    """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names:
         raise PlanError(
@@ -365,7 +395,7 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
     left._check(names.keys())
     right._check(names.values())
     pairs = [_Pair(a, b) for a, b in names.items()]
-    casts: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
+    extra: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
     for i, pair in enumerate(pairs):
         types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
         if any(pa.types.is_map(t) for t in types):
@@ -376,8 +406,11 @@ def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection
             common = _common_type(pair, types)
             pair.left, pair.right = f"#key{i}", f"#key{i}"
             for side, collection, name in ((0, left, pair.left_name), (1, right, pair.right_name)):
-                casts[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
-    return _with(left, casts[0]), _with(right, casts[1]), pairs
+                extra[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
+        elif any(pair.right == p.right for p in pairs[:i]):
+            pair.right = f"#key{i}"
+            extra[1].append((pair.right, right._column(pair.right_name)))
+    return _with(left, extra[0]), _with(right, extra[1]), pairs
 
 
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
@@ -494,19 +527,41 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 )
 
 
-def source(name: str, schema: str | pa.Schema, *, keep: bool = False) -> Collection:
+def source(
+    name: str, schema: str | pa.Schema, *, keep: bool = False, time: tuple[str, str] | None = None
+) -> Collection:
     """A collection that a session inserts into and retracts from.
 
     ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
     themselves, so that a view added later can be computed from them whatever it reads.
-    Cost:   no state, unless ``keep``: then one arrangement of all rows.
+
+    With ``time=("system", "event")`` its rows have two times: when they became known, which is the session's clock, and
+    what they are about. Corrections to the past arrive at later system times, and everything computed from the source
+    can be read at both: what was known at one about the other.
+
+    Cost:   no state, unless ``keep``: then one arrangement of all rows. With two times a change to a group is followed
+            through the later event times of that group.
 
     Raises:
         SchemaError: the schema does not parse, or has two columns of one name.
+
+    >>> import altneu as an
+    >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
+    >>> with an.Session(retain="all") as session:
+    ...     total = session.maintain("total", delays.group_by("carrier").agg(minutes="sum(minutes)"))
+    ...     session.insert("delays", [("UA", 10)], time=1)
+    ...     session.insert("delays", [("UA", 5)], time=3)
+    ...     _ = session.advance()
+    ...     session.retract("delays", [("UA", 10)], time=1)  # a correction of day 1, known a day later
+    ...     _ = session.advance()
+    ...     [total.to_pylist(at=at) for at in [(0, 1), (0, 3), (1, 1), (1, 3)]]
+    [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
     """
+    if time is not None and not _names_two(time):
+        raise SchemaError(f'time={time!r}: a source with two times names both, such as time=("system", "event")')
     if not name:
         raise SchemaError("a source needs a name")
     columns = user_schema(schema)
     if not len(columns):
         raise SchemaError(f"source {name!r} needs at least one column")
-    return Collection(ir.Source(name, columns, keep))
+    return Collection(ir.Source(name, columns, keep, time))

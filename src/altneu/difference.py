@@ -76,7 +76,7 @@ def multiply(a: Diffs, b: Diffs) -> Diffs:
     else:
         fits = _magnitude(a) * _magnitude(b) <= LARGEST or _products_fit(a, b, product)
     if not fits:
-        _overflow("multiplying the diffs of a match")
+        _overflow("multiplying diffs (of rows that match, or of a row and how often it is repeated)")
     return product
 
 

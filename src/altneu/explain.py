@@ -64,6 +64,9 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
             else:
                 bound = GROUPS if keys else EVERYTHING
                 label = f"reduce {label.removeprefix('reduce ')} [general]"
+            if plan.has_event_times(node):
+                bound = max(bound, GROUPS, key=_BOUNDS.index)
+                label += ", line by line over the event times"
         case JoinOp():
             keys = _keys_below(plan, node)
         case LinearOp():

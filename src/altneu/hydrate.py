@@ -60,8 +60,8 @@ class _Cutter:
     def _need(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
-        if node.scope:
-            self._need_loop(node.scope)
+        if loop := self.plan.loop_around(node.scope):
+            self._need_loop(loop)
             return self.made[i]
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             self.given.add(operation.arrangement)
@@ -69,7 +69,8 @@ class _Cutter:
         reader = self._reader(i)
         if reader is not None:
             self.read.add(reader)
-            return self.add(PhysicalNode(ReadOp(reader), (), 0, node.schema, label=f"read {node.label}"), ())
+            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=f"read {node.label}", scope=node.scope)
+            return self.add(read, ())
         if isinstance(operation, SourceOp):
             if operation.name in self.filled:
                 raise HydrationError(
@@ -89,10 +90,7 @@ class _Cutter:
 
     def _need_loop(self, scope: int) -> None:
         """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
-        scopes = self.plan.scopes
-        while scopes[scope].parent:
-            scope = scopes[scope].parent
-        inside = [i for i, n in enumerate(self.plan.nodes) if self._is_in(n.scope, scope)]
+        inside = [i for i, n in enumerate(self.plan.nodes) if self.plan.loop_around(n.scope) == scope]
         for i in inside:
             for port in self.plan.nodes[i].inputs:
                 if port.node not in inside:
@@ -103,11 +101,6 @@ class _Cutter:
             self.made[i] = self.add(node, tuple(ports))
             if isinstance(node.operation, STATEFUL) and node.operation.arrangement in self.existing:
                 self.anew.add(node.operation.arrangement)
-
-    def _is_in(self, scope: int, outer: int) -> bool:
-        while scope and scope != outer:
-            scope = self.plan.scopes[scope].parent
-        return scope == outer
 
     def _reader(self, i: int) -> str | None:
         """An existing arrangement that holds all rows of node i's output."""

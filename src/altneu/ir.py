@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
@@ -47,10 +48,11 @@ class Source(Node):
     name: str
     schema: pa.Schema
     keep: bool = False
+    coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
 
     def describe(self) -> str:
-        """The name."""
-        return self.name
+        """The name, and the coordinates of its times when they are two."""
+        return self.name if self.coordinates is None else f"{self.name} {self.coordinates}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,6 +352,29 @@ class Variable(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class EnterAt(Node):
+    """A collection from outside of which each row enters a loop at the round that an expression says."""
+
+    input: Node
+    rounds: Expr
+    level: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """The expression and the loop."""
+        return f"{self.rounds.sql} {self.level}"
+
+
+@dataclass(frozen=True, eq=False)
 class Loop(Node):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
@@ -405,6 +430,12 @@ class Result(Node):
         return str(self.index)
 
 
+def coordinates(node: Node) -> tuple[str, str] | None:
+    """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
+    found = (n.coordinates for n in walk(node) if isinstance(n, Source) and n.coordinates is not None)
+    return next(found, None)
+
+
 def open_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with nulls allowed everywhere: a round may bring what the first collection had not."""
     return pa.schema([f.with_nullable(True) for f in schema])
@@ -420,6 +451,8 @@ def _free(node: Node) -> frozenset[int]:
     if found is None:
         if isinstance(node, Variable):
             found = frozenset([node.level])
+        elif isinstance(node, EnterAt):
+            found = _free(node.input) | {node.level}
         else:
             found = frozenset().union(*map(_free, node.inputs))
             if isinstance(node, Loop):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.batch import Layout
-from altneu.errors import ERROR_SCHEMA
+from altneu.errors import ERROR_SCHEMA, PlanError
 from altneu.kernels import accumulator_of, reduce_spec_of
 from altneu.linear import (
     BoundLogic,
@@ -41,6 +41,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
@@ -58,8 +59,8 @@ from altneu.physical import (
     SourceOp,
     TapOp,
     ViewPorts,
-    loop_lattice,
     scheduled,
+    scope_lattice,
 )
 
 Key = tuple[str, ...]
@@ -132,7 +133,7 @@ class Lowering:
 
     def lattice_in(self, scope: int) -> Lattice:
         """The times of a scope."""
-        return loop_lattice(self.lattice, self._depth(scope))
+        return scope_lattice(self.lattice, self.scopes, scope)
 
     def entered(self, lowered: Lowered, scope: int) -> Lowered:
         """Updates as they are seen in a loop; those that are there already as they are."""
@@ -174,17 +175,19 @@ class Lowering:
         """Lower a node and all it depends on, once."""
         name = self._name_of(node)
         if name not in self.done:
+            _check_times(node)
             self.done[name] = self._lower(node)
         return self.done[name]
 
     def _lower(self, node: ir.Node) -> Lowered:
         match node:
             case ir.Source():
-                port = Port(
-                    self.add(
-                        SourceOp(node.name), (), node.schema, label=f"source {node.name}", logical=node.fingerprint
-                    )
+                scope = self._event_scope() if node.coordinates else 0
+                label = f"source {node.name}"
+                number = self.add(
+                    SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope
                 )
+                port = Port(number)
                 if node.keep:
                     self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
                 return Lowered(port, None, settled=False)
@@ -215,6 +218,12 @@ class Lowering:
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
             case ir.Variable():
                 return self.loops[node.level].variables[node.index]
+            case ir.EnterAt():
+                inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
+                label = f"enter at round {node.rounds.sql}"
+                return replace(
+                    inside, port=Port(self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label))
+                )
             case ir.Result():
                 return self._loop(node.loop)[node.index]
             case ir.Inspect():
@@ -338,6 +347,14 @@ class Lowering:
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
         return tuple(names)
 
+    def _event_scope(self) -> int:
+        """The scope of what has a second time."""
+        found = next((i for i, s in enumerate(self.scopes) if s.is_event), None)
+        if found is None:
+            found = len(self.scopes)
+            self.scopes.append(Scope(0, 1, is_event=True))
+        return found
+
     def _may_fail(self, node: ir.Node, errors: Lowered) -> None:
         """Note that an operation has errors: each origin keeps its own."""
         self.failing[errors.port] = self._name_of(node), errors
@@ -347,12 +364,16 @@ class Lowering:
 
     def _outside(self, lowered: Lowered) -> Lowered:
         """Updates as they are seen outside all loops."""
-        while self.scope_of(lowered):
+        while not self._is_outside(lowered):
             key = f"leave|{lowered.port}"
             if key not in self.done:
                 self.done[key] = self.left(lowered)
             lowered = self.done[key]
         return lowered
+
+    def _is_outside(self, lowered: Lowered) -> bool:
+        scope = self.scopes[self.scope_of(lowered)]
+        return not scope.depth or scope.is_event
 
     def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
         """Lower a loop, once; what its variables come to, outside it."""
@@ -364,6 +385,8 @@ class Lowering:
     def _lower_loop(self, loop: ir.Loop, name: str) -> tuple[Lowered, ...]:
         level = ir.free_level(loop)
         parent = 0 if level is None else self.loops[level].scope
+        if level is None and ir.coordinates(loop):
+            parent = self._event_scope()
         scope = len(self.scopes)
         self.scopes.append(Scope(parent, self._depth(parent) + 1, loop.names, loop.max_rounds))
         initial = [self.entered(self.lower(i), scope) for i in loop.initial]
@@ -402,6 +425,15 @@ class Lowering:
         operation = self.nodes[number].operation
         assert isinstance(operation, ArrangeOp)
         return operation.arrangement
+
+
+def _check_times(node: ir.Node) -> None:
+    names = ir.coordinates(node) if isinstance(node, ir.Inspect | ir.Latest) else None
+    if names:
+        raise PlanError(
+            f"{type(node).__name__.lower()} takes collections with one time, and a source below it has two, "
+            f"{' and '.join(names)}; view.changes() shows both"
+        )
 
 
 _HOSTED = (ir.Join, ir.Reduce, ir.Latest)  # lowered to HOSTS; what an Inspect shows is lowered to them too

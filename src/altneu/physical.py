@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
-from altneu.order import Epoch, Lattice, Product
+from altneu.order import Epoch, Lattice, Product, Rounds
 
 IDENTITY = BoundLogic()
 
@@ -139,6 +140,13 @@ class EnterOp:
 
 
 @dataclass(frozen=True)
+class EnterAtOp:
+    """Updates that have entered a loop, moved to the round that an expression says of each row."""
+
+    rounds: Expr
+
+
+@dataclass(frozen=True)
 class LeaveOp:
     """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
 
@@ -181,6 +189,7 @@ Operation = (
     | JoinOp
     | ReduceOp
     | EnterOp
+    | EnterAtOp
     | LeaveOp
     | FeedbackOp
     | FeedOp
@@ -207,12 +216,17 @@ class PhysicalNode:
 
 @dataclass(frozen=True)
 class Scope:
-    """A loop, or (the first one) what is in none: its parent (-1: none), how many loops it is in, itself included."""
+    """Where times have a coordinate more: its parent (-1: none) and how many coordinates it adds to the session's.
+
+    The first scope is what adds none. Others are loops over the variables ``names``, which add the round; one, with
+    ``is_event``, is what has a second time of its own. Its times are not run one after the other.
+    """
 
     parent: int
     depth: int
     names: tuple[str, ...] = ()
     max_rounds: int = 0
+    is_event: bool = False
 
 
 ROOT = Scope(-1, 0)
@@ -267,17 +281,32 @@ class Plan:
 
     def lattice_of(self, node: int) -> Lattice:
         """The times of a node's updates: those of the session, then a round for every loop that the node is in."""
-        return self.lattices[self.scopes[self.nodes[node].scope].depth]
+        return self.lattices[self.nodes[node].scope]
 
     @cached_property
     def lattices(self) -> tuple[Lattice, ...]:
-        """The times inside so many loops."""
-        return tuple(loop_lattice(self.lattice, depth) for depth in range(1 + max(s.depth for s in self.scopes)))
+        """The times of each scope."""
+        return tuple(scope_lattice(self.lattice, self.scopes, i) for i in range(len(self.scopes)))
 
     @property
     def loops(self) -> bool:
         """Whether anything is computed round by round."""
-        return len(self.scopes) > 1
+        return any(s.depth and not s.is_event for s in self.scopes)
+
+    def has_event_times(self, node: PhysicalNode) -> bool:
+        """Whether a node's updates have a second time of their own."""
+        scope = node.scope
+        while scope and not self.scopes[scope].is_event:
+            scope = self.scopes[scope].parent
+        return scope > 0
+
+    def loop_around(self, scope: int) -> int:
+        """The outermost loop that a scope is in, 0 when it is in none."""
+        found = 0
+        while scope:
+            found = found if self.scopes[scope].is_event else scope
+            scope = self.scopes[scope].parent
+        return found
 
     @cached_property
     def depth(self) -> int:
@@ -370,9 +399,16 @@ class Plan:
                     todo.append(self.arrangements[operation.arrangement])
 
 
-def loop_lattice(outer: Lattice, depth: int) -> Lattice:
-    """The times inside ``depth`` loops."""
-    return Product(outer, *[Epoch()] * depth) if depth else outer
+def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Lattice:
+    """The times of a scope, when ``lattice`` are those of the session."""
+    loops = 0
+    while scope:
+        if scopes[scope].is_event:
+            lattice = Product(lattice, Epoch())
+        else:
+            loops += 1
+        scope = scopes[scope].parent
+    return Rounds(lattice, loops) if loops else lattice
 
 
 def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[tuple[PhysicalNode, ...], Schedule]:
@@ -380,22 +416,23 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
+    home = [0 if s.is_event else i for i, s in enumerate(scopes)]  # an event time is no round
     numbers = [0] * len(nodes)
     counter = count()
 
     def unit_of(i: int, scope: int) -> int | None:
         """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
-        at, below = nodes[i].scope, None
+        at, below = home[nodes[i].scope], None
         while at != scope:
-            at, below = scopes[at].parent, at
-            if at < 0:
+            if not at:
                 return -1
+            at, below = home[scopes[at].parent], at
         return below
 
     def number(scope: int) -> Schedule:
         levels: dict[tuple[int | None, int], int] = {}
         inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
-        loops = [s for s in range(len(scopes)) if scopes[s].parent == scope]
+        loops = [s for s in range(1, len(scopes)) if home[s] and home[scopes[s].parent] == scope]
         changed = True
         while changed:  # a loop's level depends on all of its nodes, wherever they stand
             changed = False

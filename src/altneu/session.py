@@ -30,24 +30,26 @@ from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor, Outcome
 from altneu.executor.portion import portion
+from altneu.executor.read import At
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import lower
-from altneu.order import Antichain, Epoch
+from altneu.order import LARGEST, Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
 from altneu.rewrite import optimise
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
-from altneu.view import OnErrors, View
+from altneu.view import OnErrors, Time, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
+InsertTime = int | str | tuple[int | str | None, int | str] | None
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -298,7 +300,7 @@ class Session:
 
     # inputs ---------------------------------------------------------------------------------------------------------
 
-    def insert(self, source: str, data: Any, *, time: int | str | None = None, diff: int | str = 1) -> None:
+    def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
         """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
 
         ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a
@@ -307,16 +309,19 @@ class Session:
         session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. A column so named may
         be one of the source's or one more in the data; in tuples one more comes last, the time before the diff.
 
+        A source with two times takes both: ``time=(system, event)``, each a time, a column's name, or None for the
+        session's ``lower``; or only the second one, and the first is ``lower``.
+
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
         """
         self._insert(source, data, time, diff, 1)
 
-    def retract(self, source: str, data: Any, *, time: int | str | None = None, diff: int | str = 1) -> None:
+    def retract(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
         """Take rows away from a source: ``insert`` with the signs turned."""
         self._insert(source, data, time, diff, -1)
 
-    def _insert(self, source: str, data: Any, time: int | str | None, diff: int | str, sign: int) -> None:
+    def _insert(self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int) -> None:
         with self.lock:
             self._check_open()
             if source not in self._sources:
@@ -325,13 +330,14 @@ class Session:
                     f"{', '.join(self._sources) or '(none: maintain a view first)'}"
                 )
             schema = self._sources[source].schema
+            time, event = _two_times(self._sources[source], time)
             now = self.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
             frontier = Antichain.of(self.lattice, now)
-            stamp = Stamp(source, schema, self.lattice, frontier, now if time is None else time, diff, sign)
+            stamp = Stamp(source, schema, self.lattice, frontier, now if time is None else time, diff, sign, event)
             if is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self._pending.frames.setdefault(source, []).append((data, stamp))
@@ -455,8 +461,14 @@ class Session:
         """The least time at which a view can be read."""
         return max(self._journal.since, int(self._journal.views[name]["since"]))
 
-    def readable(self, name: str, at: int | None) -> int:
-        """The time to read at, checked against what is known and kept.
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+        return ir.coordinates(self._nodes[name])
+
+    def readable(self, name: str, at: Time) -> At:
+        """The time to read at, coordinate by coordinate, checked against what is known and kept.
+
+        Of a view with two times the first is the one that is closed; of the second, all are there.
 
         Raises:
             HistoryGoneError: before ``since``.
@@ -465,8 +477,12 @@ class Session:
         self._check_open()
         self.ports(name)
         since = self.since_of(name)
+        rest: At = ()
+        if (names := self.coordinates(name)) is not None:
+            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
+            rest = (LARGEST if event is None else whole_number(event, f"at ({names[1]})"),)
         if at is None:
-            return max(self.lower - 1, since)
+            return max(self.lower - 1, since), *rest
         at = whole_number(at, "at")
         if at >= self.lower:
             raise NotYetKnownError(
@@ -477,7 +493,7 @@ class Session:
                 f"at={at} is no longer kept: view {name!r} can be read from {since} to {self.lower - 1}; "
                 "Session(retain=...) keeps more"
             )
-        return at
+        return at, *rest
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -485,7 +501,7 @@ class Session:
         ports = self.ports(name)
         return self._journal.outputs(ports.contents, self.table.layouts[ports.contents])
 
-    def frame(self, view: View, at: int | None, errors: OnErrors) -> DataFrame:
+    def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
         if self.spark is None:
             raise ReadError(
@@ -502,6 +518,25 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+
+
+def _two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
+    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
+    if source.coordinates is None:
+        if isinstance(time, tuple):
+            raise InputError(
+                f"source {source.name!r} has one time, and the insert gives {time!r}; "
+                'declare the source with time=("system", "event") to give it two'
+            )
+        return time, None
+    system, event = source.coordinates
+    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
+    if about is None or isinstance(about, tuple):
+        raise InputError(
+            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
+            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
+        )
+    return known, about
 
 
 def _check_maintained(name: object, collection: object) -> None:

@@ -6,7 +6,7 @@ A verb names what is to be done; it meets a schema when it is bound, and is chec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.executor.inputs import conform
 from altneu.expressions import (
     Bound,
     Col,
@@ -50,7 +51,7 @@ from altneu.linear import (
 )
 from altneu.operators.json_text import Unit, json_fields
 from altneu.operators.linear import run_logic
-from altneu.rows import Rows
+from altneu.sources import to_table
 from altneu.types import quote_name, type_name
 from altneu.update import Updates
 
@@ -181,18 +182,23 @@ class LinearVerbs(ABC):
         ``function`` takes a row to ``(row, time, diff)`` triples; it is the equijoin with the collection of all
         ``(row, triple)`` pairs, which is never built: times are joined, diffs multiplied. Without Python, it is a list
         of triples ``({column: expression}, time, diff)`` whose times (None: the first) and diffs are expressions too,
-        or a ``Logic``. Where an expression for a time or a diff is null there is no update.
+        or a ``Logic``. A time that a function gives as None is the first; an expression that is null, for a time or a
+        diff, is no update.
 
         >>> import altneu as an
         >>> x = an.source("x", "x long")
         >>> copies = x.join_function(lambda r: [(2 * r.x, 3 * r.x, r.x), (2 * r.x, 4 * r.x, -r.x)], "y long")
         >>> same = x.join_function([({"y": "2 * x"}, "3 * x", "x"), ({"y": "2 * x"}, "4 * x", "-x")])
-        >>> with an.Session() as session:
-        ...     views = session.maintain("copies", copies), session.maintain("same", same)
+        >>> with an.Session() as session:  # x copies of 2x, from time 3x until 4x, for x from 0 to 9
+        ...     views = session.maintain("copies", copies.count()), session.maintain("same", same.count())
         ...     session.insert("x", range(10))
-        ...     _ = session.advance(to=9)  # at 8: from 3x until 4x, for x from 0 to 9
-        ...     [view.to_pylist() for view in views]
-        [[], []]
+        ...     for now in (8, 9, 12, 15):
+        ...         _ = session.advance(to=now + 1)
+        ...         print(now, *(sorted(view.to_pylist()) for view in views))
+        8 [] []
+        9 [(6, 3)] [(6, 3)]
+        12 [(8, 4)] [(8, 4)]
+        15 [(8, 4), (10, 5)] [(8, 4), (10, 5)]
 
         Cost:   linear: no exchange, no state; what lies in the future is held where it is needed.
         Source: McSherry, "Generalizing linear operators", 2021.
@@ -209,9 +215,7 @@ class LinearVerbs(ABC):
             return made
         if callable(function):
             return self._calling("join_function", JoinFunction, function, schema)
-        triples = list(function)
-        if not triples:
-            raise PlanError("join_function needs a function, a Logic, or at least one triple (columns, time, diff)")
+        triples = _triples(function)
 
         def bind(input_schema: pa.Schema) -> BoundLogic:
             return _logic(Emit(_same_columns([_update(t, input_schema) for t in triples])))
@@ -312,6 +316,8 @@ class LinearVerbs(ABC):
         Raises:
             TypeMismatchError: arguments that make no series.
         """
+        if not isinstance(as_, str):
+            raise PlanError(f"generate_series(as_={as_!r}): the new column's name, a text, is wanted")
 
         def bind(schema: pa.Schema) -> BoundLogic:
             check_names([*schema.names, as_])
@@ -441,7 +447,13 @@ class Logic(LinearVerbs):
         return type(self)((*self.verbs, verb))
 
     def followed_by(self, after: Logic) -> Logic:
-        """This logic, then the other, as one."""
+        """This logic, then the other, as one.
+
+        Raises:
+            PlanError: the other is no ``Logic``.
+        """
+        if not isinstance(after, Logic):
+            raise PlanError(f'followed_by takes a Logic such as an.logic.filter("v > 0"), not {after!r}')
         return Logic((*self.verbs, *after.verbs))
 
     def bind(self, schema: str | pa.Schema) -> BoundLogic:
@@ -461,11 +473,17 @@ class Logic(LinearVerbs):
     ) -> tuple[list[tuple[tuple[object, ...], int, int]], list[tuple[dict[str, str], int, int]]]:
         """What the logic makes of rows: updates ``(row, time, diff)``, and error rows with their times and diffs.
 
+        Shape:  rows are tuples, or dictionaries; of one column, bare values too.
         Cost:   that of the steps, in this process.
+
+        Raises:
+            SchemaError: a row does not fit the schema, as ``Session.insert`` says it.
+            PlanError: whatever ``bind`` refuses.
         """
         parsed = T.parse_schema(schema)
-        tuples = [r if isinstance(r, tuple) else (r,) for r in rows]
-        stamped = Updates(Rows.from_pylist(tuples, parsed), _full((1, len(tuples)), time), _full(len(tuples), diff))
+        given = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
+        made = conform(to_table(given, parsed.names, parsed, "run"), parsed, "run")
+        stamped = Updates(made, _full((1, len(given)), time), _full(len(given), diff))
         oks, errors = run_logic(self.bind(parsed), stamped)
         return _listed(oks), [(dict(zip(errors.schema.names, r, strict=True)), t, d) for r, t, d in _listed(errors)]
 
@@ -557,6 +575,21 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
         )
     shown = ", ".join(f"`{e.text}` is {type_name(e.type)}" for e in whole)
     raise TypeMismatchError(f"generate_series goes through whole numbers, dates or timestamps of one type, but {shown}")
+
+
+def _triples(given: object) -> list[Triple]:
+    """The updates of a declarative ``join_function``.
+
+    Raises:
+        PlanError: there are none, or one is something else.
+    """
+    form = "({column: expression}, time, diff)"
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or not (triples := list(given)):
+        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {given!r}")
+    for triple in triples:
+        if not (isinstance(triple, tuple | list) and len(triple) == 3 and isinstance(triple[0], Mapping)):
+            raise PlanError(f"join_function takes triples {form}, not {triple!r}")
+    return triples
 
 
 def _update(triple: Triple, schema: pa.Schema) -> Update:

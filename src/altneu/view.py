@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
-from altneu.executor.read import contents, negatives
+from altneu.executor.read import At, contents, negatives
 from altneu.rows import Rows
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from altneu.session import Session
 
 OnErrors = Literal["raise", "ignore"]
+Time = int | tuple[int | None, int | None] | None
 _SHOWN = 3
 _MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
 
@@ -46,8 +47,11 @@ class View:
         """The least time that can be read."""
         return self._session.since_of(self.name)
 
-    def to_arrow(self, at: int | None = None, errors: OnErrors = "raise") -> pa.Table:
+    def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The contents at a time (default: the last closed one), each row as often as its count says.
+
+        A view with two times is read at both, ``at=(system, event)``: what was known at one about the other. None is
+        the last of either; ``at=system`` is that with all that is there.
 
         ``errors="ignore"`` reads a view that has errors: what it says may then be wrong.
         Cost:   reads the view's arrangement, nothing else.
@@ -67,7 +71,7 @@ class View:
         rows = found.rows if (found.diffs == 1).all() else found.rows.take(copies)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
 
-    def _read(self, at: int | None, errors: OnErrors) -> Updates:
+    def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
             raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
         time = self._session.readable(self.name, at)
@@ -76,11 +80,11 @@ class View:
             self._raise_if_any(self._errors(time, found))
         return found
 
-    def to_pylist(self, at: int | None = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
+    def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
         """The contents as Python tuples, in no particular order."""
         return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
 
-    def df(self, at: int | None = None, errors: OnErrors = "raise") -> DataFrame:
+    def df(self, at: Time = None, errors: OnErrors = "raise") -> DataFrame:
         """The contents as a Spark DataFrame; large ones are read by Spark's own tasks, not through the driver.
 
         The DataFrame shows the view as it is now, also after later steps, as long as its segments are kept.
@@ -92,13 +96,19 @@ class View:
         with self._session.lock:
             return self._session.frame(self, at, errors)
 
-    def changes(self, time_column: str = "time", diff_column: str = "diff") -> pa.Table:
+    def changes(self, time_column: str | None = None, diff_column: str = "diff") -> pa.Table:
         """The updates of the last advance: the row's columns, then its time and diff.
+
+        The time is called ``time`` unless told otherwise; of a view with two times both are there, called as the source
+        calls them, or, with ``time_column``, the second ``<time_column>_event``.
 
         Raises:
             SchemaError: the view has a column of one of these names; choose others.
         """
-        for column in (time_column, diff_column):
+        names: tuple[str, ...] = self._session.coordinates(self.name) or ("time",)
+        if time_column is not None:
+            names = (time_column, f"{time_column}_event")[: len(names)]
+        for column in (*names, diff_column):
             if column in self.schema.names:
                 raise SchemaError(
                     f"the view has a column {column!r}; name the control columns: "
@@ -106,18 +116,18 @@ class View:
                 )
         with self._session.lock:
             updates = self._session.last_changes(self.name)
-        columns = [*updates.rows.columns, pa.array(updates.times[0]), pa.array(updates.diffs)]
-        fields = [*self.schema, pa.field(time_column, pa.int64()), pa.field(diff_column, pa.int64())]
+        columns = [*updates.rows.columns, *map(pa.array, updates.times), pa.array(updates.diffs)]
+        fields = [*self.schema, *(pa.field(n, pa.int64()) for n in (*names, diff_column))]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
-    def errors(self, at: int | None = None) -> pa.Table:
+    def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
         with self._session.lock:
             time = self._session.readable(self.name, at)
             found = contents(self._session.table, self._session.ports(self.name).contents, time)
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
-    def _errors(self, time: int, found: Updates) -> Rows:
+    def _errors(self, time: At, found: Updates) -> Rows:
         table = self._session.table
         found_by_origin = [contents(table, name, time) for name in self._session.ports(self.name).errors]
         parts = [consolidate(p, table.lattice) for p in found_by_origin if len(p)]  # over shards
@@ -128,7 +138,7 @@ class View:
         together = Updates.concat([*parts, *([bad] if bad is not None else [])], ERROR_SCHEMA, 1)
         return consolidate(together, table.lattice).rows
 
-    def raise_errors(self, time: int) -> None:
+    def raise_errors(self, time: At) -> None:
         """Raise if an operator below the view has an error at a time.
 
         Raises:

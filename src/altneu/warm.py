@@ -9,7 +9,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from altneu import Collection, Session, col, source
+from altneu.order import AltNeu, Antichain, Epoch, Product, chain_joins, due_and_pended, interesting_times
 
 _SCHEMA = "k string, n long, x double, d decimal(10, 2), b boolean, t timestamp, i int, xs array<long>"
 _TEXTS = [
@@ -77,8 +80,19 @@ def _views() -> dict[str, Collection]:
     }
 
 
+def _times() -> None:
+    """Interesting times in each kind of lattice."""
+    plane, groups = Product(Epoch(), Epoch()), np.zeros(2, np.int64)
+    for lattice in (plane, Product(plane, Epoch()), AltNeu(plane)):
+        times = np.repeat(lattice.minimum(), 2, axis=1)
+        found = interesting_times(lattice, groups, times, np.ones(2, np.bool_))
+        due_and_pended(lattice, *found, Antichain.minimum(lattice))
+        chain_joins(lattice, times, times)
+
+
 def warm() -> None:
     """Run every operator over several steps, with many times in one, in memory and in a store that is reopened."""
+    _times()
     with tempfile.TemporaryDirectory(prefix="altneu-") as folder:
         for path in (None, Path(folder) / "store"):
             for part in range(2):

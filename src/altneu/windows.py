@@ -143,9 +143,14 @@ def session_windows(
     Law:    as ``sliding``.
 
     Raises:
-        PlanError: a gap, a keep or a longest below 1, a negative grace; ``longest`` without ``keep``.
+        PlanError: a gap, a keep or a longest below 1, a negative grace; ``longest`` without ``keep``; a ``Logic``.
         TypeMismatchError: ``at`` is no whole number.
     """
+    if not isinstance(events, Collection):
+        raise PlanError(
+            f"session_windows groups rows, so it takes a collection, not {events!r}: "
+            "session_windows(rows.join_function(logic), ...)"
+        )
     _whole(gap=(gap, 1))
     until = None
     if longest is not None:

@@ -35,8 +35,11 @@ ARITHMETIC = [
     *(_pair(p, "div") for p in ("y1 y2", "i1 l2", "l1 l2", "n1 n2", "n1 i1")),
     *(f"{f}({a})" for f in ("-", "abs") for a in NUMBERS),
     *_lines("""
+        pmod(y1, y2)
+        pmod(h1, h2)
         pmod(i1, i2)
         pmod(l1, l2)
+        pmod(f1, f2)
         pmod(d1, d2)
         pmod(n1, n2)
         mod(i1, i2)
@@ -53,6 +56,24 @@ ARITHMETIC = [
         n1 * 2.5
         i1 + 1.5
         l1 % 7
+        l1 % -7
+        l1 % l2 * 2
+        l1 div 3600
+        l1 div -3600
+        l1 div -1
+        i1 div i2
+        pmod(l1, 24)
+        pmod(l1, -24)
+        pmod(i1, 24) * 1000000
+        small * small - small
+        small + 2147483500
+        small * 100000000
+        cast(small as bigint) * 3037000500 * small
+        small div 7 * 1000000000000000000
+        small % 7 * 300000000
+        pmod(small, 7) - 2147483647
+        try_multiply(small, small)
+        try_add(small, 2147483500)
         i1 + null
         -num
         +i1

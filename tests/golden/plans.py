@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -60,6 +61,26 @@ def random_plan(rng: random.Random, verbs: int, *, of: Sequence[str] = ()) -> Co
     return top
 
 
+FALLIBLE = ["6 div v > 1", "4 div k > 3", "3 div (k - v) > 2", "1 div (v - 1) < 0", "4 div (k - 1) < 3"]
+FALLIBLE_BOUNDS = ["logical_now() <= 4 div k", "logical_now() < 2 div (k - v)", "logical_now() > 4 div k"]
+
+
+def random_difference(rng: random.Random, verbs: int) -> Collection:
+    """What is left of a collection when rows of it cancel, below tests that may fail where another rejects.
+
+    Antijoins and outer joins are such differences, and so is one that is written as a sum.
+    """
+    made = list(SOURCES.values())
+    for at in range(verbs):
+        verb = rng.choice(BETWEEN if at < verbs - 1 and rng.random() < 0.4 else DIFFERENCES)
+        made.append(VERBS[verb](rng, iter([made[-1], *(rng.choice(made) for _ in range(2))]).__next__))
+    top = made[-1]
+    tests = [*rng.sample(FALLIBLE, 2), *(rng.choice(texts) for texts in [FALLIBLE_BOUNDS, BOUNDS, FILTERS])]
+    for text in rng.sample(tests, rng.randint(2, 4)):
+        top = top.filter(text)
+    return top
+
+
 def _pair(rng: random.Random, joined: Collection) -> Collection:
     v = rng.choice(["v", "`right.v`", "v + `right.v`", "coalesce(`right.v`, v)", "v"])
     kept = joined.filter(rng.choice(["`right.v` > 1", "v < `right.v`"])) if rng.random() < 0.3 else joined
@@ -89,6 +110,9 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
     "outer join": lambda rng, c: _pair(rng, c().join(c(), on=KEY, how=rng.choice(["left", "right", "full"]))),
     "semijoin": lambda _, c: c().semijoin(c(), on=KEY),
     "antijoin": lambda _, c: c().antijoin(c(), on={"trial": "trial", "v": "k"}),
+    "antijoin on the key": lambda _, c: c().antijoin(c(), on=KEY),
+    "all but some": lambda _, c: _all_but(c(), c(), c()),
+    "left join": lambda _, c: c().join(c(), on=KEY, how="left").select(*KEY, "v"),
     "self-join": lambda rng, c: _selfjoin(rng, c()),
     "distinct": lambda _, c: c().distinct(),
     "count": lambda _, c: c().count().select(*KEY, v="count"),
@@ -115,6 +139,8 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
     "twice distinct": lambda _, c: c().distinct().consolidate().filter("k > 0").distinct().consolidate(),
     "everything": lambda _, c: c().select("k", "trial", v="v").select(*KEY, "v"),
 }
+DIFFERENCES = ["antijoin", "antijoin on the key", "outer join", "left join", "all but some", "minus"]
+BETWEEN = ["select", "swap", "wide", "filter", "concat", "consolidate", "distinct", "inner join", "everything"]
 NOT_MOVED = [
     n for n in VERBS if "filter" not in n and n not in ("bound", "swap", "repeat", "series", "delay", "threshold")
 ]
@@ -128,6 +154,12 @@ def _shared_key(rng: random.Random, one: Collection, other: Collection) -> Colle
         for other in [other, other.negate()]
     )
     return wide.group_by(*KEY).agg(v=rng.choice(["max(v)", "min(w)", "count(distinct v)"])).concat(*joins)
+
+
+def _all_but(all_rows: Collection, one: Collection, other: Collection) -> Collection:
+    """Inclusion and exclusion: the parts are made in different ways, and what is common to them cancels."""
+    of_one, of_other = (all_rows.semijoin(c, on=KEY) for c in (one, other))
+    return all_rows.concat(of_one.negate(), of_other.negate(), of_one.semijoin(other, on=KEY))
 
 
 def _selfjoin(rng: random.Random, collection: Collection) -> Collection:
@@ -157,6 +189,14 @@ def rows_of(key: tuple[int, int], rows: Iterable[tuple[Any, int]]) -> Iterator[i
 def largest(key: tuple[int, ...], rows: Iterable[tuple[Any, int]]) -> Iterator[int]:
     """The largest value of a column in a group."""
     yield max(row.a for row, _ in rows)
+
+
+def random_rows(rng: random.Random) -> dict[str, Counter[tuple[int, int | None, int | None]]]:
+    """A row or two for every source, of few values."""
+    return {
+        name: Counter((0, rng.choice([0, 1, 2, 2]), rng.choice([0, 0, 1, 2])) for _ in range(rng.randint(0, 2)))
+        for name in SOURCES
+    }
 
 
 def random_history(rng: random.Random, trials: int, times: int) -> Updates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -239,6 +240,14 @@ def test_a_logic_acts_on_a_collection_as_its_verbs_do():
         (lambda e: e.json("word", "at long"), an.errors.SchemaError),
         (lambda e: e.json("word", "x long", paths={"z": "a.b"}), an.errors.PlanError),
         (lambda e: e.map("at + 1", "x long"), an.errors.PlanError),
+        (lambda e: e.join_function([({"y": "at"}, "at")]), an.errors.PlanError),
+        (lambda e: e.join_function([("at", 0, 1)]), an.errors.PlanError),
+        (lambda e: e.join_function({"y": "at"}), an.errors.PlanError),
+        (lambda e: e.join_function("at"), an.errors.PlanError),
+        (lambda e: e.join_function(7), an.errors.PlanError),
+        (lambda e: e.generate_series(1, 3, as_=["n"]), an.errors.PlanError),
+        (lambda _: an.logic.identity.followed_by("word"), an.errors.PlanError),
+        (lambda _: an.windows.session_windows(an.logic.identity, "at", 5), an.errors.PlanError),
     ],
 )
 def test_what_makes_no_sense_is_refused_when_the_plan_is_built(make, error):
@@ -272,3 +281,33 @@ def test_a_unit_is_that_of_the_fields_it_fits():
     assert every.run(rows, "word string") == named.run(rows, "word string")
     [((_, day, at, inner), _, _)] = every.run(rows, "word string")[0]
     assert (str(day), at.isoformat(), str(inner["d"])) == ("1970-01-02", "1970-01-02T00:00:00+00:00", "1970-01-03")
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "words"),
+    [
+        ([("x",)], "x long", "row 0 for source 'run' has 'x' in column 'x', which is bigint"),
+        ([1, {"x": 5}, {"y": 5}], "x long", "row 2 for source 'run' has 'y', which is no column"),
+        ([(1, 2)], "x long", "row 0 for source 'run' has 2 values for the 1 columns x"),
+        ([(1,), 2], "x long, y long", "row 0 for source 'run' has 1 values for the 2 columns x, y"),
+        ([None], "x long NOT NULL", "column 'x' of source 'run' is NOT NULL, but row 0 has a null there"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_as_inserts_are(rows, schema, words):
+    with pytest.raises(an.errors.SchemaError, match=re.escape(words)):
+        an.logic.identity.run(rows, schema)
+
+
+def test_rows_to_run_on_take_every_form_of_a_row():
+    oks, errors = an.logic.select("x", "-x as y").run([1, (2,), {"x": 3}, {}], "x long")
+    assert ([row for row, _, _ in oks], errors) == ([(1, -1), (2, -2), (3, -3), (None, None)], [])
+    assert an.logic.select("size(xs) as n").run([[1, 2], ([3],)], "xs array<long>")[0] == [((2,), 0, 1), ((1,), 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("function", "verb"),
+    [("explode(xs)", '.explode("xs"'), ("posexplode(xs)", "ordinality="), ("inline(xs)", ".unnest(")],
+)
+def test_a_function_that_makes_rows_is_a_verb(function, verb):
+    with pytest.raises(an.errors.UnsupportedFunctionError, match=re.escape(verb)):
+        an.logic.select(function).bind("xs array<int>")

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.errors import DiffOverflowError
 from altneu.expressions import parse
 from altneu.expressions.temporal import Bound
 from altneu.linear import (
@@ -43,6 +44,7 @@ LONG, TEXT, LIST = pa.int64(), pa.string(), pa.list_(pa.int64())
 SCHEMA = parse_schema("a long, b long not null, s string, l array<bigint>")
 NUMBERS = [None, 0, 1, 2, 3, -1, 7, 2**63 - 1, -(2**63)]
 TEXTS = [None, "", "x", "7", "-1", '{"m": 1, "n": {"o": 2}, "t": "x"}', '{"m": 0, "t": null}', '{"m": "no"}', "{"]
+LARGE = 2**62 + 1  # the product of two is no diff
 LISTS = [None, [], [0], [1, None, 2]]
 
 
@@ -89,7 +91,8 @@ class Writer:
         return f"cast({self.rng.choice(forms)} as bigint)"
 
     def factor(self):
-        return self.rng.choice([f"cast(pmod({self.number(1)}, 5L) - 2L as bigint)", "1L", "-1L", "0L", "3L"])
+        large = f"case when {self.condition(0)} then {LARGE}L else 1L end"
+        return self.rng.choice([f"cast(pmod({self.number(1)}, 5L) - 2L as bigint)", large, "1L", "-1L", "0L", "3L"])
 
     def condition(self, deep=2):
         x, y = self.number(max(deep - 1, 0)), self.number(max(deep - 1, 0))
@@ -183,9 +186,12 @@ KINDS = ["filter"] * 5 + ["project"] * 5 + ["extend", "temporal", "temporal", "r
 
 
 def outcome(logic, row, schema=SCHEMA, time=1):
-    """What becomes of one row: its updates, or None when it is an error."""
+    """What becomes of one row: its updates, or None when it is an error or there are too many of it."""
     rows = Rows.from_pylist([row], schema)
-    oks, errors = run_logic(logic, Updates(rows, np.array([[time]]), np.array([1])))
+    try:
+        oks, errors = run_logic(logic, Updates(rows, np.array([[time]]), np.array([1])))
+    except DiffOverflowError:
+        return None
     if len(errors):
         return None
     made = Counter()
@@ -205,6 +211,27 @@ def test_a_row_comes_out_as_it_did(seed):
             row = row_of(rng)
             wanted = outcome(logic, row)
             assert wanted is None or outcome(normal, row) == wanted, (str(logic), str(normal), row)
+
+
+COUNT = RepeatRow(parse("b", SCHEMA))
+DROPPING = {
+    "an empty series": [GenerateSeries("i", *(parse(x, SCHEMA) for x in ["1L", "a", "1L"]))],
+    "an empty list": [Unnest(parse("l", SCHEMA), ("i",))],
+    "a filter on a member": [
+        ParseJson("s", (JsonField("m", ("m",), LONG),)),
+        Filter(parse("m > 0", parse_schema("a long, b long not null, s string, l array<bigint>, m long"))),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", DROPPING)
+def test_counts_of_what_is_dropped_are_not_multiplied(name):
+    """A product that is no diff is an error of the whole step, and not only of the row."""
+    logic = BoundLogic((COUNT, *DROPPING[name], COUNT))
+    row = (0, LARGE, '{"m": 0}', [])
+    assert outcome(logic, row) == {}
+    assert outcome(normalise(logic, SCHEMA), row) == {}
+    assert outcome(normalise(logic, SCHEMA), (2, 3, '{"m": 4}', [5])) == outcome(logic, (2, 3, '{"m": 4}', [5])) != {}
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -171,12 +171,17 @@ def _look(row: Any, time: int, diff: int) -> None:
 
 def _joins(one: Collection, other: Collection) -> dict[str, Collection]:
     by_s = ["trial", "s"]
+    twice = {"trial": "trial", "k": "k", "v": "k"}
     return {
         "join": one.join(other, on=["trial", "k"]),
         "join on other names": one.join(other, on={"trial": "trial", "v": "k"}),
         "join of mixed types": A.join(B, on=["trial", "k"]),
         "join on three columns": A.join(A.select("trial", "k", "s", y="v"), on=["trial", "k", "s"]),
         "join on doubles": C.select("trial", "k", "x").join(C.select("trial", "x", j="k"), on=["trial", "x"]),
+        "join on one column twice": one.join(other, on=twice),
+        "full join on one column twice": one.join(other.select("trial", w="v", k="k"), on=twice, how="full"),
+        "semijoin on one column twice": one.semijoin(other, on=twice),
+        "antijoin on one column twice": one.antijoin(other, on=twice),
         "self-join": A.join(A, on=["trial", "k"]).select("trial", "v", "`right.v` as u"),
         "left join": A.join(B.select("trial", "s", "w"), on=by_s, how="left"),
         "right join": A.join(B, on=by_s, how="right"),

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
@@ -49,6 +49,7 @@ Row = tuple[Any, ...]
 Multiset = Counter[Row]
 Errors = set[tuple[str, str]]
 NAN = math.nan
+LAST_TO_ENTER = 6  # no row enters a loop later
 
 
 Sources = Mapping[str, Multiset]
@@ -76,7 +77,7 @@ class _Evaluation:
         self.errors: Errors = set()
         self.muted = 0
         self.done: dict[tuple[Any, ...], Any] = {}
-        self.variables: dict[int, tuple[int, list[Multiset]]] = {}  # by level: how often any was changed, what they are
+        self.variables: dict[int, tuple[int, list[Multiset], int]] = {}  # by level: change, values, round
         self.changes = 0
 
     def contents(self, node: ir.Node, time: int) -> Multiset:
@@ -94,6 +95,11 @@ class _Evaluation:
         match node:
             case ir.Variable(level, index):
                 return self.variables[level][1][index]
+            case ir.EnterAt(below, rounds, level):
+                at = self.variables[level][2]
+                ask = lambda row: evaluate(rounds, row, below.schema)  # noqa: E731
+                entered = {row: _tolerated(partial(ask, row), 0, True) or 0 for row in self.contents(below, time)}
+                return Counter({row: n for row, n in self.contents(below, time).items() if entered[row] <= at})
             case ir.Result(loop, index):
                 return self._loop(loop, time)[index]
             case _:
@@ -107,20 +113,20 @@ class _Evaluation:
             now = [self.contents(node, time) for node in loop.initial]
             for at in range(loop.max_rounds):
                 last = loop.stops and at == loop.max_rounds - 1
-                made = self._round(loop, now, time, muted=not last)
-                if made == now or last:
+                made = self._round(loop, now, time, at, muted=not last)
+                if (made == now and at >= LAST_TO_ENTER) or last:
                     break
                 now = made
             else:
                 raise NoFixpoint
-            self.done[key] = made if last else self._round(loop, now, time, muted=False)
+            self.done[key] = made if last else self._round(loop, now, time, at, muted=False)
             if around is not None:
                 self.variables[loop.level] = around
         return self.done[key]
 
-    def _round(self, loop: ir.Loop, now: list[Multiset], time: int, *, muted: bool) -> list[Multiset]:
+    def _round(self, loop: ir.Loop, now: list[Multiset], time: int, at: int, *, muted: bool) -> list[Multiset]:
         self.changes += 1
-        self.variables[loop.level] = self.changes, now
+        self.variables[loop.level] = self.changes, now, at
         self.muted += muted
         made = [self.contents(body, time) for body in loop.bodies]
         self.muted -= muted

@@ -55,6 +55,17 @@ def components(nodes=VERTICES, edges=BOTH):
     return own.iterate(least)
 
 
+def components_by_and_by():
+    """The least labels first, so that others find their work done."""
+    own = VERTICES.select("trial", "node", label="node")
+
+    def least(x):
+        first = own.enter_at("2 * (label div 2)")
+        return step_along(x, BOTH).concat(first).group_by("trial", "node").agg(label="min(label)")
+
+    return own.filter("false").iterate(least)
+
+
 def distances():
     start = ROOTS.distinct().select("trial", "node", cost="cast(0 as bigint)")
     edges = EDGES.group_by("trial", "src", "dst").agg(weight="min(weight)")
@@ -165,6 +176,7 @@ PLANS = {
     "reach beside what it reaches": reach().join(ROOTS, on=["trial", "node"]).concat(reach().select("trial", "node")),
     "a loop over what a loop gives": components(reach(), BOTH),
     "components": components(),
+    "components by and by": components_by_and_by(),
     "distances": distances(),
     "even and odd": even_odd(),
     "strong components": strong(),

@@ -75,9 +75,59 @@ def test_each_kind_of_event(wrapped):
     assert said == {"r": ([came], []), "c": ([came], []), "u": ([gone, came], []), "d": ([gone], []), "m": ([], [])}
 
 
-@pytest.mark.parametrize("text", [None, "null", '{"schema":null,"payload":null}'])
-def test_tombstones_say_nothing(text):
+@pytest.mark.parametrize("schema", [{"schema": {"type": "struct"}}, {}])
+def test_a_document_is_one_event(session, schema):
+    """The payload's where there is one, though the document looks like another; nothing of the two is mixed."""
+    payload = {"op": "d", "before": person(1), "after": None}
+    both = json.dumps({"op": "c", "after": person(2), "payload": payload, **schema})
+    assert decoded(both) == ([((1, "Ada", 1), -1)], [])
+    alone = {"op": "c", "after": person(2), "payload": {"before": person(1)}, **schema}
+    assert decoded(json.dumps(alone)) == ([((2, "Ada", 1), 1)], [])
+    view = session.maintain("people", an.cdc.debezium_upsert(TOPIC, PEOPLE, key="id"))
+    session.insert("topic", [(1, None, envelope("c", None, person(1))), (2, None, both)])
+    session.advance()
+    assert view.to_pylist() == []
+
+
+TOMBSTONES = [
+    *(None, "null", " null ", "\tnull\r\n", '{"schema":null,"payload":null}', '{"schema": null, "payload": null}'),
+    *('{"payload":null,"schema":null}', ' {\n  "payload" : null ,\n  "schema" : null\n}\n'),
+]
+NULL_PAYLOADS = ['{"payload":null}', '{ "payload" : null }\n']
+
+
+@pytest.mark.parametrize("text", [*TOMBSTONES, *NULL_PAYLOADS])
+def test_tombstones_say_nothing(text, session):
     assert decoded(text) == ([], [])
+    last = an.cdc.debezium_upsert(TOPIC, PEOPLE, key="id", key_column="key")
+    view = session.maintain("people", last)
+    known = session.maintain("known", an.cdc.debezium_upsert(TOPIC, PEOPLE, key="id"))
+    session.insert("topic", [(1, '{"id": 1}', envelope("c", None, person(1)))])
+    session.insert("topic", [(2, '{"id": 1}', text)])
+    session.advance()
+    assert view.to_pylist() == [], "the key of the record says whose it is"
+    assert known.to_pylist() == [(1, "Ada", 1)]
+
+
+@pytest.mark.parametrize("text", TOMBSTONES)
+def test_tombstones_of_upserts(text, session):
+    events = an.source("events", "offset long, k string, v string")
+    view = session.maintain("v", an.cdc.upsert(events, "k", value="v", fields="payload string"))
+    session.insert(
+        "events", [(1, "a", '{"payload": "x"}'), (1, "b", '{"payload": null}'), (1, "c", '{"payload": "x"}')]
+    )
+    session.advance()
+    assert sorted(view.to_pylist()) == [("a", "x"), ("b", None), ("c", "x")], "a member may be called payload"
+    session.insert("events", [(2, "a", text)])
+    session.advance()
+    assert sorted(view.to_pylist()) == [("b", None), ("c", "x")]
+
+
+def test_a_row_may_have_a_column_called_payload(session):
+    view = session.maintain("v", an.cdc.debezium_upsert(TOPIC, "id long, payload string", key="id", key_column="key"))
+    session.insert("topic", [(1, '{"id": 1}', '{"op": "c", "after": {"payload": null}}')])
+    session.advance()
+    assert view.to_pylist() == [(1, None)]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -106,7 +156,7 @@ def test_what_is_no_json_is_an_error_row(text):
     assert decoded(text) == ([], [("INVALID_JSON", 1)])
 
 
-@pytest.mark.parametrize("text", ["{}", '{"id": 1}', '{"payload": {}}', '{"payload": null}', '{"schema": {}}'])
+@pytest.mark.parametrize("text", ["{}", '{"id": 1}', '{"payload": {}}', '{"schema": null}', '{"schema": {}}'])
 def test_a_document_that_is_no_event_is_not_passed_over(text):
     assert decoded(text) == ([], [("UNKNOWN_OPERATION", 1)])
 
@@ -482,3 +532,17 @@ def test_many_documents_in_random_order():
         session.insert("topic", pa.table({"value": texts}))
         session.advance()
         assert contents(view) == Counter((r["id"], r["name"], r["n"]) for r in rows)
+
+
+def test_operators_of_errors_are_named_shortly():
+    texts = ["{", "{}", envelope("u", None, person(1))]
+    _, errors = an.cdc.debezium(PEOPLE).run(texts, "value string")
+    assert sorted(e["operator"] for e, _, _ in errors) == [
+        "filter debezium_event",
+        "filter debezium_event",
+        "json value",
+    ]
+    wide = " + ".join(f"10 div v{i}" for i in range(40))
+    _, [(error, _, _)] = an.logic.select(f"{wide} as s").run([(0,) * 40], ", ".join(f"v{i} int" for i in range(40)))
+    assert error["operator"].startswith("select (((")
+    assert len(error["operator"]) == 81

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from itertools import pairwise
+from time import process_time
 
 import pytest
 
@@ -28,6 +29,14 @@ def messages(rng, times):
         known = [[t, n] for t, n in sorted(counts.items()) if lower <= t < upper]
         told.append({"progress": {"lower": lower, "upper": upper, "counts": known}})
     return [json.dumps(m) for m in told], {x: n for x, n in total.items() if n}
+
+
+def nested(depth):
+    """A message with as many lists inside each other."""
+    inner = []
+    for _ in range(depth):
+        inner = [inner]
+    return {"updates": [[{"x": inner}, 0, 1]]}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -60,6 +69,8 @@ def test_any_shuffling_and_repeating_gives_what_they_give_in_order(seed):
         '{"updates": [[{"x": 1}, "soon", 1]]}',
         '{"progress": {"lower": 3, "upper": 1, "counts": []}}',
         '{"progress": {"lower": 0}}',
+        '{"progress": {"lower": 0, "upper": 9}}',
+        '{"progress": {"lower": 0, "upper": 9, "counts": null}}',
     ],
 )
 def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
@@ -71,3 +82,70 @@ def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
         feed.offer(['{"progress": {"lower": 0, "upper": 1, "counts": [[0, 1]]}}'])
         feed.advance(session)
         assert view.to_pylist() == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (
+            '{"progress": {"lower": 0, "upper": 9}}',
+            "progress is an object with lower, upper and counts, not {'lower': 0",
+        ),
+        ('{"updates": [[{"x": 1}, 0, "1"]]}', "the diff is a whole number of 64 bits, not '1'"),
+        ('{"updates": [[{"x": 1}, "0", 1]]}', "a time is a whole number from 0 to 2^63 - 1, not '0'"),
+        ('{"updates": [[{"x": 1}, 0, 1.0]]}', "the diff is a whole number of 64 bits, not 1.0"),
+        ('{"updates": ["x"]}', "an update is [data, time, diff], not 'x'"),
+    ],
+)
+def test_a_refusal_shows_what_it_refuses(bad, words):
+    with pytest.raises(an.errors.InputError) as caught:
+        an.cdc.Feed("numbers", "x long").offer([bad])
+    assert words in str(caught.value)
+
+
+LARGE = 10**5000 - 1
+
+
+@pytest.mark.parametrize(
+    "message", [{"updates": [[{"x": LARGE}, 0, 1]]}, f'{{"updates": [[{{"x": {"9" * 5000}}}, 0, 1]]}}']
+)
+def test_a_number_may_have_any_number_of_digits(message):
+    feed = an.cdc.Feed("numbers", "x string, y long")
+    with an.Session() as session:
+        view = session.maintain("numbers", feed.collection.select("y"))
+        feed.offer([message, {"progress": {"lower": 0, "upper": 1, "counts": [[0, 1]]}}])
+        feed.advance(session)
+        assert view.to_pylist() == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (f'{{"updates": [[{{"x": {"[" * 5000}{"]" * 5000}}}, 0, 1]]}}', "nested too deeply"),
+        (f'{{"updates": [[{{"x": {"[" * 990}{"]" * 990}}}, 0, 1]]}}', "nested too deeply"),
+        (nested(5000), "nested too deeply"),
+        (f'{{"updates": [[{{}}, {"9" * 5000}, 1]]}}', "a time is a whole number from 0 to 2^63 - 1, not 99999"),
+        ({"updates": [[{}, LARGE, 1]]}, "a time is a whole number from 0 to 2^63 - 1, not something too large to show"),
+    ],
+    ids=["text", "less", "objects", "time", "time as a number"],
+)
+def test_what_is_too_large_is_refused_in_our_words(bad, words):
+    feed = an.cdc.Feed("numbers", "x string")
+    with pytest.raises(an.errors.InputError) as caught:
+        feed.offer([bad])
+    assert words in str(caught.value)
+    assert "recursion" not in str(caught.value)
+    assert "set_int_max_str_digits" not in str(caught.value)
+
+
+def test_updates_of_one_time_one_by_one_cost_what_they_cost_together():
+    """Sets are looked into and not copied: as many look-ups for the last message as for the first."""
+    few, many = (min(seconds_of(n) for _ in range(3)) for n in (2_000, 16_000))
+    assert many < 4 * 8 * few
+
+
+def seconds_of(count):
+    feed = an.cdc.Feed("numbers", "x long")
+    begin = process_time()
+    feed.offer({"updates": [[{"x": i}, 0, 1]]} for i in range(count))
+    return process_time() - begin

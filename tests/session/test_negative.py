@@ -159,7 +159,12 @@ def test_the_table_of_the_page_is_what_is_tested_here():
 
 
 def test_every_verb_is_in_the_table():
-    verbs = {name for name in dir(an.Collection) if not name.startswith("_")} - {"columns", "schema", "group_by"}
+    made_of_others = {
+        "group_by",
+        "iterate",
+        "enter_at",
+    }  # aggregates are in the table; a loop does what the verbs of its body do
+    verbs = {name for name in dir(an.Collection) if not name.startswith("_")} - made_of_others - {"columns", "schema"}
     assert verbs <= set().union(*LINES.values())
 
 

@@ -281,6 +281,27 @@ def test_names_of_columns_are_checked_when_the_plan_is_built():
         ORDERS.select("item", item="price")
 
 
+@pytest.mark.parametrize(
+    ("how", "rows"),
+    [
+        ("inner", [(1, 1, 1, 7, 9)]),
+        ("left", [(1, 1, 1, 7, 9), (1, 2, None, None, None)]),
+        ("right", [(1, 1, 1, 7, 9), (None, None, 3, 4, 5)]),
+        ("full", [(1, 1, 1, 7, 9), (1, 2, None, None, None), (None, None, 3, 4, 5)]),
+    ],
+)
+def test_two_columns_may_be_compared_with_one(session, how, rows):
+    left, right = an.source("pairs", "p long, q long"), an.source("singles", "v long, w long, u long")
+    on = {"p": "v", "q": "v"}
+    view = session.maintain("joined", left.join(right, on, how))
+    session.maintain("there", left.semijoin(right, on)), session.maintain("not there", left.antijoin(right, on))
+    session.insert("pairs", [(1, 1), (1, 2)])
+    session.insert("singles", [(1, 7, 9), (3, 4, 5)])
+    session.advance()
+    assert Counter(view.to_pylist()) == Counter(rows)
+    assert (session.view("there").to_pylist(), session.view("not there").to_pylist()) == ([(1, 1)], [(1, 2)])
+
+
 def test_a_name_from_spark_is_answered_with_the_verb_it_has_here():
     with pytest.raises(AttributeError, match=r"what Spark calls groupBy is group_by\(...\) here"):
         ORDERS.groupBy("item")

@@ -97,11 +97,12 @@ class Feed:
         for update in updates:
             if update.time >= self._lower:
                 fresh.setdefault(update.time, set()).add((update.data, update.diff))
-        taken = {time: found | self._updates.get(time, set()) for time, found in fresh.items()}
-        for time, found in taken.items():
+        fresh = {time: found - self._updates.get(time, set()) for time, found in fresh.items()}
+        for time, found in fresh.items():
             if self._is_known(time):
-                _check_count(time, len(found), self._counts.get(time, 0))
-        self._updates |= taken
+                _check_count(time, len(self._updates.get(time, ())) + len(found), self._counts.get(time, 0))
+        for time, found in fresh.items():
+            self._updates.setdefault(time, set()).update(found)
 
     def _is_known(self, time: int) -> bool:
         at = bisect_right(self._known, time, key=itemgetter(0)) - 1

@@ -10,11 +10,12 @@ from altneu import types as T
 from altneu.cdc.logic import (
     OP,
     WRAPPERS,
-    coalesced,
     documents,
+    first_of,
     is_document,
     members_of,
     named,
+    of_event,
     parsed_schema,
     reading,
     text_column,
@@ -87,7 +88,8 @@ def upsert(
     if fields is not None:
         members = members_of(fields, unit)
         check_names([*keys, *(m.name for m in members)])
-        return _documents_of(current, values[0]).join_function(reading(values[0], members, keys))
+        there = current.filter(is_document(values[0], envelope=False))
+        return there.join_function(reading(values[0], members, keys))
     there = current.filter(" OR ".join(f"{quote_name(n)} IS NOT NULL" for n in values))
     return there.select(*map(quote_name, dict.fromkeys((*keys, *values))))
 
@@ -158,7 +160,7 @@ def debezium_upsert(
         lambda schema: _log(tuple(m for m in members if m.name in keys), column, orders, key_column, schema),
     )
     current = events.join_function(Logic((verb,))).latest(keys, orders)
-    return _documents_of(current, _ROW).join_function(reading(_ROW, members, keys))
+    return current.filter(f"{quote_name(_ROW)} IS NOT NULL").join_function(reading(_ROW, members, keys))
 
 
 def _log(
@@ -166,19 +168,19 @@ def _log(
 ) -> BoundLogic:
     """Events as rows of key, order and the text of the row: null when it is gone."""
     envelope = [JsonField(named(*p), p, T.STRING) for w in WRAPPERS for p in (within(w, "op"), within(w, "after"))]
-    row = coalesced(("after",))
+    row = of_event(("after",))
     event = f"debezium_event({OP}, true, {row} IS NOT NULL)"
     steps: list[Step] = []
     if key_column is None:
         images = ("after", "before")
         steps += documents(column, schema)
         envelope += _keys(keys, *((*within(w, image),) for w in WRAPPERS for image in images))
-        parts = [(k.name, coalesced(*((image, k.name) for image in images))) for k in keys]
+        parts = [(k.name, of_event(*((image, k.name) for image in images))) for k in keys]
     else:
         text_column(column, schema), text_column(key_column, schema)
         steps.append(ParseJson(key_column, _keys(keys, *(within(w) for w in WRAPPERS), prefix="key")))
         event = f"NOT coalesce({is_document(column)}, false) OR {event}"
-        parts = [(k.name, coalesced((k.name,), prefix="key")) for k in keys]
+        parts = [(k.name, first_of(*(named("key", *within(w, k.name)) for w in WRAPPERS))) for k in keys]
     steps.append(ParseJson(column, tuple(envelope)))
     made = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for _, sql in parts)
@@ -194,11 +196,6 @@ def _keys(keys: tuple[JsonField, ...], *places: tuple[str, ...], prefix: str = "
         for place in places
         for k in keys
     )
-
-
-def _documents_of(rows: Collection, column: str) -> Collection:
-    """The rows whose text is a document: of the others the key is gone."""
-    return rows.filter(is_document(column))
 
 
 def _names(names: Names) -> tuple[str, ...]:

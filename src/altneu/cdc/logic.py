@@ -20,17 +20,20 @@ PRESENT = pa.struct([])
 """An object of which nothing is read: null where there is none."""
 
 WRAPPERS = ("", "payload")
-"""Where an envelope may be in its document: it is the document, or the payload beside a schema."""
+"""Where an envelope may be in its document: it is the document, or the payload beside a schema; if both, the latter."""
 
-_TOMBSTONES = ("null", '{"schema":null,"payload":null}')
+_SPACE = "[ \t\n\r]*"
+_NULL_SCHEMA, _NULL_PAYLOAD = (f'"{member}"{_SPACE}:{_SPACE}null{_SPACE}' for member in ("schema", "payload"))
+_EITHER_WAY = f"{_NULL_SCHEMA},{_SPACE}{_NULL_PAYLOAD}|{_NULL_PAYLOAD},{_SPACE}{_NULL_SCHEMA}"
 
 
 def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "") -> Logic:
     """Rows of a table, from Debezium's change events as JSON texts, with or without ``{"schema", "payload"}`` around.
 
     ``fields`` are names and types of the members of ``before`` and ``after``. An event r or c adds the row that is
-    (after); d takes away the row that was (before); u does both. Null texts (tombstones) and messages (op m) say
-    nothing of rows. Other columns are left out: they would tell a row that goes from the one that came.
+    (after); d takes away the row that was (before); u does both. Tombstones (null texts, and documents whose payload is
+    null) and messages (op m) say nothing of rows. Other columns are left out: they would tell a row that goes from the
+    one that came.
 
     Error rows: MISSING_BEFORE, an update or delete without the row as it was (see ``debezium_upsert``); MISSING_AFTER;
     TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when
@@ -68,14 +71,15 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
         steps: list[Step] = documents(column, schema)
         steps.append(ParseJson(column, parsed))
         made = parsed_schema(steps, schema)
-        steps.append(Filter(parse(f"debezium_event({OP}, {_present('before')}, {_present('after')})", made)))
+        before, after = (_present(image) for image in ("before", "after"))
+        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", made)))
         emitted = [
             Update(
                 tuple((m.name, column_of(named(*within(wrapper, image, m.name)), made)) for m in members),
                 diff=literal(diff, T.LONG),
-                when=parse(f"{_read(*within(wrapper, 'op'))} IN ({ops})", made),
+                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", made),
             )
-            for wrapper in WRAPPERS
+            for wrapper, alone in zip(WRAPPERS, (f"NOT ({_WRAPPED}) AND ", ""), strict=True)
             for image, diff, ops in (("before", -1, "'u', 'd'"), ("after", 1, "'r', 'c', 'u'"))
         ]
         return BoundLogic((*steps, Emit(tuple(emitted))))
@@ -136,9 +140,15 @@ def documents(column: str, schema: pa.Schema) -> list[Step]:
     return [Filter(parse(is_document(column), schema))]
 
 
-def is_document(column: str) -> str:
-    """SQL that is true of a document, and of nothing that stands for none: false or null."""
-    return f"{quote_name(column)} NOT IN ({', '.join(literal(t).sql for t in _TOMBSTONES)})"
+def is_document(column: str, *, envelope: bool = True) -> str:
+    """SQL that is true of a document, and of nothing that stands for none (false or null).
+
+    What stands for none is null, a JSON null, and the two in Kafka Connect's ``{"schema", "payload"}``; of an envelope,
+    which has no member of that name, a null payload alone too.
+    """
+    members = f"{_EITHER_WAY}|{_NULL_PAYLOAD}" if envelope else _EITHER_WAY
+    tombstone = f"^{_SPACE}(null|[{{]{_SPACE}({members})[}}]){_SPACE}$"
+    return f"{quote_name(column)} NOT RLIKE {literal(tombstone).sql}"
 
 
 def reading(column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = ()) -> Logic:
@@ -185,18 +195,22 @@ def named(*path: str) -> str:
     return f"#{'.'.join(path)}"
 
 
-def _read(*path: str) -> str:
-    return quote_name(named(*path))
+def first_of(*columns: str) -> str:
+    """SQL of the first of some members that is there."""
+    return f"coalesce({', '.join(map(quote_name, columns))})"
 
 
-def coalesced(*paths: tuple[str, ...], prefix: str = "") -> str:
-    """SQL of the first of some members that is there, in any wrapper."""
-    return f"coalesce({', '.join(_read(*prefix.split(), *within(w, *p)) for w in WRAPPERS for p in paths)})"
+def of_event(*paths: tuple[str, ...]) -> str:
+    """SQL of the first of some members of an event that is there: of the payload's event, or else the document's."""
+    plain, wrapped = (first_of(*(named(*within(w, *p)) for p in paths)) for w in WRAPPERS)
+    return f"if({_WRAPPED}, {wrapped}, {plain})"
 
 
 def _present(image: str) -> str:
-    return " OR ".join(f"{_read(*within(w, image))} IS NOT NULL" for w in WRAPPERS)
+    plain, wrapped = (f"{quote_name(named(*within(w, image)))} IS NOT NULL" for w in WRAPPERS)
+    return f"if({_WRAPPED}, {wrapped}, {plain})"
 
 
-OP = coalesced(("op",))
+_WRAPPED = f"{quote_name(named('payload', 'op'))} IS NOT NULL"
+OP = of_event(("op",))
 """SQL of what an event did."""

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 _SHOWN = 80  # characters of a message in an error
 _LONG = 1 << 63
+_DIGITS = 20  # of the longest number of 64 bits, with its sign; longer ones are times or diffs of nothing
+_TOO_DEEP = "its lists and objects are nested too deeply to be read: a few hundred levels are the most"
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,23 @@ def read(message: object) -> list[Update] | Progress:
 def show(message: object) -> str:
     """The beginning of a message."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes | bytearray) else message
-    shown = text if isinstance(text, str) else repr(text)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return _cut(text if isinstance(text, str) else _written(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _quoted(value: object) -> str:
+    """A value inside a message, as in Python: a text has quotes."""
+    return _cut(str(value) if isinstance(value, _Written) else _written(value))
+
+
+def _written(value: object) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # too deep, or a number of more digits than Python writes
+        return f"something too large to show, of type {type(value).__name__}"
 
 
 class _Written(str):
@@ -69,9 +86,15 @@ class _Written(str):
 
 def _parsed(text: str | bytes | bytearray) -> Any:
     try:
-        return json.loads(text, parse_float=_Written, parse_constant=_refused)
-    except (ValueError, RecursionError) as error:
+        return json.loads(text, parse_float=_Written, parse_int=_integer, parse_constant=_refused)
+    except ValueError as error:
         raise Refused(f"it is no JSON: {error}") from None
+    except RecursionError:
+        raise Refused(_TOO_DEEP) from None
+
+
+def _integer(text: str) -> int | _Written:
+    return int(text) if len(text) <= _DIGITS else _Written(text)
 
 
 def _refused(word: str) -> NoReturn:
@@ -80,27 +103,29 @@ def _refused(word: str) -> NoReturn:
 
 def _update(item: object) -> Update:
     if not isinstance(item, list | tuple) or len(item) != 3:
-        raise Refused(f"an update is [data, time, diff], not {show(item)}")
+        raise Refused(f"an update is [data, time, diff], not {_quoted(item)}")
     data, time, diff = item
     if not isinstance(data, Mapping):
-        raise Refused(f"the data of an update is an object with the columns, not {show(data)}")
+        raise Refused(f"the data of an update is an object with the columns, not {_quoted(data)}")
     try:
         text = _canonical(data)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise Refused(f"the data of an update is no JSON: {error}") from None
+    except RecursionError:
+        raise Refused(_TOO_DEEP) from None
     return Update(text, _time(time), _whole(diff, "the diff", -_LONG))
 
 
 def _progress(item: object) -> Progress:
-    if not isinstance(item, Mapping) or not {"lower", "upper"} <= item.keys():
-        raise Refused(f"progress is an object with lower, upper and counts, not {show(item)}")
+    if not isinstance(item, Mapping) or not {"lower", "upper", "counts"} <= item.keys():  # one cut short closes nothing
+        raise Refused(f"progress is an object with lower, upper and counts, not {_quoted(item)}")
     lower, upper = _time(item["lower"]), _time(item["upper"])
     if upper < lower:
         raise Refused(f"the upper bound of the progress, {upper}, lies before the lower one, {lower}")
     counts: dict[int, int] = {}
-    for pair in _list(item.get("counts", []), "counts"):
+    for pair in _list(item["counts"], "counts"):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise Refused(f"a count is [time, count], not {show(pair)}")
+            raise Refused(f"a count is [time, count], not {_quoted(pair)}")
         time, count = _time(pair[0]), _whole(pair[1], "a count", 0)
         if not lower <= time < upper:
             raise Refused(f"there is a count for time {time}, which does not lie in [{lower}, {upper})")
@@ -111,7 +136,7 @@ def _progress(item: object) -> Progress:
 
 def _list(value: object, what: str) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise Refused(f"{what} is a list, not {show(value)}")
+        raise Refused(f"{what} is a list, not {_quoted(value)}")
     return value
 
 
@@ -122,7 +147,7 @@ def _time(value: object) -> int:
 def _whole(value: object, what: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LONG:
         wanted = "of 64 bits" if least else "from 0 to 2^63 - 1"
-        raise Refused(f"{what} is a whole number {wanted}, not {show(value)}")
+        raise Refused(f"{what} is a whole number {wanted}, not {_quoted(value)}")
     return value
 
 
@@ -141,6 +166,8 @@ def _canonical(value: object) -> str:
         return str(value)
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise ValueError(f"{value} is no number in JSON")
+    if isinstance(value, int) and abs(value) >= _LONG:
+        value = Decimal(value)  # of which Python writes any number of digits
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
@@ -20,12 +22,13 @@ from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
-from altneu.order import Antichain, Lattice
+from altneu.order import Antichain, Lattice, outside
 from altneu.physical import (
     ArrangeOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
@@ -43,7 +46,7 @@ from altneu.physical import (
 )
 from altneu.rows import Rows
 from altneu.spine import Spine, merge
-from altneu.update import Updates, consolidate
+from altneu.update import Updates, consolidate, entered
 
 PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
@@ -63,9 +66,13 @@ class Region:
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a loop, for what a batch says of itself."""
-        depth = len(self.rounds)
-        lines = [np.pad(f.elements, ((0, depth), (0, 0))) for f in (self.lower, self.upper, self.since)]
-        return Description(*(Antichain(lattice, line) for line in lines))
+        return _inside(self.lower, self.upper, self.since, lattice)
+
+
+@lru_cache(maxsize=16)
+def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
+    depth = lattice.width - lower.lattice.width
+    return Description(*(Antichain(lattice, entered(f.elements, depth)) for f in (lower, upper, since)))
 
 
 @dataclass(frozen=True)
@@ -209,7 +216,7 @@ class _Stage:
         return Arranged(layout, old, Batch.empty(layout, self._description(layout.lattice)))
 
     def _description(self, lattice: Lattice) -> Description:
-        if not self.region.rounds or lattice is self.plan.lattice:
+        if lattice.width == self.plan.lattice.width:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
@@ -263,7 +270,7 @@ class _Stage:
         name, layout = operation.arrangement, operation.layout
         state = self.snapshot.get(name)
         if name in self.mode.given and state is not None:
-            return [Arranged(layout, (), state.spine.merged(self.region.since))]
+            return [Arranged(layout, (), state.spine.merged(self._description(layout.lattice).since))]
         parts = self.received(i)
         if operation.latest is not None:
             parts = [events(part, layout, self.region.since if self.mode.hydrating else None) for part in parts]
@@ -272,7 +279,7 @@ class _Stage:
         if state is None:
             state = ArrangementState(Spine.empty(layout), self._holds(layout))
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
-        arrived, later = self._split(parts)
+        arrived, later = self._split(parts, layout.lattice)
         description = self._description(layout.lattice)
         new = Batch.build(Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, description)
         old = state.spine.batches
@@ -289,14 +296,14 @@ class _Stage:
         return [Arranged(layout, old, new)]
 
     def _holds(self, layout: Layout) -> Holds:
-        return Holds(layout.schema, self.plan.lattice, len(self.region.rounds))
+        return Holds(layout.schema, *outside(layout.lattice))
 
-    def _split(self, parts: list[Updates]) -> tuple[list[Updates], list[Updates]]:
+    def _split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
         arrived, later = [], []
-        width, rounds = self.plan.lattice.width, np.array(self.region.rounds, np.int64)[:, None]
+        width, rounds = outside(lattice)[0].width, np.array(self.region.rounds, np.int64)[:, None]
         for part in parts:
-            beyond = self.region.upper.less_equal(part.times[:width])
+            beyond = self.region.upper.less_equal(part.times[: self.plan.lattice.width])
             if len(rounds):
                 beyond = beyond | (part.times[width:] != rounds).any(axis=0)
             if not beyond.any():
@@ -321,7 +328,19 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, EnterOp):
             return [None]
-        return [replace(updates, times=np.pad(updates.times, ((0, operation.levels), (0, 0))))]
+        return [replace(updates, times=entered(updates.times, operation.levels))]
+
+    def enter_at(self, i: int) -> list[Message | None]:
+        """Where the expression has no value it is round 0: when a row enters is of no consequence."""
+        updates = self.one(i)
+        operation = self.plan.nodes[i].operation
+        if updates is None or not isinstance(operation, EnterAtOp):
+            return [None]
+        found = operation.rounds.evaluate(updates.rows)
+        rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        times = updates.times.copy()
+        times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
+        return [replace(updates, times=times)]
 
     def leave(self, i: int) -> list[Message | None]:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
@@ -380,7 +399,7 @@ class _Stage:
         arranged = self.arranged(i, node.inputs[0])
         if not isinstance(node.operation, ReduceOp):
             return [None, None]
-        if self.region.rounds:
+        if arranged.layout.lattice.width > 1:
             return self._reduce_in_round(i, arranged, node.operation)
         if not len(arranged.new):
             return [None, None]
@@ -388,11 +407,11 @@ class _Stage:
         return _finished(node.operation, made.oks, made.errs)
 
     def _reduce_in_round(self, i: int, arranged: Arranged, operation: ReduceOp) -> list[Message | None]:
-        """A reduce inside a loop, which also looks again where it was asked to in an earlier round of this step."""
+        """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
         name, layout, rounds = f"{PENDED}{i}", arranged.layout, self.region.rounds
         state = self._state(name)
         due: list[Updates] = []
-        holds = Holds(layout.key_schema, self.plan.lattice, len(rounds))
+        holds = Holds(layout.key_schema, *outside(layout.lattice))
         if state is not None:
             due, holds = state.holds.take(rounds, self.region.upper)
         if not len(arranged.new) and not due:
@@ -449,6 +468,7 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     JoinOp: _Stage.join,
     ReduceOp: _Stage.reduce,
     EnterOp: _Stage.enter,
+    EnterAtOp: _Stage.enter_at,
     LeaveOp: _Stage.leave,
     FeedbackOp: _Stage.feedback,
     FeedOp: _Stage.feed,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.executor.base import Region, StepMode
-from altneu.executor.read import accumulated, negatives
+from altneu.executor.read import At, accumulated, negatives
 from altneu.executor.state import StateTable, blob_names
 from altneu.executor.worker import Batches, Kernel, Task, TaskSnapshot
 from altneu.order import Antichain
@@ -17,7 +17,7 @@ from altneu.physical import ArrangeOp, PhysicalNode, Plan, ViewPorts
 _CHUNK = 1 << 17
 
 
-def contents_reader(table: StateTable, ports: ViewPorts, view: str, at: int, on_errors: str, shards: int) -> Kernel:
+def contents_reader(table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str, shards: int) -> Kernel:
     """A kernel that turns shard numbers into the rows of a view, each as often as its count says.
 
     It names the segments of now: later steps do not show in it. A row of negative count fails the task that reads it.
@@ -27,7 +27,7 @@ def contents_reader(table: StateTable, ports: ViewPorts, view: str, at: int, on_
     blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
     operation = ArrangeOp(ports.contents, table.layouts[ports.contents])
     plan = Plan(table.lattice, (PhysicalNode(operation, (), 0, ports.schema),))
-    frontier = Antichain.of(table.lattice, at)
+    frontier = Antichain.of(table.lattice, at[0])
     region = Region(frontier, frontier, frontier)
     directory = table.store.segment_directory
     assert directory is not None

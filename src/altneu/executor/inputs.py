@@ -33,9 +33,11 @@ class Stamp:
     time: int | str
     diff: int | str
     sign: int = 1
+    event: int | str | None = None  # the second time, of a source that has two
 
     def __post_init__(self) -> None:
-        for what, value in (("time", self.time), ("diff", self.diff)):
+        given = {"time": self.time, "diff": self.diff} | ({} if self.event is None else {"event": self.event})
+        for what, value in given.items():
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
                 object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
@@ -45,7 +47,7 @@ class Stamp:
     @property
     def columns(self) -> list[str]:
         """Every column that is read."""
-        extra = [c for c in (self.time, self.diff) if isinstance(c, str)]
+        extra = [c for c in (self.time, self.event, self.diff) if isinstance(c, str)]
         return list(dict.fromkeys([*self.schema.names, *extra]))
 
     def reading(self, columns: list[str] | None) -> Stamp:
@@ -62,18 +64,31 @@ class Stamp:
             BeforeFrontierError: a row's time is closed already.
         """
         rows = conform(table, self.schema, self.source)
-        times = self._integers(table, self.time, rows.count, "time").reshape(1, -1)
+        times = self._times(table, rows.count)
         diffs = self._integers(table, self.diff, rows.count, "diff")
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
-        late = ~self.lower.less_equal(times)
+        late = ~self.lower.less_equal(times[:1])
         if late.any():
             i = int(np.flatnonzero(late)[0])
             raise BeforeFrontierError(
-                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:, i : i + 1])}, "
+                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:1, i : i + 1])}, "
                 f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
             )
         updates = Updates(rows, times, diffs)
         return updates if diffs.all() else updates.filter(diffs != 0)
+
+    def _times(self, table: pa.Table, count: int) -> Ints:
+        time = self._integers(table, self.time, count, "time")
+        if self.event is None:
+            return time.reshape(1, -1)
+        event = self._integers(table, self.event, count, "event time")
+        if (event < 0).any():
+            i = int(np.flatnonzero(event < 0)[0])
+            raise TimeRangeError(
+                f"row {i} of the insert into {self.source!r} has the event time {event[i]}; times are whole numbers "
+                "from 0 on, so count from an earlier beginning"
+            )
+        return np.stack([time, event])
 
     def _integers(self, table: pa.Table, where: int | str, count: int, what: str) -> Ints:
         if isinstance(where, int):

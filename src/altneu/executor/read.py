@@ -10,12 +10,15 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
 from altneu.executor.state import StateTable
 from altneu.operators.spans import show_row
+from altneu.order import Epoch
 from altneu.rows import Rows
 from altneu.update import Updates, consolidate
 
+At = tuple[int, ...]  # a time, coordinate by coordinate
 
-def accumulated(state: ArrangementState, at: int) -> Updates:
-    """The rows of one shard with their counts at a time, all stamped with it.
+
+def accumulated(state: ArrangementState, at: At) -> Updates:
+    """The rows of one shard with their counts at a time, all stamped with its first coordinate.
 
     Shape:  no two of equal row, no zero count.
     """
@@ -23,18 +26,18 @@ def accumulated(state: ArrangementState, at: int) -> Updates:
     parts = []
     for batch in state.spine.batches:
         updates = batch.updates()
-        late = updates.times[0] > at
+        late = np.asarray((updates.times > np.array(at, np.int64)[:, None]).any(axis=0))
         parts.append(updates.filter(~late) if late.any() else updates)
-    if len(parts) == 1 and not (parts[0].times[0] != parts[0].times[0][:1]).any():
-        return replace(parts[0], times=np.full_like(parts[0].times, at))  # one batch at one time: nothing to add up
-    everything = Updates.concat(parts, layout.schema, layout.lattice.width)
-    return consolidate(Updates(everything.rows, np.full_like(everything.times, at), everything.diffs), layout.lattice)
+    stamped = [replace(p, times=np.full((1, len(p)), at[0])) for p in parts]
+    if len(parts) == 1 and not (parts[0].times != parts[0].times[:, :1]).any():
+        return stamped[0]  # one batch at one time: nothing to add up
+    return consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
 
 
-def contents(table: StateTable, name: str, at: int) -> Updates:
+def contents(table: StateTable, name: str, at: At) -> Updates:
     """The rows of an arrangement with their counts at a time, over all shards."""
     parts = [accumulated(state, at) for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
-    return Updates.concat(parts, table.layouts[name].schema, table.lattice.width)
+    return Updates.concat(parts, table.layouts[name].schema, 1)
 
 
 def negatives(found: Updates, view: str) -> Updates | None:

@@ -20,6 +20,7 @@ from altneu.executor.base import Message, Region, StepMode, run
 from altneu.executor.contents import contents_reader
 from altneu.executor.inputs import Inputs, Stamp
 from altneu.executor.local import Outcome, run_here
+from altneu.executor.read import At
 from altneu.executor.state import StateTable, blob_names, opener, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, encode, pack, unpack_meta
 from altneu.executor.worker import Task, read_partials, read_shards, read_source, run_stage
@@ -151,7 +152,13 @@ class SparkExecutor:
     def _partial_sums(self, task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame | None:
         """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
         found = pre_aggregation(task.plan, source)
-        if found is None or not isinstance(stamp.time, int) or stamp.diff != 1 or stamp.sign != 1:
+        if (
+            found is None
+            or stamp.event is not None
+            or not isinstance(stamp.time, int)
+            or stamp.diff != 1
+            or stamp.sign != 1
+        ):
             return None
         accumulator, renames, channel = found
         partials = accumulator.partials()
@@ -219,7 +226,7 @@ class SparkExecutor:
         """Rows of the driver as a DataFrame."""
         return self.spark.createDataFrame(table, spark_schema(table.schema))
 
-    def read(self, table: StateTable, ports: ViewPorts, view: str, at: int, on_errors: str) -> DataFrame:
+    def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
         """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""
         kernel = contents_reader(table, ports, view, at, on_errors, self.shards)
         shards = self.spark.range(0, self.shards, 1, self.shards)

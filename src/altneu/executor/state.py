@@ -17,7 +17,7 @@ import pyarrow as pa
 from altneu.batch import Batch, Description, Layout
 from altneu.executor.base import ArrangementState
 from altneu.hold import Holds, Run
-from altneu.order import Antichain, Lattice
+from altneu.order import Antichain, Lattice, outside
 from altneu.rows import Rows
 from altneu.spine import Spine
 from altneu.store import Admitted, SegmentRef, Store, open_segment
@@ -135,11 +135,12 @@ def state_to_json(state: ArrangementState, names: Names) -> Data:
     }
 
 
-def state_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> ArrangementState:
-    """Open everything that one arrangement keeps in one shard; ``outer`` are the times outside loops."""
+def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard."""
+    outer, depth = outside(layout.lattice)
     spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
     runs = [(tuple(told.get("rounds", ())), _run_from_json(layout, outer, told, open_data)) for told in value["hold"]]
-    return ArrangementState(spine, Holds.of(layout.schema, outer, layout.lattice.width - outer.width, runs))
+    return ArrangementState(spine, Holds.of(layout.schema, outer, depth, runs))
 
 
 def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> Run:
@@ -247,7 +248,7 @@ class StateTable:
         key = (name, shard)
         state = self.live.get(key)
         if state is None and key in self.stored:
-            state = state_from_json(self.layouts[name], self.lattice, self.stored[key], self.open_data)
+            state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
             self.names.note(state, self.stored[key])
             self.live[key] = state
         return state

@@ -60,8 +60,9 @@ def decode(
         return _given(plan, channel, snapshot, region)
     batches = from_ipc(payload)
     if not channel.arranged:
-        parts = [updates_from_batch(b, channel.schema, plan.lattice.width) for b in batches]
-        return Updates.concat(parts, channel.schema, plan.lattice.width)
+        width = plan.lattice_of(channel.port.node).width
+        parts = [updates_from_batch(b, channel.schema, width) for b in batches]
+        return Updates.concat(parts, channel.schema, width)
     operation = plan.nodes[channel.port.node].operation
     assert isinstance(operation, ArrangeOp)
     state: ArrangementState | None = snapshot.get(operation.arrangement)

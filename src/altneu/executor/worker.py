@@ -72,9 +72,7 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
             layout = self.task.plan.arrangements.get(name)
             operation = self.task.plan.nodes[layout].operation if layout is not None else None
             known = operation.layout if isinstance(operation, ArrangeOp) else self.task.plan.read_layouts[name]
-            self.opened[name] = state_from_json(
-                known, self.task.plan.lattice, value, opener(self.task.directory, self.task.blobs)
-            )
+            self.opened[name] = state_from_json(known, value, opener(self.task.directory, self.task.blobs))
         return self.opened[name]
 
     def __getitem__(self, name: str) -> ArrangementState:

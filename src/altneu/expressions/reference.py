@@ -43,6 +43,8 @@ _TAIL = """\
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
 * The entries of a map are in the order of their keys, whatever order they came in, so that a map is retracted as it was
   inserted; `map_keys`, `map_values`, `map_entries` and a cast to a text show it. Spark keeps the order of making.
+* Functions that make rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months adds to the
+  value before, and Spark's `sequence` to the start ([linear.md](linear.md#counts)).
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 

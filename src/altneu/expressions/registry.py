@@ -6,6 +6,7 @@ kernel's arguments:
 
 * ``numpy``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means
   nothing.
+* ``bounded``: the same as ``Vector`` objects, which know the bounds of whole numbers.
 * ``arrow``: Arrow arrays of equal length, nulls and all.
 * ``vector``: ``Vector`` objects, and the number of rows first; not strict, but failures of arguments are failures of
   the result.
@@ -25,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.errors import NonDeterministicError, UnsupportedFunctionError
-from altneu.expressions.vector import Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
+from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
 
-Style = Literal["numpy", "arrow", "vector", "lazy"]
+Style = Literal["numpy", "bounded", "arrow", "vector", "lazy"]
 
 
 class Typing(NamedTuple):
@@ -45,11 +46,15 @@ class Typing(NamedTuple):
 
 
 class Out(NamedTuple):
-    """A kernel's values with the rows that failed, ``(mask, code, message)`` each, and the rows that became null."""
+    """A kernel's values with the rows that failed, ``(mask, code, message)`` each, and the rows that became null.
+
+    ``bounds`` are those of the values, where the kernel knows them.
+    """
 
     values: Any
     failures: Sequence[tuple[Mask, str, str | Callable[[int], str]]] = ()
     null: Mask | None = None
+    bounds: Bounds | None = None
 
 
 Rule = Callable[[Sequence["Expr"]], Typing]
@@ -108,8 +113,9 @@ class Function:
                 valid = both_valid(valid, vector.valid)
         values = self.kernel(call, *arguments)
         null: Mask | None = None
+        bounds: Bounds | None = None
         if type(values) is Out:
-            values, own, null = values
+            values, own, null, bounds = values
             if own:
                 failures = failures + _own_failures(own, valid, count, rows)
         if isinstance(values, Vector):
@@ -117,9 +123,9 @@ class Function:
                 failures = failures + tuple(f if len(f.mask) == rows else _spread(f, rows) for f in values.failures)
             return values.with_failures(tuple(f for f in failures if len(f.mask))) if failures else values
         if isinstance(values, np.ndarray):
-            return _numpy_result(
-                call, values, valid if null is None else both_valid(valid, ~null), failures, count, constant
-            )
+            if null is not None:
+                valid = both_valid(valid, ~null)
+            return _numpy_result(call, values, valid, failures, count, constant, bounds)
         array = _nulled(values, null)
         if valid is not None:
             array = _strict(array, valid)
@@ -130,6 +136,8 @@ class Function:
         fixed, shift = self.constants, 0
         if self.style == "numpy":
             arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
+        elif self.style == "bounded":
+            arguments = list(vectors)
         elif self.style == "arrow":
             arguments = [
                 None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
@@ -233,14 +241,20 @@ def _nulled(array: Any, null: Mask | None) -> pa.Array:
 
 
 def _numpy_result(
-    call: Call, values: Any, valid: Mask | None, failures: Failures, count: int, constant: bool
+    call: Call,
+    values: Any,
+    valid: Mask | None,
+    failures: Failures,
+    count: int,
+    constant: bool,
+    bounds: Bounds | None,
 ) -> Vector:
     """The vector of a NumPy result, written out where constants were all that the values came from."""
     if len(values) != count:
         values = np.repeat(values, count)
     if valid is not None and len(valid) != count:
         valid = np.repeat(valid, count)
-    return Vector(call.type, values, valid, failures=failures, constant=constant)
+    return Vector(call.type, values, valid, failures=failures, constant=constant, bounds=bounds)
 
 
 def _strict(array: pa.Array, valid: Mask) -> pa.Array:
@@ -315,6 +329,19 @@ def register(
     return decorate
 
 
+_MAKING_ROWS = {
+    "explode": '.explode("xs", as_="x")',
+    "explode_outer": '.explode("xs", as_="x", outer=True)',
+    "posexplode": '.unnest("xs", as_="x", ordinality="place"), whose places count from 1',
+    "posexplode_outer": '.unnest("xs", as_="x", ordinality="place", outer=True), whose places count from 1',
+    "inline": '.unnest("xs", as_="x").select("x.a", "x.b")',
+    "inline_outer": '.unnest("xs", as_="x", outer=True).select("x.a", "x.b")',
+    "generate_series": '.generate_series(start, stop, as_="n")',
+    "repeat_row": ".repeat_row(n)",
+    "unnest": '.unnest("xs", as_="x")',
+}
+
+
 def function(name: str) -> Function:
     """The function of a name.
 
@@ -331,6 +358,9 @@ def function(name: str) -> Function:
         raise NonDeterministicError(
             f"{name}() gives another value when a row is retracted, so no view that uses it can be maintained; {reason}"
         )
+    verb = _MAKING_ROWS.get(name.lower())
+    if verb is not None:
+        raise UnsupportedFunctionError(f"{name}() makes rows, and is no expression but a verb: {verb}")
     raise UnsupportedFunctionError(
         f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
     )

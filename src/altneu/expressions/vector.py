@@ -20,6 +20,8 @@ from altneu import types as T
 
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
+Bounds = tuple[int, int]
+"""No value is less than the first or greater than the second."""
 
 _DTYPES: dict[pa.DataType, np.dtype[Any]] = {
     T.BOOLEAN: np.dtype(np.bool_),
@@ -102,7 +104,7 @@ class Vector:
     nothing either.
     """
 
-    __slots__ = ("_arrow", "_valid", "_values", "constant", "failures", "type")
+    __slots__ = ("_arrow", "_bounds", "_valid", "_values", "constant", "failures", "type")
 
     def __init__(
         self,
@@ -113,8 +115,9 @@ class Vector:
         failures: Failures = (),
         *,
         constant: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
-        self.type, self.failures, self.constant = data_type, failures, constant
+        self.type, self.failures, self.constant, self._bounds = data_type, failures, constant, bounds
         self._values, self._valid = values, valid
         self._arrow: Any = arrow
 
@@ -134,6 +137,17 @@ class Vector:
         if self._values is None and self._valid is None and self._arrow.null_count:
             self._valid = validity(self._arrow)
         return self._valid
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of whole numbers, of what stands under a null too: told by what made them, or looked up once."""
+        if self._bounds is None:
+            values = self.values
+            if len(values) == 1:  # a constant, or the row of a small step
+                self._bounds = (values.item(), values.item())
+            else:
+                self._bounds = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        return self._bounds
 
     @property
     def arrow(self) -> pa.Array:
@@ -158,7 +172,9 @@ class Vector:
         """The same values with these failures."""
         if not failures and not self.failures:
             return self
-        return Vector(self.type, self._values, self._valid, self._arrow, failures, constant=self.constant)
+        return Vector(
+            self.type, self._values, self._valid, self._arrow, failures, constant=self.constant, bounds=self._bounds
+        )
 
 
 def null_vector(data_type: pa.DataType) -> Vector:

@@ -12,13 +12,14 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.expressions import Expr, Literal
+from altneu.expressions import Call, Expr, Literal
 from altneu.expressions.temporal import Bound
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.function import Function
 
 Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
 
+_LONGEST = 80  # characters of a label
 _DAY = 86_400_000_000  # microseconds, which day-time intervals count
 
 
@@ -42,6 +43,12 @@ class Step:
     def digest(self) -> str:
         """What tells this step from any other, beside its text: fingerprints are made of it."""
         return ""
+
+    @property
+    def label(self) -> str:
+        """What error rows call it: its text, or as much of it as can be taken in."""
+        text = str(self)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class RowStep(Step):
@@ -93,6 +100,15 @@ class Filter(RowStep):
     def can_fail(self) -> bool:
         """Whether the predicate can, and that is an error here."""
         return self.predicate.can_fail and not self.tolerant
+
+    @property
+    def label(self) -> str:
+        """A function alone where it looks at columns that altneu itself has made."""
+        asked = self.predicate
+        name = asked.name if isinstance(asked, Call) else ""
+        if name.isidentifier() and name not in ("and", "or", "not") and all(c.startswith("#") for c in asked.columns):
+            return f"filter {name}"
+        return super().label
 
     @property
     def digest(self) -> str:
@@ -394,6 +410,11 @@ class ParseJson(Step):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """The text."""
         return frozenset((self.column,))
+
+    @property
+    def label(self) -> str:
+        """The text that is read; which members are depends on who else reads it."""
+        return f"json {self.column}"
 
     @property
     def digest(self) -> str:

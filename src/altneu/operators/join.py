@@ -27,7 +27,7 @@ from altneu.operators.matched import MatchedRows, Pairs
 from altneu.operators.sweep import Found, sweep
 from altneu.order import Lattice
 from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.update import Updates, entered
 
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
@@ -131,9 +131,8 @@ class _Matches:
             last = min(first + self._room, total)
             mine, theirs = _expand(*found, upto, first, last)
             width = self.spec.lattice.width
-            times = self.spec.lattice.join(
-                _entered(block.times[:, mine], width), _entered(other.times[:, theirs], width)
-            )
+            one, two = (entered(t, width - len(t)) for t in (block.times[:, mine], other.times[:, theirs]))
+            times = self.spec.lattice.join(one, two)
             yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
             first = last
 
@@ -214,11 +213,6 @@ def _value_runs(block: Block) -> Ints | None:
     fresh = np.ones(len(block), np.int64)
     fresh[later[same]] = 0
     return np.cumsum(fresh) if same.any() else None
-
-
-def _entered(times: Ints, width: int) -> Ints:
-    """The times of an arrangement from outside the loops in which it is joined: round 0 of each."""
-    return times if len(times) == width else np.pad(times, ((0, width - len(times)), (0, 0)))
 
 
 @numba.njit(cache=True)

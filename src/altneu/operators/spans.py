@@ -132,12 +132,16 @@ class Failures:
         failed = spans.take(index)
         texts = [describe(int(i)) for i in index]
         columns = {
-            "operator": [str(self.step)] * len(index),
+            "operator": [self._operator] * len(index),
             "code": [c for c, _ in texts],
             "message": [m for _, m in texts],
             "row": [show_row(failed.schema.names, r) for r in failed.rows.to_pylist()],
         }
         self.parts.append(failed.with_rows(Rows.from_pydict(columns, ERROR_SCHEMA)).closed())
+
+    @property
+    def _operator(self) -> str:
+        return self.step.label if isinstance(self.step, Step) else self.step
 
 
 def show_row(names: Sequence[str], row: Sequence[object]) -> str:

@@ -1,4 +1,4 @@
-"""Times: lattices as values, and antichains of times as frontiers.
+"""Times: lattices as values, antichains of times as frontiers, and the times at which a group may change.
 
 >>> from altneu.order import AltNeu, Antichain, Epoch, Product
 >>> lattice = Product(Epoch(), Epoch())
@@ -11,6 +11,22 @@ Antichain({(0, 1), (1, 0)})
 """
 
 from altneu.order.antichain import Antichain
-from altneu.order.lattice import AltNeu, Epoch, Lattice, Moment, Product, alt, neu
+from altneu.order.closure import chain_joins, due_and_pended, interesting_times
+from altneu.order.lattice import LARGEST, AltNeu, Epoch, Lattice, Moment, Product, Rounds, alt, neu, outside
 
-__all__ = ["AltNeu", "Antichain", "Epoch", "Lattice", "Moment", "Product", "alt", "neu"]
+__all__ = [
+    "LARGEST",
+    "AltNeu",
+    "Antichain",
+    "Epoch",
+    "Lattice",
+    "Moment",
+    "Product",
+    "Rounds",
+    "alt",
+    "chain_joins",
+    "due_and_pended",
+    "interesting_times",
+    "neu",
+    "outside",
+]

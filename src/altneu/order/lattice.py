@@ -286,6 +286,31 @@ class Product(Lattice):
 
 
 @dataclass(frozen=True, init=False)
+class Rounds(Product):
+    """The times of ``outer`` inside ``depth`` loops: with a round for each, the outermost first.
+
+    >>> Rounds(Epoch(), 2).to_pylist(Rounds(Epoch(), 2).minimum())
+    [(0, 0, 0)]
+    """
+
+    outer: Lattice
+    depth: int
+
+    def __init__(self, outer: Lattice, depth: int) -> None:
+        super().__init__(outer, *[Epoch()] * depth)
+        object.__setattr__(self, "outer", outer)
+        object.__setattr__(self, "depth", depth)
+
+    def __repr__(self) -> str:
+        return f"Rounds({self.outer!r}, {self.depth})"
+
+
+def outside(lattice: Lattice) -> tuple[Lattice, int]:
+    """The times outside all loops, and how many loops there are."""
+    return (lattice.outer, lattice.depth) if isinstance(lattice, Rounds) else (lattice, 0)
+
+
+@dataclass(frozen=True, init=False)
 class AltNeu(Lattice):
     """Two moments for every time of ``inner``, ``alt(t) < neu(t)``, which no other time can tell apart.
 

@@ -6,6 +6,9 @@ columns that those have; what several read gets only what all of them want, so t
 
 Tests that can fail go down as tolerant copies: the rows on which they fail pass, and become errors where the test was
 written if they get there.
+
+So a node loses all copies of a row or none, wherever they come from: what cancels in a sum must still cancel, or rows
+get to tests that they never got to, and fail. All parts of a sum are therefore asked the same.
 """
 
 from __future__ import annotations
@@ -72,9 +75,9 @@ class _Flow:
             own = {t: False for t in asked_first(node.logic, below.schema) if isinstance(t, self.kinds)}
             through = ((ask(node.logic, below.schema, t).before, kept) for t, kept in wanted.items())
             return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
-        stateful = not isinstance(node, Concat)
-        through = ((test_below(node, i, t), kept or stateful) for t, kept in wanted.items())
-        return {t: kept for t, kept in through if t is not None}
+        if isinstance(node, Concat):
+            wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or _reaches_state(node, t)}
+        return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
 
     def rebuilt(self, new: Node, old: Node) -> Node:
         """A node over its new inputs, with the tests that are asked there."""
@@ -128,6 +131,15 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
     if any(node.schema.field(n).type != f.type for n, f in fields.items()):
         return None
     return _over(test, {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()})
+
+
+def _reaches_state(node: Node, test: Test) -> bool:
+    """Whether a test of a node's rows gets past something that keeps state."""
+    if isinstance(node, Linear):
+        before = ask(node.logic, node.input.schema, test).before
+        return before is not None and any(_reaches_state(node.input, t) for t in parts_of(before))
+    below = [(below, test_below(node, i, test)) for i, below in enumerate(node.inputs)]
+    return any(t is not None and (not isinstance(node, Concat) or _reaches_state(b, t)) for b, t in below)
 
 
 def _over(test: Test, columns: dict[str, Expr]) -> Test:

@@ -1,20 +1,22 @@
-"""Arithmetic with every overflow seen: ``+ - * / div %``, signs and bits."""
+"""Arithmetic with every overflow seen: ``+ - * / div %`` and signs.
+
+Whole numbers are looked at row by row only where their bounds leave room for a failure.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from altneu import types as T
-from altneu.errors import TypeMismatchError
 from altneu.expressions import decimals
-from altneu.expressions.coercion import INTEGRAL, arithmetic_type, common_type, describe, is_decimal
+from altneu.expressions.coercion import INTEGRAL, arithmetic_type, is_decimal
 from altneu.expressions.registry import Out, Typing, register
 from altneu.expressions.rules import expect_count, numeric
-from altneu.expressions.vector import Mask, Values
+from altneu.expressions.vector import Bounds, Mask, Values, Vector
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr
@@ -56,37 +58,61 @@ def _binary_rule(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
     return rule
 
 
+def _is_whole(call: Call) -> bool:
+    return call.type in INTEGRAL
+
+
 def _may_overflow(call: Call) -> bool:
-    return call.type in INTEGRAL or is_decimal(call.type)
+    return _is_whole(call) or is_decimal(call.type)
 
 
-def _plus(call: Call, a: Values, b: Values) -> Any:
-    if a.dtype.kind == "f":
-        return a + b
+def _bounds(operation: Callable[[int, int], int], a: Vector, b: Vector) -> Bounds | None:
+    """Bounds of ``+``, ``-`` or ``*`` of whole numbers, which are extreme where both arguments are.
+
+    None when they leave the type, so that some row may overflow: then each has to be looked at.
+    """
+    corners = [operation(x, y) for x in a.bounds for y in b.bounds]
+    least, greatest = min(corners), max(corners)
+    limit = 1 << (8 * a.values.itemsize - 1)
+    return (least, greatest) if -limit <= least and greatest < limit else None
+
+
+def _plus(call: Call, a: Vector, b: Vector) -> Any:
+    x, y = a.values, b.values
+    if x.dtype.kind == "f":
+        return x + y
     if is_decimal(call.type):
-        return decimals.add(call, a, b)
-    result = a + b
-    return overflow(call, result, ((a ^ result) & (b ^ result)) < 0)
+        return decimals.add(call, x, y)
+    result = x + y
+    if bounds := _bounds(operator.add, a, b):
+        return Out(result, bounds=bounds)
+    return overflow(call, result, ((x ^ result) & (y ^ result)) < 0)
 
 
-def _minus(call: Call, a: Values, b: Values) -> Any:
-    if a.dtype.kind == "f":
-        return a - b
+def _minus(call: Call, a: Vector, b: Vector) -> Any:
+    x, y = a.values, b.values
+    if x.dtype.kind == "f":
+        return x - y
     if is_decimal(call.type):
-        return decimals.subtract(call, a, b)
-    result = a - b
-    return overflow(call, result, ((a ^ b) & (a ^ result)) < 0)
+        return decimals.subtract(call, x, y)
+    result = x - y
+    if bounds := _bounds(operator.sub, a, b):
+        return Out(result, bounds=bounds)
+    return overflow(call, result, ((x ^ y) & (x ^ result)) < 0)
 
 
-def _times(call: Call, a: Values, b: Values) -> Any:
-    if a.dtype.kind == "f":
-        return a * b
+def _times(call: Call, a: Vector, b: Vector) -> Any:
+    x, y = a.values, b.values
+    if x.dtype.kind == "f":
+        return x * y
     if is_decimal(call.type):
-        return decimals.multiply(call, a, b)
+        return decimals.multiply(call, x, y)
+    if bounds := _bounds(operator.mul, a, b):
+        return Out(x * y, bounds=bounds)
     if call.type == T.LONG:
-        return _times_long(call, a, b)
-    wide = a.astype(np.int64) * b
-    result = wide.astype(a.dtype)
+        return _times_long(call, x, y)
+    wide = x.astype(np.int64) * y
+    result = wide.astype(x.dtype)
     return overflow(call, result, result != wide)
 
 
@@ -97,7 +123,8 @@ def _times_long(call: Call, a: Values, b: Values) -> Any:
     return overflow(call, result, far)
 
 
-def _divide(call: Call, a: Values, b: Values) -> Any:
+def _divide(call: Call, dividend: Vector, divisor: Vector) -> Any:
+    a, b = dividend.values, divisor.values
     zero = b == 0
     if is_decimal(call.type):
         result = decimals.divide(call, a, np.where(zero, 1, b))
@@ -109,10 +136,26 @@ def _divide(call: Call, a: Values, b: Values) -> Any:
     return a / b
 
 
-def _whole_divide(call: Call, a: Values, b: Values) -> Any:
+def _quotient(dividend: Vector, divisor: Vector) -> Values:
+    """Quotient of whole numbers rounded towards zero; every divisor is above zero, so no row can fail."""
+    a, b = dividend.values, divisor.values
+    if dividend.bounds[0] >= 0:
+        return a // b
+    raised = a >> (8 * a.itemsize - 1)  # -1 where negative: what is rounded down has the divisor less one added there
+    raised = raised & (b - 1)
+    raised += a
+    return np.floor_divide(raised, b, out=raised)
+
+
+def _whole_divide(call: Call, dividend: Vector, divisor: Vector) -> Any:
+    a, b = dividend.values, divisor.values
+    decimal = is_decimal(call.args[0].type)
+    if not decimal and divisor.bounds[0] > 0:
+        least, greatest = (limit // divisor.bounds[0] for limit in dividend.bounds)
+        return Out(_quotient(dividend, divisor), bounds=(min(least, 0), max(greatest, 0)))
     zero = b == 0
     safe = np.where(zero, 1, b) if zero.any() else b
-    if is_decimal(call.args[0].type):
+    if decimal:
         result, far = decimals.whole_divide(call, a, safe)
     else:
         if not (safe == -1).any():  # only -1 overflows
@@ -142,11 +185,21 @@ def remainder(a: Values, b: Values) -> Values:
         return np.where(a < 0, -rest, rest)
     minus = b == -1
     if not minus.any():
-        return a - truncated(a, b) * b  # a division by one number for all rows is many times faster than NumPy's fmod
+        return _without(truncated(a, b), a, b)
     return np.where(minus, 0, np.fmod(a, np.where(minus, 1, b)))
 
 
-def _modulo(call: Call, a: Values, b: Values) -> Any:
+def _without(quotient: Values, a: Values, b: Values) -> Values:
+    """``a - quotient * b`` in the quotient's place; NumPy's ``//`` by one number is many times faster than ``%``."""
+    quotient *= b
+    return np.subtract(a, quotient, out=quotient)
+
+
+def _modulo(call: Call, dividend: Vector, divisor: Vector) -> Any:
+    a, b = dividend.values, divisor.values
+    if _is_whole(call) and divisor.bounds[0] > 0:
+        most = divisor.bounds[1] - 1
+        return Out(_without(_quotient(dividend, divisor), a, b), bounds=(-most if dividend.bounds[0] < 0 else 0, most))
     zero = b == 0
     any_zero = zero.any()
     if any_zero:
@@ -161,7 +214,10 @@ def _numeric_or_interval(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
     return _binary_rule(symbol)
 
 
-def _pmod(call: Call, a: Values, b: Values) -> Any:
+def _pmod(call: Call, dividend: Vector, divisor: Vector) -> Any:
+    a, b = dividend.values, divisor.values
+    if _is_whole(call) and divisor.bounds[0] > 0:
+        return Out(_without(a // b, a, b), bounds=(0, divisor.bounds[1] - 1))  # what is left when rounded down
     zero = b == 0
     if zero.any():
         b = np.where(zero, np.ones(1, b.dtype), b)
@@ -169,15 +225,20 @@ def _pmod(call: Call, a: Values, b: Values) -> Any:
         out = decimals.pmod(call, a, b)
         result, others = (out.values, out.failures) if type(out) is Out else (out, ())
     else:
-        first = remainder(a, b)
-        result, others = np.where(first < 0, remainder(first + b, b), first).astype(a.dtype, copy=False), ()
+        result, others = remainder(a, b), ()
+        negative = result < 0
+        if negative.any():
+            kind = np.promote_types(a.dtype, np.int32) if a.dtype.kind == "i" else a.dtype  # bytes and shorts as ints
+            raised = result.astype(kind) + b
+            result = np.where(negative, remainder(raised, b), result)
+        result = result.astype(a.dtype, copy=False)
     return Out(result, ((zero, "REMAINDER_BY_ZERO", lambda _: f"Remainder by zero in `{call.text}`"), *others))
 
 
 def _nulls_for_failures(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def tolerant(call: Call, *arguments: Values) -> Any:
+    def tolerant(call: Call, *arguments: Vector) -> Any:
         out = kernel(call, *arguments)
-        if type(out) is not Out:
+        if type(out) is not Out or not out.failures:
             return out
         null = out.failures[0][0]
         for mask, _, _ in out.failures[1:]:
@@ -216,7 +277,7 @@ def _register_binary() -> None:
             symbol,
             *aliases,
             rule=rule,
-            style="numpy",
+            style="bounded",
             group=GROUP,
             usage=f"a {symbol} b",
             doc=doc,
@@ -227,7 +288,7 @@ def _register_binary() -> None:
         register(
             f"try_{word}",
             rule=_null_possible(rule),
-            style="numpy",
+            style="bounded",
             group=GROUP,
             usage=f"try_{word}(a, b)",
             doc=f"`a {symbol} b`, NULL where that is an error.",
@@ -239,7 +300,7 @@ _register_binary()
 register(
     "div",
     rule=_binary_rule("div"),
-    style="numpy",
+    style="bounded",
     group=GROUP,
     usage="a div b",
     doc="Quotient rounded towards zero, a bigint.",
@@ -250,7 +311,7 @@ register(
 register(
     "pmod",
     rule=_binary_rule("%"),
-    style="numpy",
+    style="bounded",
     group=GROUP,
     usage="pmod(a, b)",
     doc="Remainder that is never negative for positive b.",
@@ -309,110 +370,3 @@ def absolute(call: Call, a: Values) -> Any:
     if a.dtype.kind == "i" and not is_decimal(call.type):
         return overflow(call, np.abs(a), a == np.iinfo(a.dtype).min)
     return abs(a)
-
-
-def _bits_rule(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(symbol, args, 1 if symbol == "~" else 2)
-        found = common_type((a.type for a in args), f"`{symbol}`")
-        found = T.INT if found == T.NULL else found
-        if found not in INTEGRAL:
-            raise TypeMismatchError(f"`{symbol}` takes whole numbers, not {T.type_name(found)}; cast it")
-        return Typing([found] * len(args), found)
-
-    return rule
-
-
-@register("&", rule=_bits_rule("&"), style="numpy", group="Bits", usage="a & b", doc="Bits set in both.", infix=True)
-def bit_and(call: Call, a: Values, b: Values) -> Values:
-    """Bits set in both."""
-    return a & b
-
-
-@register("|", rule=_bits_rule("|"), style="numpy", group="Bits", usage="a | b", doc="Bits set in either.", infix=True)
-def bit_or(call: Call, a: Values, b: Values) -> Values:
-    """Bits set in either."""
-    return a | b
-
-
-@register(
-    "^", rule=_bits_rule("^"), style="numpy", group="Bits", usage="a ^ b", doc="Bits set in one of the two.", infix=True
-)
-def bit_xor(call: Call, a: Values, b: Values) -> Values:
-    """Bits set in one of the two."""
-    return a ^ b
-
-
-@register("~", rule=_bits_rule("~"), style="numpy", group="Bits", usage="~a", doc="Every bit turned.", infix=True)
-def bit_not(call: Call, a: Values) -> Values:
-    """Every bit turned."""
-    return ~a
-
-
-def _shift_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("a shift", args, 2)
-    kind = {T.BYTE: T.INT, T.SHORT: T.INT, T.NULL: T.INT}.get(args[0].type, args[0].type)
-    if kind not in (T.INT, T.LONG) or args[1].type not in (*INTEGRAL[:3], T.NULL):
-        raise TypeMismatchError(f"a shift takes an int or bigint and an int, not {describe(a.type for a in args)}")
-    return Typing((kind, T.INT), kind)
-
-
-def _distance(a: Values, b: Values) -> Values:
-    return b.astype(a.dtype) & (a.dtype.itemsize * 8 - 1)
-
-
-@register(
-    "<<", "shiftleft", rule=_shift_rule, style="numpy", group="Bits", usage="a << n", doc="Bits moved left.", infix=True
-)
-def shift_left(call: Call, a: Values, b: Values) -> Values:
-    """Bits moved left."""
-    return a << _distance(a, b)
-
-
-@register(
-    ">>",
-    "shiftright",
-    rule=_shift_rule,
-    style="numpy",
-    group="Bits",
-    usage="a >> n",
-    doc="Bits moved right, the sign kept.",
-    infix=True,
-)
-def shift_right(call: Call, a: Values, b: Values) -> Values:
-    """Bits moved right, the sign kept."""
-    return a >> _distance(a, b)
-
-
-@register(
-    ">>>",
-    "shiftrightunsigned",
-    rule=_shift_rule,
-    style="numpy",
-    group="Bits",
-    usage="a >>> n",
-    doc="Bits moved right, zeros moved in.",
-    infix=True,
-)
-def shift_right_unsigned(call: Call, a: Values, b: Values) -> Values:
-    """Bits moved right, zeros moved in."""
-    unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    return (a.view(unsigned) >> _distance(a, b).astype(unsigned)).view(a.dtype)
-
-
-@register(
-    "bit_count",
-    rule=numeric("bit_count", T.INT),
-    style="numpy",
-    group="Bits",
-    usage="bit_count(a)",
-    doc="Number of bits set (of a bigint's 64).",
-)
-def bit_count(call: Call, a: Values) -> Values:
-    """Number of bits set."""
-    return np.bitwise_count(a.astype(np.int64).view(np.uint64)).astype(np.int32)
-
-
-def unscaled_limit(data_type: pa.DataType) -> int:
-    """The first unscaled value beyond a decimal's precision."""
-    return int(10**data_type.precision)

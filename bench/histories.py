@@ -1,0 +1,176 @@
+"""Long histories in one step: reductions of many updates at many times, and two traps that others fell into."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import altneu as an
+from bench.apart import apart
+from bench.inputs import generator
+from bench.measure import MIB, Steps
+from bench.scale import Scale
+from bench.tables import Aim, Findings, Table
+
+MILLION = 1_000_000
+RATE_LIMIT, GROWTH_LIMIT, STEP_LIMIT = 1e6, 1.6, 100.0
+SAMPLED = 300
+GROUPS = (1, 1_000, 100_000)
+
+
+def _updates(groups: int, rows: int) -> pa.Table:
+    rng = generator(f"history {groups} {rows}")
+    columns = rng.integers(groups, size=rows), rng.integers(1000, size=rows), np.arange(rows)
+    return pa.table(dict(zip(("g", "v", "at"), columns, strict=True)))
+
+
+def _counted() -> an.Collection:
+    return an.source("values", "g long, v long").group_by("g").agg(n="count(*)", s="sum(v)")
+
+
+def history(groups: int, rows: int) -> Any:
+    """A history of as many times as updates, in one step, ready to run; how long its reduction took by itself."""
+    table = _updates(groups, rows)
+    with an.Session() as warm:
+        warm.maintain("sums", _counted())
+        warm.insert("values", table.slice(0, 1000), time="at")
+        warm.advance(to=1000)
+    session = an.Session()
+    session.maintain("sums", _counted())
+
+    def run() -> dict[str, float]:
+        from altneu.executor import base
+
+        spent = 0.0
+        reduce = base.reduce
+
+        def timed(*given: Any) -> Any:
+            nonlocal spent
+            started = time.perf_counter()
+            made = reduce(*given)
+            spent += time.perf_counter() - started
+            return made
+
+        base.reduce = timed
+        session.insert("values", table, time="at")
+        started = time.perf_counter()
+        session.advance(to=rows)
+        whole = time.perf_counter() - started
+        base.reduce = reduce
+        return {"whole": whole, "kernel": spent, "changes": session.view("sums").changes().num_rows}
+
+    return run
+
+
+def one_step_a_time(groups: int, rows: int) -> float:
+    """Seconds for a step of one time, the median of a sample."""
+    table, taken = _updates(groups, rows), Steps()
+    with an.Session() as session:
+        session.maintain("sums", _counted())
+        for i in range(SAMPLED):
+            session.insert("values", table.slice(i, 1), time=i)
+            taken.run(lambda i=i: session.advance(to=i + 1))  # type: ignore[misc]
+    return float(np.median(taken.wall))
+
+
+def long_histories(findings: Findings, rows: int) -> None:
+    """As many times as updates, in one group and in many."""
+    shown = Table(
+        f"h. count and sum over {rows:,} updates at as many times, in one step",
+        ["groups", "the step, s", "its reduce, s", "updates/s", "cost at 10x", "one step a time", "added MiB"],
+    )
+    for groups in GROUPS:
+        made, more = apart(history, groups, rows), apart(history, groups, 10 * rows)
+        rate = rows / made.result["kernel"]
+        growth = more.result["kernel"] / made.result["kernel"] / 10
+        gain = one_step_a_time(groups, rows) * rows / made.result["whole"]
+        shown.add(
+            f"{groups:,}",
+            f"{made.result['whole']:.2f}",
+            f"{made.result['kernel']:.2f}",
+            f"{rate / 1e6:.2f} M",
+            f"{growth:.2f}x",
+            f"{gain:,.0f}x slower",
+            f"{made.added / MIB:,.0f}",
+        )
+        name = f"h: {groups:,} groups"
+        findings.aims += [
+            Aim(f"{name}: the reduce takes a million updates a second", f"{rate / 1e6:.2f} M/s", RATE_LIMIT / rate),
+            Aim(f"{name}: an update costs no more than 1.6x at ten times as many", f"{growth:.2f}x", growth / 1.6),
+            Aim(f"{name}: 100x faster than one step a time", f"{gain:,.0f}x", STEP_LIMIT / gain),
+        ]
+    findings.tables.append(shown)
+
+
+# traps ----------------------------------------------------------------------------------------------------------------
+
+
+def odds_and_evens(times: int) -> Any:
+    """One counter that goes up at every time; its odd values joined with its even ones, which never meet."""
+    values = an.source("counter", "k long, v long")
+    odd, even = values.filter("v % 2 = 1"), values.filter("v % 2 = 0")
+    session = an.Session()
+    view = session.maintain("pairs", odd.join(even, on="k"))
+    at = np.arange(times)
+    columns = np.concatenate([at, at[:-1]]), np.concatenate([at, at[1:]])
+    diffs = np.concatenate([np.ones(times, np.int64), -np.ones(times - 1, np.int64)])
+    zeros = np.zeros(2 * times - 1, np.int64)
+    table = pa.table({"k": zeros, "v": columns[0], "at": columns[1], "n": diffs})
+
+    def run() -> dict[str, float]:
+        session.insert("counter", table, time="at", diff="n")
+        started = time.perf_counter()
+        session.advance(to=times)
+        return {"seconds": time.perf_counter() - started, "pairs": view.changes().num_rows}
+
+    return run
+
+
+def counted_at_many_times(times: int) -> Any:
+    """A count that changes at every time."""
+    session = an.Session()
+    view = session.maintain("n", an.source("events", "v long").group_by().agg(n="count(*)"))
+    table = pa.table({"v": np.zeros(times, np.int64), "at": np.arange(times)})
+
+    def run() -> dict[str, float]:
+        session.insert("events", table, time="at")
+        started = time.perf_counter()
+        session.advance(to=times)
+        return {"seconds": time.perf_counter() - started, "changes": view.changes().num_rows}
+
+    return run
+
+
+def traps(findings: Findings, times: int) -> None:
+    """What is quadratic when every pair of updates, or every time, is looked at."""
+    joined, counted = apart(odds_and_evens, times), apart(counted_at_many_times, times // 10)
+    shown = Table("h. two traps", ["", "times", "seconds", "found", "added MiB"])
+    found = joined.result["pairs"]
+    shown.add(
+        "odd values of a counter joined with even ones",
+        f"{times:,}",
+        f"{joined.result['seconds']:.2f}",
+        f"{found:,} pairs",
+        f"{joined.added / MIB:,.0f}",
+    )
+    shown.add(
+        "a count that changes at every time",
+        f"{times // 10:,}",
+        f"{counted.result['seconds']:.2f}",
+        f"{counted.result['changes']:,} changes",
+        f"{counted.added / MIB:,.0f}",
+    )
+    findings.tables.append(shown)
+    findings.aims.append(Aim("h: odds and evens never meet", f"{found} pairs", 1.0 if found == 0 else 2.0))
+
+
+def measure(scale: Scale) -> Findings:
+    """All of it."""
+    findings, full = Findings(), scale.name == "full"
+    rows = MILLION if full else MILLION // 10
+    long_histories(findings, rows)
+    traps(findings, rows)
+    return findings
