@@ -1,0 +1,122 @@
+"""Which nodes hang together: weakly, and strongly."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from altneu.algorithms.graph import ENDS, ends, links, simple
+from altneu.collection import Collection, recursive
+
+ROUNDS_APART = 4
+
+
+def connected_components(
+    edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
+) -> Collection:
+    """For each node the least node that it is connected with, whatever the direction of the edges.
+
+    ``nodes``, a collection of one column, adds nodes that may have no edge; each of those is a component of its own.
+
+    Shape:  ``node``, ``component`` (of the same type): one row a node.
+    Cost:   a loop with as many rounds as it takes the least node to be heard of everywhere: one exchange by node in
+            each; an arrangement of the edges in both directions, and every label that a node had on the way. A change
+            costs the nodes whose label it changes: where a component breaks, the part that loses its least node.
+    Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
+        PlanError: nodes of more than one column.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("components", an.algorithms.connected_components(edges))
+    ...     session.insert("edges", [(2, 1), (2, 3), (4, 5)])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    ...     session.retract("edges", [(2, 1)])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
+    [(2, 2), (3, 2), (4, 4), (5, 4)]
+    """
+    arcs = links(edges, src, dst, directed=False)
+    return _least_label(arcs, ends(links(edges, src, dst), nodes))
+
+
+def strongly_connected_components(
+    edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
+) -> Collection:
+    """For each node the least node that it is strongly connected with: paths lead there and back.
+
+    By trimming. An edge within a component has the same least node that leads to its two ends, and the same least node
+    that its ends lead to; edges that have not are taken away, in one direction and then in the other, until all have.
+
+    Shape:  ``node``, ``component`` (of the same type): one row a node; one that is on no cycle is its own.
+    Cost:   a loop around two as of ``connected_components``; arrangements of the edges in both directions, and every
+            label that a node had in any round of either: the dearest of these algorithms.
+    Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError, PlanError: as ``connected_components``.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("components", an.algorithms.strongly_connected_components(edges))
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 2), (3, 4)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1, 1), (2, 2), (3, 2), (4, 4)]
+    """
+    arcs = simple(edges, src, dst)
+    back = arcs.select(src="dst", dst="src")
+    whole = arcs.select("src", "dst", component="dst")
+    within = whole.iterate(lambda left: _trimmed(back, _trimmed(arcs, left)), max_rounds=ENDS)
+    together = within.select(node="dst", component="component").distinct()
+    alone = ends(links(edges, src, dst), nodes).antijoin(together, on="node")
+    return together.concat(alone.select("node", component="node"))
+
+
+def _trimmed(arcs: Collection, left: Collection) -> Collection:
+    """The arcs whose ends hear of the same least node along what is left, turned round, with that node.
+
+    Only a node that an arc leads to has a label: no other is on a cycle.
+    """
+    labels = _least_label(left, arcs.select(node="dst").distinct())
+    started = arcs.join(labels, on={"src": "node"}).select("src", "dst", heard="component")
+    alike = started.join(labels, on={"dst": "node", "heard": "component"})
+    return alike.select(src="dst", dst="src", component="heard")
+
+
+def _least_label(arcs: Collection, nodes: Collection) -> Collection:
+    """For each node the least one that leads to it along arcs.
+
+    A node would hear of ever lesser ones, round after round, and each would be kept. So the least are heard of first:
+    numbers enter the loop by how many bits they have, some rounds apart, and most find a lesser one where they enter.
+    """
+    own = nodes.select("node", component="node", entry=_entry(nodes))
+    entries = own.select("entry").distinct()
+    last = entries.group_by(of="1").agg(last="max(entry)")
+    begin = entries.select(tick="0").distinct()
+
+    def spread(labels: Collection, clock: Collection) -> tuple[Collection, Collection]:
+        heard = labels.join(arcs, on={"node": "src"}).select(node="dst", component="component")
+        entered = own.join(clock, on={"entry": "tick"}).select("node", "component")
+        ticks = clock.select(tick="tick + 1", of="1").join(last, on="of").filter("tick <= last").select("tick")
+        known = heard.concat(entered).group_by("node").agg(component="min(component)")
+        return known, ticks.concat(begin).distinct()
+
+    nobody = own.filter("false").select("node", "component")
+    labels, _ = recursive(spread, labels=nobody, clock=begin, max_rounds=ENDS)
+    return labels
+
+
+def _entry(nodes: Collection) -> str:
+    """The round in which a node is heard of; texts, of which length says nothing about the order, all in the first."""
+    if not pa.types.is_integer(nodes.schema.field("node").type):
+        return "0"
+    bits = " + ".join(["4 * length(hex(node))", *(f"if(hex(node) >= '{digit}', 1, 0)" for digit in (2, 4, 8))])
+    return f"if(node < 1, 0, {ROUNDS_APART} * ({bits} - 4))"

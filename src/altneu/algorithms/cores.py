@@ -1,0 +1,82 @@
+"""The dense parts of a graph: cores and trusses."""
+
+from __future__ import annotations
+
+from altneu.algorithms.cliques import triangles
+from altneu.algorithms.graph import ENDS, at_least, both, pairs
+from altneu.collection import Collection
+
+
+def k_core(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:
+    """The nodes of the greatest part of the graph in which each has at least ``k`` neighbours in that part.
+
+    Directions do not matter, loops and parallel edges do not count.
+
+    Shape:  ``node``, each once.
+    Cost:   a loop with as many rounds as it takes to peel off what is not in the core: one exchange by node in each; an
+            arrangement of the edges in both directions, and the number of neighbours that each node has. A change costs
+            the nodes that enter or leave the core, or were peeled off in another round, and their edges.
+    Law:    at every time what peeling the edges at that time leaves (tests/algorithms/test_maintained.py).
+    Source: Seidman, Network structure and minimum degree, 1983.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
+        PlanError: k below 1.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("core", an.algorithms.k_core(edges, 2))
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1,), (2,), (3,)]
+    """
+    enough = f"degree >= {at_least('k', k, 1)}"
+    arcs = both(pairs(edges, src, dst))
+
+    def keep(left: Collection) -> Collection:
+        seen = left.join(arcs, on={"node": "dst"}).select(node="src")
+        return seen.group_by("node").agg(degree="count(*)").filter(enough).select("node")
+
+    return arcs.select(node="src").distinct().iterate(keep, max_rounds=ENDS)
+
+
+def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:
+    """The edges of the greatest part of the graph in which each is in at least ``k - 2`` triangles of that part.
+
+    Directions do not matter, loops and parallel edges do not count.
+
+    Shape:  ``src``, ``dst``: each edge once, the lesser end first.
+    Cost:   the triangles of the whole graph, arranged three times, and a loop with as many rounds as it takes to peel
+            off what is not in the truss. A change costs the edges that enter or leave, and their triangles.
+    Law:    at every time what peeling the edges at that time leaves (tests/algorithms/test_maintained.py).
+    Source: Cohen, Trusses: cohesive subgraphs for social network analysis, 2008.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: as ``k_core``.
+        PlanError: k below 2.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("truss", an.algorithms.k_truss(edges, 3))
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 1), (3, 4)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1, 2), (1, 3), (2, 3)]
+    """
+    all_edges = pairs(edges, src, dst).select(src="a", dst="b")
+    if at_least("k", k, 2) == 2:
+        return all_edges
+    corners = triangles(edges, src=src, dst=dst)
+
+    def keep(left: Collection) -> Collection:
+        whole = corners
+        for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
+            whole = whole.semijoin(left, on={one: "src", other: "dst"})
+        sides = [whole.select(src=one, dst=other) for one, other in (("a", "b"), ("a", "c"), ("b", "c"))]
+        counted = sides[0].concat(*sides[1:]).group_by("src", "dst").agg(support="count(*)")
+        return counted.filter(f"support >= {k - 2}").select("src", "dst")
+
+    return all_edges.iterate(keep, max_rounds=ENDS)

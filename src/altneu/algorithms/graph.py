@@ -1,0 +1,119 @@
+"""What every algorithm begins with: edges in columns of known names and types, and the nodes at their ends."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from altneu.collection import Collection
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
+from altneu.types import quote_name, type_name
+
+ENDS = 2**31 - 1
+"""As many rounds as it takes, for loops that are known to end."""
+
+
+def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weight: str | None = None) -> Collection:
+    """The edges as columns ``src``, ``dst`` and, where one is asked for, ``weight``; not directed: in both directions.
+
+    Shape:  edges with a null in any of them are gone; counts stay (a loop is there once, in both directions too).
+    Cost:   linear: no exchange, no state.
+
+    Raises:
+        UnknownColumnError: a name that is no column of the edges.
+        TypeMismatchError: ends that are not of one type, or of one that is neither whole number nor text; a weight that
+        is no number.
+    """
+    kinds = [_type(edges, name, what) for name, what in ((src, "src="), (dst, "dst="))]
+    if kinds[0] != kinds[1]:
+        raise TypeMismatchError(
+            f"the ends of an edge are of one type, but {src!r} is {type_name(kinds[0])} and {dst!r} is "
+            f"{type_name(kinds[1])}; cast one of them"
+        )
+    _check_node(src, kinds[0])
+    ends = {"src": quote_name(src), "dst": quote_name(dst)}
+    rest = {} if weight is None else {"weight": _weight(edges, weight)}
+    present = " and ".join(f"{column} is not null" for column in (*ends, *rest))
+    forward = edges.select(**ends, **rest).filter(present)
+    if directed:
+        return forward
+    return forward.concat(forward.filter("src <> dst").select(src="dst", dst="src", **{name: name for name in rest}))
+
+
+def simple(edges: Collection, src: str, dst: str, *, directed: bool = True) -> Collection:
+    """The same without weights, each edge once.
+
+    Cost:   one exchange by edge; one number for each edge.
+    """
+    return links(edges, src, dst, directed=directed).distinct()
+
+
+def pairs(edges: Collection, src: str, dst: str) -> Collection:
+    """The pairs ``a < b`` of nodes that an edge joins, in whatever direction, each once.
+
+    Cost:   one exchange by pair; one number for each pair.
+    """
+    joined = links(edges, src, dst).filter("src <> dst")
+    return joined.select(a="least(src, dst)", b="greatest(src, dst)").distinct()
+
+
+def both(pair: Collection) -> Collection:
+    """Pairs in both directions, as ``src`` and ``dst``."""
+    return pair.select(src="a", dst="b").concat(pair.select(src="b", dst="a"))
+
+
+def ends(edges: Collection, nodes: Collection | None) -> Collection:
+    """The nodes: the ends of edges, and those that are given besides, each once, as ``node``.
+
+    Cost:   one exchange by node; one number for each node.
+    """
+    found = edges.select(node="src").concat(edges.select(node="dst"))
+    return (found if nodes is None else found.concat(given(nodes, edges, "nodes"))).distinct()
+
+
+def given(nodes: Collection, edges: Collection, what: str) -> Collection:
+    """A collection of nodes that the user gives, as ``node``, without nulls.
+
+    Raises:
+        PlanError: it has more than one column.
+        TypeMismatchError: its nodes are of another type than those of the edges.
+    """
+    if len(nodes.columns) != 1:
+        raise PlanError(f"{what} is a collection of one column, the node, and has {', '.join(nodes.columns)}")
+    (name,) = nodes.columns
+    here, there = nodes.schema.field(name).type, edges.schema.field("src").type
+    if here != there:
+        raise TypeMismatchError(
+            f"{what}: {name!r} is {type_name(here)}, and the edges' nodes are {type_name(there)}; cast one of them"
+        )
+    return nodes.select(node=quote_name(name)).filter("node is not null")
+
+
+def at_least(name: str, value: object, least: int) -> int:
+    """A whole number from ``least`` on.
+
+    Raises:
+        PlanError: it is something else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise PlanError(f"{name}={value!r}: a whole number from {least} on is wanted")
+    return value
+
+
+def _weight(edges: Collection, name: str) -> str:
+    kind = _type(edges, name, "weight=")
+    if pa.types.is_integer(kind):
+        return f"CAST({quote_name(name)} AS bigint)"
+    if pa.types.is_floating(kind):
+        return f"CAST({quote_name(name)} AS double)"
+    raise TypeMismatchError(f"a weight is a whole number or a double, but {name!r} is {type_name(kind)}; cast it")
+
+
+def _type(edges: Collection, name: str, argument: str) -> pa.DataType:
+    if name not in edges.columns:
+        raise UnknownColumnError(name, edges.columns, argument)
+    return edges.schema.field(name).type
+
+
+def _check_node(name: str, kind: pa.DataType) -> None:
+    if not pa.types.is_integer(kind) and not pa.types.is_string(kind):
+        raise TypeMismatchError(f"a node is a whole number or a text, but {name!r} is {type_name(kind)}; cast it")

@@ -1,0 +1,158 @@
+"""What is reached along edges, and how far away it is."""
+
+from __future__ import annotations
+
+from altneu.algorithms.graph import ENDS, given, links
+from altneu.collection import MAX_ROUNDS, Collection
+from altneu.types import LONG
+
+
+def reachability(
+    edges: Collection, roots: Collection, *, src: str = "src", dst: str = "dst", directed: bool = True
+) -> Collection:
+    """The nodes that some root leads to along edges, the roots themselves among them.
+
+    Shape:  ``node``, each once.
+    Cost:   a loop with as many rounds as the longest of the shortest paths: one exchange by node and one by row in
+            each; an arrangement of the edges by their first end, and what is reached. A change costs the nodes that it
+            reaches, or cuts off.
+    Law:    at every time that of a search over the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text; roots and ends
+        are not of one type.
+        PlanError: roots of more than one column.
+
+    >>> import altneu as an
+    >>> edges, roots = an.source("edges", "src long, dst long"), an.source("roots", "node long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("reached", an.algorithms.reachability(edges, roots))
+    ...     session.insert("edges", [(1, 2), (2, 3), (4, 3)])
+    ...     session.insert("roots", [(1,)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1,), (2,), (3,)]
+    """
+    steps = links(edges, src, dst, directed=directed)
+    start = given(roots, steps, "roots").distinct()
+
+    def further(reached: Collection) -> Collection:
+        return reached.join(steps, on={"node": "src"}).select(node="dst").concat(start).distinct()
+
+    return start.iterate(further, max_rounds=ENDS)
+
+
+def bfs(
+    edges: Collection, roots: Collection, *, src: str = "src", dst: str = "dst", directed: bool = True
+) -> Collection:
+    """How many edges lead, at least, from the nearest root to each node that a root leads to.
+
+    Shape:  ``node``, ``distance`` (bigint): one row a node that is reached; 0 at roots.
+    Cost:   a loop with as many rounds as the greatest distance: one exchange by node in each; an arrangement of the
+            edges, the distances, and each node's candidates. A change costs the nodes whose distance it changes, and
+            their edges.
+    Law:    at every time that of a search over the edges at that time (tests/algorithms/test_maintained.py).
+    Source: McSherry et al., Differential Dataflow, CIDR 2013.
+
+    Raises:
+        UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``.
+
+    >>> import altneu as an
+    >>> edges, roots = an.source("edges", "src string, dst string"), an.source("roots", "node string")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("distances", an.algorithms.bfs(edges, roots))
+    ...     session.insert("edges", [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")])
+    ...     session.insert("roots", [("a",)])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    ...     session.retract("edges", [("a", "c")])
+    ...     _ = session.advance()
+    ...     print(sorted(view.to_pylist()))
+    [('a', 0), ('b', 1), ('c', 1), ('d', 2)]
+    [('a', 0), ('b', 1), ('c', 2), ('d', 3)]
+    """
+    steps = links(edges, src, dst, directed=directed)
+    return _least(steps, given(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
+
+
+def shortest_paths(
+    edges: Collection,
+    roots: Collection,
+    *,
+    src: str = "src",
+    dst: str = "dst",
+    weight: str = "weight",
+    directed: bool = True,
+    max_rounds: int = MAX_ROUNDS,
+) -> Collection:
+    """The least sum of weights along a path from some root to each node that a root leads to.
+
+    Of several edges between two nodes the lightest counts. Weights may be negative, as long as no cycle of negative sum
+    can be reached: round such a one distances fall for ever, and after ``max_rounds`` rounds the step is refused. Sums
+    of doubles are those of the additions along the path, in its order. An edge without a weight (null) is none.
+
+    Shape:  ``node``, ``distance`` (bigint, or double where weights are): one row a node that is reached; 0 at roots.
+    Cost:   as ``bfs``, but the rounds are as many as edges on the longest of the lightest paths, and a node's distance
+            may fall several times on the way: each of its values is kept.
+    Law:    at every time what Bellman and Ford's algorithm gives (tests/algorithms/test_maintained.py).
+
+    Raises:
+        UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``; a weight that is no number.
+        NoFixpointError: (by ``advance``) a cycle of negative sum is reached, or a path has more edges than
+        ``max_rounds``.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long, weight long")
+    >>> roots = an.source("roots", "node long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("distances", an.algorithms.shortest_paths(edges, roots))
+    ...     session.insert("edges", [(1, 2, 10), (1, 3, 1), (3, 2, 2)])
+    ...     session.insert("roots", [(1,)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1, 0), (2, 3), (3, 1)]
+    """
+    steps = links(edges, src, dst, directed=directed, weight=weight)
+    zero = f"CAST(0 AS {'bigint' if steps.schema.field('weight').type == LONG else 'double'})"
+    return _least(steps, given(roots, steps, "roots"), "distance + weight", zero, max_rounds)
+
+
+def transitive_closure(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:
+    """The pairs of nodes such that a path of one edge or more leads from the first to the second.
+
+    A node on a cycle is paired with itself.
+
+    Shape:  ``src``, ``dst``, each pair once: up to the square of the number of nodes.
+    Cost:   a loop with as many rounds as the longest of the shortest paths; an arrangement of the edges, and every
+            pair. A change costs the pairs whose paths it changes: many, where the graph is dense.
+    Law:    at every time that of a search from every node (tests/algorithms/test_maintained.py).
+
+    Raises:
+        UnknownColumnError, TypeMismatchError: as ``reachability``.
+
+    >>> import altneu as an
+    >>> edges = an.source("edges", "src long, dst long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("paths", an.algorithms.transitive_closure(edges))
+    ...     session.insert("edges", [(1, 2), (2, 3), (3, 2)])
+    ...     _ = session.advance()
+    ...     sorted(view.to_pylist())
+    [(1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (3, 3)]
+    """
+    steps = links(edges, src, dst).distinct()
+
+    def longer(paths: Collection) -> Collection:
+        return paths.join(steps, on={"dst": "src"}).select("src", dst="`right.dst`").concat(steps).distinct()
+
+    return steps.iterate(longer, max_rounds=ENDS)
+
+
+def _least(steps: Collection, roots: Collection, further: str, zero: str, max_rounds: int) -> Collection:
+    start = roots.select("node", distance=zero).distinct()
+
+    def nearer(known: Collection) -> Collection:
+        found = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
+        return found.concat(start).group_by("node").agg(distance="min(distance)")
+
+    return start.iterate(nearer, max_rounds=max_rounds)

@@ -1,0 +1,244 @@
+"""Every algorithm, maintained while edges come and go, against its definition in plain Python at every time.
+
+Graphs are random and small: loops, parallel edges, nodes without edges, roots that are no end of any edge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+
+import altneu as an
+from altneu import algorithms as algo
+from tests.algorithms import reference
+from tests.algorithms.histories import changes
+from tests.oracle.histories import accumulated, random_cuts, undone
+from tests.oracle.runners import contents_of, state_left, table_of
+
+NODES, TIMES = 9, 8
+NUMBERS = (-3, 0, 1, 2, 5, 6, 31, 32, 300)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How nodes are typed and columns are called."""
+
+    name: str
+    edges: str
+    node: str
+    arguments: dict[str, str]
+
+    def node_of(self, number):
+        return f"n{number}" if "string" in self.node else NUMBERS[number]
+
+    def sources(self):
+        edges = an.source("edges", self.edges)
+        return {"edges": edges, "roots": an.source("roots", self.node), "nodes": an.source("nodes", self.node)}
+
+
+LONG = Kind("long", "src long, dst long, weight long", "node long", {})
+TEXT = Kind("text", "`on e` string, two string, cost smallint", "root string", {"src": "on e", "dst": "two"})
+KINDS = (LONG, TEXT)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What the sources hold at a time: a count for every row."""
+
+    edges: Counter
+    roots: Counter
+    nodes: Counter
+
+    @property
+    def arcs(self):
+        return {edge[:2] for edge in self.edges}
+
+    @property
+    def either_way(self):
+        return self.arcs | reference.turned(self.arcs)
+
+    @property
+    def starts(self):
+        return {root for (root,) in self.roots}
+
+    @property
+    def others(self):
+        return {node for (node,) in self.nodes}
+
+
+def cost(kind):
+    return {**kind.arguments, **({"weight": "cost"} if kind is TEXT else {})}
+
+
+def singles(nodes):
+    return [(node,) for node in nodes]
+
+
+def rows(found):
+    return list(found.items())
+
+
+# For each: the plan, from the collections and how columns are called; and what it ought to show.
+CASES = {
+    "reachability": (
+        lambda e, r, _, kind: algo.reachability(e, r, **kind.arguments),
+        lambda g: singles(reference.distances(g.arcs, g.starts)),
+    ),
+    "reachability either way": (
+        lambda e, r, _, kind: algo.reachability(e, r, directed=False, **kind.arguments),
+        lambda g: singles(reference.distances(g.either_way, g.starts)),
+    ),
+    "bfs": (
+        lambda e, r, _, kind: algo.bfs(e, r, **kind.arguments),
+        lambda g: rows(reference.distances(g.arcs, g.starts)),
+    ),
+    "bfs either way": (
+        lambda e, r, _, kind: algo.bfs(e, r, directed=False, **kind.arguments),
+        lambda g: rows(reference.distances(g.either_way, g.starts)),
+    ),
+    "shortest paths": (
+        lambda e, r, _, kind: algo.shortest_paths(e, r, **cost(kind)),
+        lambda g: rows(reference.lightest(g.edges, g.starts)),
+    ),
+    "shortest paths either way": (
+        lambda e, r, _, kind: algo.shortest_paths(e, r, directed=False, **cost(kind)),
+        lambda g: rows(reference.lightest(g.edges.keys() | reference.turned(g.edges), g.starts)),
+    ),
+    "transitive closure": (
+        lambda e, _, __, kind: algo.transitive_closure(e, **kind.arguments),
+        lambda g: reference.closure(g.arcs),
+    ),
+    "components": (
+        lambda e, _, __, kind: algo.connected_components(e, **kind.arguments),
+        lambda g: rows(reference.weak(g.arcs)),
+    ),
+    "components of all nodes": (
+        lambda e, _, nodes, kind: algo.connected_components(e, nodes, **kind.arguments),
+        lambda g: rows(reference.weak(g.arcs, g.others)),
+    ),
+    "strong components": (
+        lambda e, _, nodes, kind: algo.strongly_connected_components(e, nodes, **kind.arguments),
+        lambda g: rows(reference.strong(g.arcs, g.others)),
+    ),
+    "page rank": (
+        lambda e, _, nodes, kind: algo.pagerank(e, nodes, rounds=5, unit=1000, **kind.arguments),
+        lambda g: rows(reference.ranks(g.arcs, g.others, rounds=5, unit=1000)),
+    ),
+    "page rank either way": (
+        lambda e, _, __, kind: algo.pagerank(e, rounds=4, damping=0.5, directed=False, **kind.arguments),
+        lambda g: rows(reference.ranks(g.either_way, rounds=4, unit=10**9, damping=reference.Fraction(1, 2))),
+    ),
+    "labels": (
+        lambda e, _, nodes, kind: algo.label_propagation(e, nodes, rounds=5, **kind.arguments),
+        lambda g: rows(reference.labels(g.arcs, g.others, rounds=5, directed=True)),
+    ),
+    "labels either way": (
+        lambda e, _, __, kind: algo.label_propagation(e, rounds=3, directed=False, **kind.arguments),
+        lambda g: rows(reference.labels(g.arcs, rounds=3, directed=False)),
+    ),
+    "2-core": (
+        lambda e, _, __, kind: algo.k_core(e, 2, **kind.arguments),
+        lambda g: singles(reference.core(g.arcs, 2)),
+    ),
+    "3-core": (
+        lambda e, _, __, kind: algo.k_core(e, 3, **kind.arguments),
+        lambda g: singles(reference.core(g.arcs, 3)),
+    ),
+    "3-truss": (
+        lambda e, _, __, kind: algo.k_truss(e, 3, **kind.arguments),
+        lambda g: reference.truss(g.arcs, 3),
+    ),
+    "4-truss": (
+        lambda e, _, __, kind: algo.k_truss(e, 4, **kind.arguments),
+        lambda g: reference.truss(g.arcs, 4),
+    ),
+    "2-truss": (
+        lambda e, _, __, kind: algo.k_truss(e, 2, **kind.arguments),
+        lambda g: reference.undirected(g.arcs),
+    ),
+    "triangles": (
+        lambda e, _, __, kind: algo.triangles(e, **kind.arguments),
+        lambda g: reference.triangles(g.arcs),
+    ),
+    "clustering": (
+        lambda e, _, nodes, kind: algo.clustering_coefficient(e, nodes, **kind.arguments),
+        lambda g: rows(reference.clustering(g.arcs, g.others, directed=True)),
+    ),
+    "clustering either way": (
+        lambda e, _, __, kind: algo.clustering_coefficient(e, directed=False, **kind.arguments),
+        lambda g: rows(reference.clustering(g.arcs, directed=False)),
+    ),
+}
+SETTLED = frozenset(CASES) - {name for name in CASES if name.startswith(("page rank", "labels"))}
+"""Those that end by themselves."""
+
+
+def history_of(seed, kind):
+    """Edges come and go, now many and now few; in the end everything is taken back."""
+    rng = random.Random(seed)
+
+    def node():
+        return kind.node_of(rng.randrange(NODES))
+
+    history = {
+        "edges": changes(rng, TIMES, lambda: (node(), node(), rng.randint(0, 6)), sizes=(8, 12, 24, 60)),
+        "roots": changes(rng, TIMES, lambda: (node(),), sizes=(1, 2)),
+        "nodes": changes(rng, TIMES, lambda: (node(),), sizes=(0, 3)),
+    }
+    end = undone(history, TIMES)
+    return {name: updates + end[name] for name, updates in history.items()}
+
+
+def held_at(history, time):
+    return Graph(**{name: accumulated(updates, time) for name, updates in history.items()})
+
+
+def insert(session, sources, history, lower, upper):
+    for name, source in sources.items():
+        if name in session._sources:
+            updates = [u for u in history[name] if lower <= u[1] < upper]
+            session.insert(name, table_of(updates, source), time="time", diff="diff")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", CASES)
+def test_maintained_step_by_step_and_in_one(name, kind):
+    make, expected = CASES[name]
+    sources = kind.sources()
+    history = history_of(kind.name, kind)
+    wanted = [Counter(expected(held_at(history, time))) for time in range(TIMES + 1)]
+    assert len({frozenset(rows) for rows in wanted}) > 2, "this history hardly changes anything"
+    several = random_cuts(random.Random(name), TIMES + 1) if kind is TEXT else [*range(1, TIMES + 2)]
+    for cuts in (several, [TIMES + 1]):
+        with an.Session(retain="all", shards=len(cuts) % 3 + 1) as session:
+            view = session.maintain(name, make(*sources.values(), kind))
+            for lower, upper in pairwise([0, *cuts]):
+                insert(session, sources, history, lower, upper)
+                session.advance(to=upper)
+                assert contents_of(view) == wanted[upper - 1], f"at {upper - 1}, cuts {cuts}"
+            assert [contents_of(view, time) for time in range(TIMES + 1)] == wanted, f"cuts {cuts}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_left_of_what_is_taken_back(name):
+    make, expected = CASES[name]
+    sources, history = LONG.sources(), history_of("again", LONG)
+    end = held_at(history, TIMES - 1)
+    wanted = Counter(expected(end))
+    with an.Session() as session:
+        view = session.maintain(name, make(*sources.values(), LONG))
+        kept = []
+        for time in range(4):
+            sign = 1 if time % 2 == 0 else -1
+            for source in session._sources:
+                updates = [(row, time, sign * n) for row, n in getattr(end, source).items()]
+                session.insert(source, table_of(updates, sources[source]), time="time", diff="diff")
+            kept.append(session.advance().state_rows)
+            assert contents_of(view) == (wanted if sign == 1 else Counter())
+        session.advance(to=30)
+        assert list(state_left(session)) == []
+        assert kept[-1] <= 3 * max(kept[:2]) + 64
