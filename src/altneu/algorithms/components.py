@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from altneu.algorithms.graph import ENDS, ends, links, simple
-from altneu.collection import Collection, recursive
+from altneu.collection import Collection
 
 ROUNDS_APART = 4
 
@@ -97,21 +97,13 @@ def _least_label(arcs: Collection, nodes: Collection) -> Collection:
     A node would hear of ever lesser ones, round after round, and each would be kept. So the least are heard of first:
     numbers enter the loop by how many bits they have, some rounds apart, and most find a lesser one where they enter.
     """
-    own = nodes.select("node", component="node", entry=_entry(nodes))
-    entries = own.select("entry").distinct()
-    last = entries.group_by(of="1").agg(last="max(entry)")
-    begin = entries.select(tick="0").distinct()
+    own = nodes.select("node", component="node")
 
-    def spread(labels: Collection, clock: Collection) -> tuple[Collection, Collection]:
+    def spread(labels: Collection) -> Collection:
         heard = labels.join(arcs, on={"node": "src"}).select(node="dst", component="component")
-        entered = own.join(clock, on={"entry": "tick"}).select("node", "component")
-        ticks = clock.select(tick="tick + 1", of="1").join(last, on="of").filter("tick <= last").select("tick")
-        known = heard.concat(entered).group_by("node").agg(component="min(component)")
-        return known, ticks.concat(begin).distinct()
+        return heard.concat(own.enter_at(_entry(nodes))).group_by("node").agg(component="min(component)")
 
-    nobody = own.filter("false").select("node", "component")
-    labels, _ = recursive(spread, labels=nobody, clock=begin, max_rounds=ENDS)
-    return labels
+    return own.filter("false").iterate(spread, max_rounds=ENDS)
 
 
 def _entry(nodes: Collection) -> str:
