@@ -111,11 +111,16 @@ def chain(scale: Scale, findings: Findings) -> None:
     )
     findings.tables.append(shown)
     unfused = best["one by one"] / best[FUSED]
-    against = best["fused, and moving rows in"] / best["Polars, and moving rows in and out"]
+    moved, by_hand = found["fused, and moving rows in"], found["Polars, and moving rows in and out"]
+    against, computed = moved.least / by_hand.least, min(moved.cpu) / min(by_hand.cpu)
     spark_too = beside[SPARK].least / beside[FUSED].least
     findings.aims += [
         Aim(f"e: fused {UNFUSED_LIMIT:.0f}x faster than one by one", f"{unfused:.1f}x", UNFUSED_LIMIT / unfused),
-        Aim(f"e: within {POLARS_LIMIT}x of Polars and moving rows", f"{against:.2f}x", against / POLARS_LIMIT),
+        Aim(
+            f"e: within {POLARS_LIMIT}x of Polars and moving rows, on the clock and in CPU time",
+            f"{against:.2f}x, CPU {computed:.2f}x",
+            max(against, computed) / POLARS_LIMIT,
+        ),
         Aim("e: faster than Spark's own chain", f"{spark_too:.1f}x", 1 / spark_too),
     ]
 

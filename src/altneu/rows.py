@@ -6,16 +6,19 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""``map``, or what does the same in another way."""
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -107,14 +110,14 @@ class Rows:
         return cls(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
 
     @classmethod
-    def concat(cls, parts: Sequence[Rows], schema: pa.Schema) -> Rows:
-        """Stack rows of one schema."""
+    def concat(cls, parts: Sequence[Rows], schema: pa.Schema, apply: Apply = map) -> Rows:
+        """Stack rows of one schema; ``apply`` is ``map``, or a pool's, which stacks columns side by side."""
         parts = [p for p in parts if p.count]
         if len(parts) == 1:
             return parts[0]
         if not parts:
             return cls.empty(schema)
-        columns = tuple(pa.concat_arrays([p.columns[i] for p in parts]) for i in range(len(schema)))
+        columns = tuple(apply(lambda i: pa.concat_arrays([p.columns[i] for p in parts]), range(len(schema))))
         return cls(schema, columns, sum(p.count for p in parts))
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:

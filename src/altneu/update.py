@@ -12,7 +12,7 @@ import pyarrow as pa
 from altneu.columns import Stack
 from altneu.hashing import hash_rows
 from altneu.order import Lattice
-from altneu.rows import Ints, Rows
+from altneu.rows import Apply, Ints, Rows
 from altneu.sorting import Unsorted, settle
 
 _NO_COLUMNS = pa.schema([])
@@ -44,18 +44,17 @@ class Updates:
         return cls(Rows.empty(schema), np.empty((width, 0), np.int64), np.empty(0, np.int64))
 
     @classmethod
-    def concat(cls, parts: Sequence[Updates], schema: pa.Schema, width: int) -> Updates:
-        """Stack updates of one schema."""
+    def concat(cls, parts: Sequence[Updates], schema: pa.Schema, width: int, apply: Apply = map) -> Updates:
+        """Stack updates of one schema; ``apply`` as for ``Rows.concat``."""
         parts = [p for p in parts if len(p)]
         if len(parts) == 1:
             return parts[0]
         if not parts:
             return cls.empty(schema, width)
-        return cls(
-            Rows.concat([p.rows for p in parts], schema),
-            np.concatenate([p.times for p in parts], axis=1),
-            np.concatenate([p.diffs for p in parts]),
+        times, diffs = apply(
+            lambda arrays: np.concatenate(arrays, axis=-1), ([p.times for p in parts], [p.diffs for p in parts])
         )
+        return cls(Rows.concat([p.rows for p in parts], schema, apply), times, diffs)
 
     def take(self, index: npt.NDArray[np.integer]) -> Updates:
         """Updates at ``index``, in that order."""

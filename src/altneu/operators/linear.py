@@ -39,7 +39,7 @@ from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
 from altneu.operators.spans import Failures, Mask, Spans
-from altneu.rows import Rows
+from altneu.rows import Apply, Rows
 from altneu.update import Updates
 
 CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
@@ -64,14 +64,17 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
         spans = _delayed(logic.delay, Spans(_chunk(updates, start)), failures)
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
-    if len(starts) < FEW_CHUNKS or THREADS < 2 or any(isinstance(s, FunctionStep) for s in logic.steps):
-        parts = list(map(run, starts))
-    else:  # a user's function may not expect company; kernels let go of Python's lock
-        with ThreadPoolExecutor(THREADS) as pool:
-            parts = list(pool.map(run, starts))
-    oks = [made for found, _ in parts for made in found]
-    errors = [made for _, found in parts for made in found]
-    return Updates.concat(oks, logic.output(updates.schema), width), Updates.concat(errors, ERROR_SCHEMA, width)
+    def joined(parts: list[tuple[list[Updates], list[Updates]]], apply: Apply) -> tuple[Updates, Updates]:
+        oks = [made for found, _ in parts for made in found]
+        errors = [made for _, found in parts for made in found]
+        output = logic.output(updates.schema)
+        return Updates.concat(oks, output, width, apply), Updates.concat(errors, ERROR_SCHEMA, width, apply)
+
+    alone = any(isinstance(s, FunctionStep) for s in logic.steps)  # a user's function may not expect company
+    if len(starts) < FEW_CHUNKS or THREADS < 2 or alone:
+        return joined(list(map(run, starts)), map)
+    with ThreadPoolExecutor(THREADS) as pool:  # kernels let go of Python's lock
+        return joined(list(pool.map(run, starts)), pool.map)
 
 
 def _chunk(updates: Updates, start: int) -> Updates:
