@@ -26,7 +26,8 @@ def pagerank(
     round each node gives ``damping`` of its rank to the nodes that its edges lead to, in equal parts, or where it has
     no edge to all nodes; what is left of everybody's is spread over all. Every part is cut off to a whole number, so
     that ranks are exactly what the edges make them, however these came, and a change that has become less than one is
-    none. Parallel edges count once. ``nodes`` adds nodes that may have no edge.
+    none. A rank that leaves 64 bits on the way is an error row: ``unit`` times nodes times the damping's numerator (17
+    of 0.85) should not. Parallel edges count once. ``nodes`` adds nodes that may have no edge.
 
     Shape:  ``node``, ``rank`` (bigint): one row a node; the ranks add up to ``unit`` times the number of nodes, less
             what was cut off: up to one for each edge and round.
@@ -73,9 +74,9 @@ def pagerank(
 
 
 def _fraction(damping: float | Fraction) -> Fraction:
-    """A damping as the fraction that it is written as: 0.85 is 17/20."""
+    """A damping as the fraction that it is written as, in thousandths at the finest: 0.85 is 17/20."""
     try:
-        kept = Fraction(str(damping)).limit_denominator(1_000_000)
+        kept = Fraction(str(damping)).limit_denominator(1_000)
     except ValueError:
         kept = Fraction(-1)
     if not 0 <= kept <= 1:
