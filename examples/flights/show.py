@@ -79,7 +79,7 @@ def routes_table(pipeline: Pipeline) -> Table:
 
 
 def chains_table(pipeline: Pipeline) -> report.Table:
-    """The ten late arrivals that explain most of what followed."""
+    """The ten late arrivals that explain most of the delays that follow them."""
     chains = pl.DataFrame(pl.from_arrow(pipeline.views["chains"].to_arrow()))
     longest = chains.sort("minutes", "root", descending=[True, False]).head(10)
     rows = [
@@ -100,7 +100,7 @@ def chains_table(pipeline: Pipeline) -> report.Table:
         "each counts once, for the flight that first arrived late by it. Flights back to New York are not in the data."
     )
     columns = ("day", "plane", "flight", "route", "late", "later flights", "explained")
-    return report.Table("Late arrivals that delayed most of what followed", columns, rows, note)
+    return report.Table("Delay chains: the late arrivals that explain most", columns, rows, note)
 
 
 def comparison(pipeline: Pipeline, verdicts: Sequence[Verdict]) -> report.Table:

@@ -49,7 +49,7 @@ def query(view: str, now: int, enough: int = ENOUGH_FLIGHTS) -> str:
             WITH days AS (
                 SELECT day, tailnum, array_sort(collect_list(
                     struct(sched_dep, id, dep_delay, arr_delay, carrier, flight, origin, dest))) AS legs
-                FROM flights WHERE dep_delay IS NOT NULL GROUP BY day, tailnum
+                FROM flights WHERE dep_delay IS NOT NULL AND tailnum IS NOT NULL GROUP BY day, tailnum
             ), roots AS (
                 SELECT day, tailnum, root, slice(legs, place + 2, size(legs)) AS later, root.arr_delay AS late,
                     greatest(least(coalesce(get(legs, place - 1).arr_delay, 0), root.dep_delay), 0) AS above
