@@ -75,6 +75,7 @@ def test_minutes_made_up_on_the_ground_are_not_handed_on(day):
 
 def test_a_diverted_flight_was_delayed_and_hands_nothing_on(day):
     assert day([SECOND], [flight(2, 700, 30, None)]) == {1: (1, 30)}
+    assert day([FIRST, flight(2, 700, 30, None)], [flight(1, 400, 0, None), SECOND]) == {2: (1, 20)}
 
 
 def test_a_chain_stays_within_its_plane_and_day(day):
@@ -83,7 +84,8 @@ def test_a_chain_stays_within_its_plane_and_day(day):
 
 
 def test_flights_of_one_minute_come_in_the_order_of_their_numbers(day):
-    assert day([], [flight(4, 900, 30, 10)]) == {1: (3, 30 + 20 + 20), 3: (1, 10)}
+    fourth, fifth = flight(4, 900, 30, 10), flight(5, 1000, 15, 0)
+    assert day([], [fourth, fifth]) == {1: (4, 30 + 20 + 20 + 10), 3: (1, 10)}
 
 
 def chains_minute_by_minute(flights):
