@@ -149,11 +149,11 @@ def _end(nodes: tuple[_Node, ...]) -> tuple[_Node, ...]:
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
         if isinstance(node, Merge) and node.remaining == 0:
-            nodes = _put(nodes, i, i + 1, node.finished())
+            nodes = replaced(nodes, i, i + 1, node.finished())
     return nodes
 
 
-def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple[_Node, ...]:
+def replaced(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple[_Node, ...]:
     """``batch`` in the place of what it was merged from; when all rows have vanished, the next one tells for both."""
     if len(batch):
         return (*nodes[:start], batch, *nodes[stop:])
@@ -186,7 +186,7 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain) -> tuple[_Node, ...]:
             small = _newest_within(group, SLICE_ROWS)
             if small > 1:
                 before = len(nodes)
-                nodes = _put(nodes, stop - small, stop, merge(group[-small:], since))
+                nodes = replaced(nodes, stop - small, stop, merge(group[-small:], since))
                 stop -= before - len(nodes)
                 continue  # what is left of it may be due together with what is older, or not any more
             nodes = (*nodes[:start], Merge.start(group, since), *nodes[stop:])

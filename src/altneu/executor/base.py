@@ -45,7 +45,7 @@ from altneu.physical import (
     TapOp,
 )
 from altneu.rows import Rows
-from altneu.spine import Spine, merge
+from altneu.spine import Spine, merge, replaced
 from altneu.update import Updates, consolidate, entered
 
 PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
@@ -448,6 +448,32 @@ def _folded(new: Batch, since: Antichain) -> Batch:
     if len(new) < FOLD_ROWS or all((since.advance(b.times) == b.times).all() for b in new.blocks):
         return new
     return merge((new,), since)
+
+
+def folded(
+    states: Mapping[tuple[str, int], ArrangementState], lower: Antichain, since: Antichain
+) -> dict[tuple[str, int], ArrangementState]:
+    """The states that a step with loops from ``lower`` on has made, its long histories folded up to ``since``.
+
+    Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
+
+    Cost:   what the step has put in; older batches are left to the merges.
+    """
+    return {key: _folded_after(state, lower, since) for key, state in states.items()}
+
+
+def _folded_after(state: ArrangementState, lower: Antichain, since: Antichain) -> ArrangementState:
+    spine = state.spine
+    bounds = _inside(lower, lower, since, spine.layout.lattice)
+    nodes = spine.nodes
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if not isinstance(node, Batch):
+            continue
+        if node.description.upper.less_equal_frontier(bounds.lower):
+            break
+        nodes = replaced(nodes, i, i + 1, _folded(node, bounds.since))
+    return replace(state, spine=replace(spine, nodes=nodes))
 
 
 def _is_news(value: Message) -> bool:
