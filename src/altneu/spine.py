@@ -113,6 +113,21 @@ class Spine:
         start = Antichain.minimum(self.layout.lattice)
         return Batch.empty(self.layout, Description(start, self.upper or start, since))
 
+    def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
+        """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
+
+        Cost:   what came then; of older batches only those that are being merged with it.
+        """
+        nodes = self.nodes
+        for i in range(len(nodes) - 1, -1, -1):
+            node = nodes[i]
+            if _described(node).upper.less_equal_frontier(lower):
+                break
+            batches = node.inputs if isinstance(node, Merge) else (node,)
+            if sum(map(len, batches)) >= least:
+                nodes = _put(nodes, i, i + 1, merge(batches, since))
+        return Spine(self.layout, nodes, self.upper)
+
     def compact(self, since: Antichain) -> Spine:
         """This spine as one batch at most, times advanced to ``since``: for maintenance, it costs all of n at once."""
         batch = self.merged(since)
@@ -149,11 +164,11 @@ def _end(nodes: tuple[_Node, ...]) -> tuple[_Node, ...]:
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
         if isinstance(node, Merge) and node.remaining == 0:
-            nodes = replaced(nodes, i, i + 1, node.finished())
+            nodes = _put(nodes, i, i + 1, node.finished())
     return nodes
 
 
-def replaced(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple[_Node, ...]:
+def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple[_Node, ...]:
     """``batch`` in the place of what it was merged from; when all rows have vanished, the next one tells for both."""
     if len(batch):
         return (*nodes[:start], batch, *nodes[stop:])
@@ -186,7 +201,7 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain) -> tuple[_Node, ...]:
             small = _newest_within(group, SLICE_ROWS)
             if small > 1:
                 before = len(nodes)
-                nodes = replaced(nodes, stop - small, stop, merge(group[-small:], since))
+                nodes = _put(nodes, stop - small, stop, merge(group[-small:], since))
                 stop -= before - len(nodes)
                 continue  # what is left of it may be due together with what is older, or not any more
             nodes = (*nodes[:start], Merge.start(group, since), *nodes[stop:])

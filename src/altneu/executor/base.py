@@ -45,7 +45,7 @@ from altneu.physical import (
     TapOp,
 )
 from altneu.rows import Rows
-from altneu.spine import Spine, merge, replaced
+from altneu.spine import Spine, merge
 from altneu.update import Updates, consolidate, entered
 
 PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
@@ -457,23 +457,14 @@ def folded(
 
     Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
 
-    Cost:   what the step has put in; older batches are left to the merges.
+    Cost:   what the step has put in; batches that are older are left to the merges.
     """
     return {key: _folded_after(state, lower, since) for key, state in states.items()}
 
 
 def _folded_after(state: ArrangementState, lower: Antichain, since: Antichain) -> ArrangementState:
-    spine = state.spine
-    bounds = _inside(lower, lower, since, spine.layout.lattice)
-    nodes = spine.nodes
-    for i in range(len(nodes) - 1, -1, -1):
-        node = nodes[i]
-        if not isinstance(node, Batch):
-            continue
-        if node.description.upper.less_equal_frontier(bounds.lower):
-            break
-        nodes = replaced(nodes, i, i + 1, _folded(node, bounds.since))
-    return replace(state, spine=replace(spine, nodes=nodes))
+    bounds = _inside(lower, lower, since, state.spine.layout.lattice)
+    return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
 
 
 def _is_news(value: Message) -> bool:
