@@ -53,4 +53,63 @@ def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
         .group_by("origin")
         .agg(flights="count(*)", mean="avg(dep_delay)", late="count_if(dep_delay > 15)")
     )
-    return {"board": board, "delays": delays, "routes": routes, "fleet": fleet, "recent": recent}
+    return {
+        "board": board,
+        "delays": delays,
+        "routes": routes,
+        "fleet": fleet,
+        "recent": recent,
+        "chains": delay_chains(flights),
+    }
+
+
+def delay_chains(flights: Collection) -> Collection:
+    """How far a plane's late arrival explains the delays of its later flights that day: one row for each that does.
+
+    A plane's day is the flights that it left on, in the order of the timetable. When one arrives late and the next one
+    leaves late, the smaller of both is explained. What is left of it when that flight arrives, late too, explains the
+    one after it, and so on. A minute counts for the flight that first arrived late by it, and for no other.
+
+    Shape:  ``root`` is the flight that arrived ``late`` minutes late, ``flights`` how many later ones that explains a
+            part of, and ``minutes`` how much of their delays.
+    """
+    left = flights.filter("dep_delay is not null")
+
+    # Which flight of its plane came before each; the first of a day comes after itself. No landing changes this.
+    legs = left.select("tailnum", "day", "sched_dep", leg="id")
+    before = (
+        legs.join(legs, on=["tailnum", "day"])
+        .filter("`right.sched_dep` < sched_dep or `right.sched_dep` = sched_dep and `right.leg` <= leg")
+        .select("leg", before="`right.leg`", due="`right.sched_dep`")
+        .top_k(1, by="before = leg, due desc, before desc", per="leg")
+    )
+
+    # What the flight before handed on to each: minutes by which the plane came late, and then left late.
+    delays = left.select("id", "dep_delay", "arr_delay")
+    steps = (
+        before.join(delays, on={"before": "id"})
+        .select("leg", "before", came="if(before = leg, 0, coalesce(arr_delay, 0))")
+        .join(delays, on={"leg": "id"})
+        .select("leg", "before", "dep_delay", "arr_delay", handed="greatest(least(came, dep_delay), 0)")
+    )
+    hops = steps.filter("handed > 0").select("before", "dep_delay", "arr_delay", next="leg")
+
+    # Minutes of a root that its plane still lacks when a leg arrives: those beyond `above`, up to `late`.
+    roots = steps.filter("arr_delay > handed").select(root="leg", above="handed", leg="leg", late="arr_delay")
+
+    def hand_on(late: Collection) -> Collection:
+        landed = late.join(hops, on={"leg": "before"}).filter("dep_delay > above and arr_delay > above")
+        return landed.select("root", "above", leg="next", late="least(late, dep_delay, arr_delay)").concat(roots)
+
+    explained = (
+        roots.iterate(hand_on)
+        .join(hops, on={"leg": "before"})
+        .filter("dep_delay > above")
+        .select("root", minutes="least(late, dep_delay) - above")
+        .group_by("root")
+        .agg(flights="count(*)", minutes="sum(minutes)")
+    )
+    arrived_late = left.filter("arr_delay > 0").select(
+        "day", "tailnum", "carrier", "flight", "origin", "dest", root="id", late="arr_delay"
+    )
+    return arrived_late.join(explained, on="root")

@@ -49,7 +49,7 @@ class Verdict:
 
 
 class Pipeline:
-    """A session that maintains the five views over one stream of flights.
+    """A session that maintains the six views over one stream of flights.
 
     ``record`` keeps what every step cost, as the report wants it; the bulk load is ``bulk`` and not among them.
     """

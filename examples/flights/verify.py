@@ -45,6 +45,25 @@ def query(view: str, now: int, enough: int = ENOUGH_FLIGHTS) -> str:
             SELECT origin, count(*) AS flights, avg(dep_delay) AS mean, count_if(dep_delay > 15) AS late
             FROM flights WHERE {now} >= sched_dep + dep_delay AND {now} < sched_dep + dep_delay + {data.DAY}
             GROUP BY origin""",
+        "chains": """
+            WITH days AS (
+                SELECT day, tailnum, array_sort(collect_list(
+                    struct(sched_dep, id, dep_delay, arr_delay, carrier, flight, origin, dest))) AS legs
+                FROM flights WHERE dep_delay IS NOT NULL AND tailnum IS NOT NULL GROUP BY day, tailnum
+            ), roots AS (
+                SELECT day, tailnum, root, slice(legs, place + 2, size(legs)) AS later, root.arr_delay AS late,
+                    greatest(least(coalesce(get(legs, place - 1).arr_delay, 0), root.dep_delay), 0) AS above
+                FROM days LATERAL VIEW posexplode(legs) AS place, root
+            ), chains AS (
+                SELECT *, aggregate(later, struct(late, 0L AS flights, 0L AS minutes), (chain, leg) -> struct(
+                    least(chain.late, leg.dep_delay, coalesce(leg.arr_delay, 0)) AS late,
+                    chain.flights + if(least(chain.late, leg.dep_delay) > above, 1, 0) AS flights,
+                    chain.minutes + greatest(least(chain.late, leg.dep_delay) - above, 0) AS minutes)) AS chain
+                FROM roots WHERE late > above
+            )
+            SELECT root.id AS root, day, tailnum, root.carrier, root.flight, root.origin, root.dest, late,
+                chain.flights, chain.minutes
+            FROM chains WHERE chain.flights > 0""",
     }[view]
 
 

@@ -25,7 +25,7 @@ from altneu.errors import (
     StorePlanError,
     UnknownSourceError,
 )
-from altneu.executor.base import Region, StepMode
+from altneu.executor.base import Region, StepMode, folded
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor, Outcome
@@ -415,11 +415,14 @@ class Session:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
         since = self._since_after(upper)
         # The rounds of a loop come back to history that earlier ones have made: none of this step may be folded yet.
-        folded = min(since, max(before - 1, 0)) if self._plan.loops else since
-        region = self._region(before, upper, folded)
+        inside = min(since, max(before - 1, 0)) if self._plan.loops else since
+        region = self._region(before, upper, inside)
         try:
             with self._journal.undoing():
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
+                if inside != since:
+                    after = self._region(before, upper, since)
+                    outcome.states = folded(outcome.states, after.lower, after.since)
                 self._journal.take(outcome)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}

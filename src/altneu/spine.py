@@ -113,6 +113,21 @@ class Spine:
         start = Antichain.minimum(self.layout.lattice)
         return Batch.empty(self.layout, Description(start, self.upper or start, since))
 
+    def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
+        """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
+
+        Cost:   what came then; of older batches only those that are being merged with it.
+        """
+        nodes = self.nodes
+        for i in range(len(nodes) - 1, -1, -1):
+            node = nodes[i]
+            if _described(node).upper.less_equal_frontier(lower):
+                break
+            batches = node.inputs if isinstance(node, Merge) else (node,)
+            if sum(map(len, batches)) >= least:
+                nodes = _put(nodes, i, i + 1, merge(batches, since))
+        return Spine(self.layout, nodes, self.upper)
+
     def compact(self, since: Antichain) -> Spine:
         """This spine as one batch at most, times advanced to ``since``: for maintenance, it costs all of n at once."""
         batch = self.merged(since)

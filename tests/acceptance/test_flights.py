@@ -102,7 +102,8 @@ def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, loca
         days = list(pipeline.keep_up(stop))
         verdicts = list(pipeline.verdicts(spark, everything, tmp_path, runs=1))
         table = show.comparison(pipeline, verdicts)
-        page = show.write_report(tmp_path / "out" / "flights.html", pipeline, table, "A week").read_text()
+        tables = [table, show.chains_table(pipeline)]
+        page = show.write_report(tmp_path / "out" / "flights.html", pipeline, tables, "A week").read_text()
 
     assert {verdict.view: verdict.problem for verdict in verdicts} == dict.fromkeys(pipeline.views)
     assert {verdict.view: verdict.rows > 0 for verdict in verdicts} == dict.fromkeys(pipeline.views, True)
@@ -111,6 +112,7 @@ def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, loca
     ]
     assert all(day.changes_out["fleet"] == day.changes_in for day in days)
     assert "<title>A week</title>" in page
+    assert "Delay chains" in page
     assert "✗" not in page
 
 

@@ -450,6 +450,23 @@ def _folded(new: Batch, since: Antichain) -> Batch:
     return merge((new,), since)
 
 
+def folded(
+    states: Mapping[tuple[str, int], ArrangementState], lower: Antichain, since: Antichain
+) -> dict[tuple[str, int], ArrangementState]:
+    """The states that a step with loops from ``lower`` on has made, its long histories folded up to ``since``.
+
+    Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
+
+    Cost:   what the step has put in; batches that are older are left to the merges.
+    """
+    return {key: _folded_after(state, lower, since) for key, state in states.items()}
+
+
+def _folded_after(state: ArrangementState, lower: Antichain, since: Antichain) -> ArrangementState:
+    bounds = _inside(lower, lower, since, state.spine.layout.lattice)
+    return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
+
+
 def _is_news(value: Message) -> bool:
     return len(value.new) > 0 if isinstance(value, Arranged) else len(value) > 0
 
