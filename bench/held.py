@@ -12,7 +12,8 @@ import altneu as an
 from altneu.executor import portion
 from altneu.executor.base import Region, StepMode
 from altneu.executor.inputs import Inputs
-from altneu.executor.local import LocalExecutor, Outcome
+from altneu.executor.local import LocalExecutor
+from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.physical import Plan
 from bench.apart import apart

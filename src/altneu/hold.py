@@ -228,6 +228,11 @@ class Holds:
         hold = self.buckets.get(rounds)
         return hold is not None and hold.is_due(upper)
 
+    def due_in(self, rounds: Rounds, upper: Antichain) -> int:
+        """How many updates of a round lie before ``upper``."""
+        hold = self.buckets.get(rounds)
+        return 0 if hold is None else hold.due(upper)
+
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
         at = len(rounds)

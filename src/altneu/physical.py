@@ -230,6 +230,7 @@ class Scope:
 
 
 ROOT = Scope(-1, 0)
+PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 
 
 @dataclass(frozen=True)
@@ -237,15 +238,17 @@ class LoopUnit:
     """A loop as one unit of a schedule: its scope, and the units that every round runs in order."""
 
     scope: int
-    units: tuple[int | LoopUnit, ...]
+    units: Schedule
 
-    @property
-    def stages(self) -> tuple[int, ...]:
+    @cached_property
+    def stages(self) -> Stages:
         """Every stage inside, those of loops in it too."""
-        return tuple(s for u in self.units for s in (u.stages if isinstance(u, LoopUnit) else (u,)))
+        return tuple(s for u in self.units for s in (u.stages if isinstance(u, LoopUnit) else u))
 
 
-Schedule = tuple[int | LoopUnit, ...]
+Stages = tuple[int, ...]
+Schedule = tuple[Stages | LoopUnit, ...]
+"""Loops, and between them the stages of one scope that follow each other."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +280,7 @@ class Plan:
     views: dict[str, ViewPorts] = field(default_factory=dict)
     read_layouts: dict[str, Layout] = field(default_factory=dict)  # of arrangements that only ReadOps name
     scopes: tuple[Scope, ...] = (ROOT,)
-    schedule: Schedule = (0,)
+    schedule: Schedule = ((0,),)
 
     def lattice_of(self, node: int) -> Lattice:
         """The times of a node's updates: those of the session, then a round for every loop that the node is in."""
@@ -317,6 +320,43 @@ class Plan:
     def arrangements(self) -> dict[str, int]:
         """Node of each arrangement."""
         return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
+
+    @cached_property
+    def layouts(self) -> dict[str, Layout]:
+        """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
+        found = dict(self.read_layouts)
+        for i, node in enumerate(self.nodes):
+            match node.operation:
+                case ArrangeOp(name, layout) | FeedOp(name, layout):
+                    found[name] = layout
+                case ReduceOp() if node.scope:
+                    operation = self.nodes[node.inputs[0].node].operation
+                    assert isinstance(operation, ArrangeOp)
+                    layout = operation.layout
+                    found[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
+        return found
+
+    @cached_property
+    def holders(self) -> dict[int, tuple[str, ...]]:
+        """For each stage the states with a hold that it takes from."""
+        found: dict[int, tuple[str, ...]] = {}
+        for i, node in enumerate(self.nodes):
+            match node.operation:
+                case ArrangeOp(name) | FeedbackOp(name):
+                    found[node.stage] = (*found.get(node.stage, ()), name)
+                case ReduceOp() if node.scope:
+                    found[node.stage] = (*found.get(node.stage, ()), pended(i))
+        return found
+
+    def states_of(self, stages: Stages) -> set[str]:
+        """The states that stages read or make."""
+        found = set()
+        for i in (i for stage in stages for i in self.stages[stage]):
+            for operation in (self.nodes[i].operation, *(self.nodes[p.node].operation for p in self.nodes[i].inputs)):
+                if isinstance(operation, ArrangeOp | ReadOp | FeedOp | FeedbackOp):
+                    found.add(operation.arrangement)
+            found.add(pended(i))
+        return found & self.layouts.keys()
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -399,6 +439,11 @@ class Plan:
                     todo.append(self.arrangements[operation.arrangement])
 
 
+def pended(node: int) -> str:
+    """The name of the state in which a reduce notes where to look again."""
+    return f"{PENDED}{node}"
+
+
 def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Lattice:
     """The times of a scope, when ``lattice`` are those of the session."""
     loops = 0
@@ -450,12 +495,15 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
                 if levels.get(item) != level:
                     levels[item] = level
                     changed = True
-        units: list[int | LoopUnit] = []
+        units: list[Stages | LoopUnit] = []
         for level in range(1 + max(levels.values(), default=0)):
             here = [i for (unit, i), at in levels.items() if unit is None and at == level]
             if here or (scope == 0 and level == 0):
                 stage = next(counter)
-                units.append(stage)
+                if units and not isinstance(units[-1], LoopUnit):
+                    units[-1] = (*units[-1], stage)
+                else:
+                    units.append((stage,))
                 for i in here:
                     numbers[i] = stage
             units += [LoopUnit(s, number(s)) for s in loops if levels.get((s, -1)) == level]

@@ -28,9 +28,10 @@ from altneu.errors import (
 from altneu.executor.base import Region, StepMode, folded
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
-from altneu.executor.local import LocalExecutor, Outcome
+from altneu.executor.local import LocalExecutor
 from altneu.executor.portion import portion
 from altneu.executor.read import At
+from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded

@@ -106,7 +106,7 @@ def test_the_step_changes_nothing_it_is_given_and_repeats_itself(name):
             stamp = Stamp(source, SOURCES[source].schema, lattice, region.lower, "time", "diff")
             later = [u for u in HISTORY[source] if u[1] >= 4]
             inbox[-1 - node] = [stamp.updates(table_of(later, SOURCES[source]))]
-        snapshot = ShardView(session.table, 0, {}, ())
+        snapshot = ShardView(session.table, 0)
         before = {n: [frozen(b.updates()) for b in snapshot[n].spine.batches] for n in snapshot}
         given = {port: [frozen(m) for m in parts] for port, parts in inbox.items()}
         messages = inbox

@@ -1,7 +1,8 @@
 """An executor that runs the very tasks that Spark runs, in this process, each of them more than once.
 
 A task that is retried, speculated or recomputed gets its messages in another order and in other batches. It must make
-the same again: the same rows for the same shards, the same state under the same names.
+the same again: the same rows for the same shards, the same state under the same names. One that is killed on its way
+leaves files behind, which nobody may notice.
 """
 
 from __future__ import annotations
@@ -9,71 +10,66 @@ from __future__ import annotations
 import pickle
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from altneu.executor.base import Region, StepMode, run
-from altneu.executor.inputs import Inputs
-from altneu.executor.local import Outcome
-from altneu.executor.spark import SparkExecutor
-from altneu.executor.state import StateTable, blob_names, from_ipc
-from altneu.executor.wire import META, SEED, Row, encode, pack, unpack, unpack_meta
-from altneu.executor.worker import Task, read_shards, run_stage
-from altneu.physical import Plan
+from altneu.executor.schedule import Run, Segment
+from altneu.executor.spark import Frames, SparkExecutor
+from altneu.executor.state import OpenData, blob_names, from_ipc, opener
+from altneu.executor.wire import META, Parcel, Row, pack, unpack, unpack_meta
+from altneu.executor.worker import Task, run_stage, start
 
 ATTEMPTS = 2
 
 
 class Retries(SparkExecutor):
-    """Runs every task of every step ``ATTEMPTS`` times and goes on with any one of them."""
+    """Runs every task of every step ``ATTEMPTS`` times and goes on with any one of them.
 
-    def __init__(self, shards: int) -> None:
+    Of the segments, each is run in tasks with the probability ``share``, or else in the driver.
+    """
+
+    def __init__(self, shards: int, share: float = 1) -> None:
         super().__init__(None, shards, "spark")
         self.rng = random.Random(shards)
-        self.tasks = 0
+        self.share, self.tasks = share, 0
+        self.placed: Counter[bool] = Counter()
 
-    def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
-        table.settle()
-        wanted = {*plan.arrangements, *plan.read_layouts}
-        states = {key: value for key, value in table.stored.items() if key[0] in wanted}
-        blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
-        whole = StepMode(mode.shards, mode.given, mode.hydrating, whole=True)
-        folder = table.store.segment_directory
-        made = Task(plan, region, whole, table.store.next_number, folder, table.store.durable, states, blobs)
-        task: Task = pickle.loads(cloudpickle.dumps(made))  # noqa: S301 -- as tasks get it
-        outcome = Outcome("spark", received={name: sum(map(len, parts)) for name, parts in inputs.updates.items()})
-        messages = self._first(task, inputs)
-        for stage in range(1, plan.depth):
+    def is_large(self, step: Run, segment: Segment, frames: Frames) -> bool:
+        large = super().is_large(step, segment, frames) and self.rng.random() < self.share
+        self.placed[large] += 1
+        return large
+
+    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
+        task = pickle.loads(cloudpickle.dumps(task))  # noqa: S301 -- as tasks get it
+        messages = [] if task.stages[0] else rows
+        if task.stages[0] or task.mode.hydrating:
+            messages = [row for shard in range(self.shards) for row in self._start(task, shard)] + messages
+        for stage in task.stages[1:]:
             by_shard: dict[int, list[Row]] = defaultdict(list)
             for row in messages:
                 by_shard[row[0]].append(row)
-            messages = [row for rows in by_shard.values() for row in self._attempt(run_stage(task, stage), rows)]
-        self._gather(plan, table, [payload for _, port, payload in messages if port == META], outcome)
-        return outcome
+            messages = [row for rows in by_shard.values() for row in self._attempt(task, run_stage(task, stage), rows)]
+        return [payload for _, port, payload in messages if port == META]
 
-    def _first(self, task: Task, inputs: Inputs) -> list[Row]:
-        messages: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
-        plan = task.plan
-        local = {-1 - plan.sources[s]: list(u) for s, u in inputs.updates.items() if s in plan.sources}
-        if local:
-            result = run(plan, 0, 0, {}, local, task.region, task.mode)
-            messages += [r for shard, channel, message in result.outbox for r in encode(shard, channel, message)]
-        if task.mode.hydrating:
-            for shard in range(self.shards):
-                kernel = read_shards(task)
-                messages += unpack(kernel(iter([pa.record_batch({"id": [shard]})])))
-        return messages
+    def _start(self, task: Task, shard: int) -> list[Row]:
+        return self._same(task, start(task), lambda: iter([pa.record_batch({"id": [shard]})]))
 
-    def _attempt(self, kernel: Any, rows: Sequence[Row]) -> list[Row]:
-        """What a task makes, having seen that it makes the same in every attempt."""
-        attempts = [list(unpack(kernel(self._arriving(rows)))) for _ in range(ATTEMPTS)]
+    def _attempt(self, task: Task, kernel: Any, rows: Sequence[Row]) -> list[Row]:
+        return self._same(task, kernel, lambda: self._arriving(rows))
+
+    def _same(self, task: Task, kernel: Any, arriving: Callable[[], Iterator[pa.RecordBatch]]) -> list[Row]:
+        """What a task makes, having seen that it makes the same in every attempt, one that was killed before."""
+        killed = kernel(arriving())
+        next(killed, None)
+        killed.close()
+        attempts = [list(unpack(kernel(arriving()))) for _ in range(ATTEMPTS)]
         self.tasks += len(attempts)
-        first = told(attempts[0])
+        first = told(task, attempts[0])
         for other in attempts[1:]:
-            assert told(other) == first
+            assert told(task, other) == first
         return self.rng.choice(attempts)
 
     def _arriving(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
@@ -85,17 +81,29 @@ class Retries(SparkExecutor):
             order = order[cut:]
 
 
-def told(rows: Sequence[Row]) -> Counter[Any]:
+def told(task: Task, rows: Sequence[Row]) -> Counter[Any]:
     """What the rows say, whatever the order of the messages, and of the rows in one of them."""
     said: Counter[Any] = Counter()
     for shard, port, payload in rows:
         if port == META:
             meta, blobs = unpack_meta(payload)
             meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
-            said[shard, repr(meta), tuple(sorted(blobs.items()))] += 1
+            open_data = opener(task.directory, {**task.blobs, **blobs})
+            for target, channel, parcel in meta.pop("sent", []):
+                said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data))
+            named = {n: blobs[n] for n in blob_names(meta) if n in blobs}
+            said[shard, repr(meta), tuple(sorted(named.items()))] += 1
         elif not payload:  # a seed, or an arrangement that is there already
             said[shard, port] += 1
         else:
             for batch in from_ipc(payload):
                 said.update((shard, port, repr(row)) for row in batch.to_pylist())
     return said
+
+
+def in_parcel(parcel: Parcel, open_data: OpenData) -> Iterator[Any]:
+    """The rows that a parcel brings, and what it names besides."""
+    yield parcel["rows"], parcel.get("old")
+    batches = open_data(parcel["data"]) if "data" in parcel else []
+    for batch in [batches[parcel["part"]]] if "part" in parcel else batches:
+        yield from batch.to_pylist()

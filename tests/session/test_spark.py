@@ -19,7 +19,9 @@ from altneu.errors import (
     SourceFailedError,
     ViewHasErrorsError,
 )
+from altneu.executor import local
 from altneu.executor import spark as spark_executor
+from altneu.executor.wire import open_parcel
 from tests.oracle.histories import accumulated
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
@@ -270,6 +272,64 @@ def test_jobs_and_stages_have_readable_names(remote, spark):
     for name in ("read n", "stage 1: ", "arrange by k", "join on k", "stage 2: ", "group by w"):
         assert name in plan, plan
     assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+def reach_of(edges, roots):
+    def step(x):
+        return x.join(edges, on={"node": "src"}).select(node="dst").concat(roots).distinct()
+
+    return roots.iterate(step)
+
+
+EDGES, ROOTS = an.source("edges", "src long, dst long"), an.source("roots", "node long")
+
+
+def test_rounds_have_readable_names(remote, spark):
+    remote.maintain("v", reach_of(EDGES, ROOTS))
+    remote.insert("roots", [(0,)])
+    remote.insert("edges", spark.range(4).selectExpr("id as src", "id + 1 as dst"))
+    assert remote.advance().placement == "spark"
+    store = spark._jsparkSession.sharedState().statusStore()
+    found = [store.executionsList().apply(i).description() for i in range(store.executionsList().size())]
+    for at in range(5):
+        name = f"altneu step [0] to [1], round {at} of the loop over x: "
+        assert any(text.startswith(name) and "x of the round before" in text for text in found), found
+
+
+@pytest.mark.parametrize("placement", ["spark", "auto"])
+def test_rows_in_a_loop_do_not_pass_through_the_driver(spark, monkeypatch, placement):
+    """Edges in a DataFrame, messages between large rounds: files of the store, of which the driver learns the names."""
+    read = []
+    monkeypatch.setattr(spark_executor, "DRIVER_ROWS", 1000)
+    monkeypatch.setattr(local, "open_parcel", lambda *given: read.append(given[2]["rows"]) or open_parcel(*given))
+    chains, length = 50_000, 4
+    edges = spark.range(chains * length).selectExpr("id as src", f"if(id < {chains * 3}, id + {chains}, id) as dst")
+    with an.Session(spark, placement=placement) as session:
+        view = session.maintain("v", reach_of(EDGES, ROOTS).group_by("node % 7 as m").agg(n="count(*)"))
+        before = set(stages(spark))
+        session.insert("edges", edges)
+        session.insert("roots", spark.range(chains).selectExpr("id as node"))
+        assert session.advance().placement == "spark"
+        sent = {i: size for i, size in stages(spark).items() if i not in before}
+        assert 0 < sum(sent.values()) < 1_000_000
+        assert sum(read) <= (0 if placement == "spark" else 1000), read
+        assert sum(n for _, n in view.to_pylist()) == chains * length
+        session.retract("edges", [(0, chains)])
+        assert session.advance().placement == ("spark" if placement == "spark" else "driver")
+        assert sum(n for _, n in view.to_pylist()) == chains * length - 3
+
+
+def test_a_round_that_makes_too_much_for_the_driver_runs_again_on_spark(spark, monkeypatch):
+    monkeypatch.setattr(spark_executor, "DRIVER_MATCHES", 5000)
+    with an.Session(spark) as session:
+        view = session.maintain("v", reach_of(EDGES, ROOTS))
+        session.insert("roots", [(0,)])
+        session.insert("edges", [(0, 1), *((1, i) for i in range(2, 20_000))])
+        assert session.advance().placement == "spark"
+        assert len(view.to_pylist()) == 20_000
+        session.retract("edges", [(1, 7)])
+        assert session.advance().placement == "driver"
+        assert len(view.to_pylist()) == 19_999
 
 
 def test_a_job_leaves_the_users_settings_alone(session, spark):

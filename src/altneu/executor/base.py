@@ -43,12 +43,12 @@ from altneu.physical import (
     ReduceOp,
     SourceOp,
     TapOp,
+    pended,
 )
 from altneu.rows import Rows
 from altneu.spine import Spine, merge
 from altneu.update import Updates, consolidate, entered
 
-PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 
 
@@ -361,7 +361,10 @@ class _Stage:
         return [consolidate(found, self.plan.lattice_of(i))]
 
     def feed(self, i: int) -> list[Message | None]:
-        """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other."""
+        """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other.
+
+        What was due in this round has been taken, even where that is not seen here because it happened in the same job.
+        """
         updates = self.one(i)
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, FeedOp):
@@ -375,7 +378,8 @@ class _Stage:
         name, layout = operation.arrangement, operation.layout
         state = self._state(name) or ArrangementState(Spine.empty(layout), self._holds(layout))
         if len(settled):
-            self.result.states[name] = replace(state, holds=state.holds.add(settled))
+            _, waiting = state.holds.take(self.region.rounds, self.region.upper)
+            self.result.states[name] = replace(state, holds=waiting.add(settled))
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
@@ -408,15 +412,16 @@ class _Stage:
 
     def _reduce_in_round(self, i: int, arranged: Arranged, operation: ReduceOp) -> list[Message | None]:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
-        name, layout, rounds = f"{PENDED}{i}", arranged.layout, self.region.rounds
+        name, rounds = pended(i), self.region.rounds
+        layout = self.plan.layouts[name]
         state = self._state(name)
         due: list[Updates] = []
-        holds = Holds(layout.key_schema, *outside(layout.lattice))
+        holds = self._holds(layout)
         if state is not None:
             due, holds = state.holds.take(rounds, self.region.upper)
         if not len(arranged.new) and not due:
             return [None, None]
-        again = Updates.concat(due, layout.key_schema, layout.lattice.width)
+        again = Updates.concat(due, layout.schema, layout.lattice.width)
         made = reduce_in_round(arranged, rounds, again, operation.spec, self.plan.nodes[i].label)
         holds = holds.add(made.pended)
         if due or len(made.pended):

@@ -31,7 +31,7 @@ def contents_reader(table: StateTable, ports: ViewPorts, view: str, at: At, on_e
     region = Region(frontier, frontier, frontier)
     directory = table.store.segment_directory
     assert directory is not None
-    task = Task(plan, region, StepMode(shards), 0, directory, table.store.durable, states, blobs)
+    task = Task(plan, region, StepMode(shards), 0, directory, table.store.durable, states, blobs, ())
 
     def kernel(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:

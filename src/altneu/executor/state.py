@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Batch, Description, Layout
 from altneu.executor.base import ArrangementState
-from altneu.hold import Holds, Run
+from altneu.hold import Holds, Rounds, Run
 from altneu.order import Antichain, Lattice, outside
 from altneu.rows import Rows
 from altneu.spine import Spine
@@ -149,23 +150,52 @@ def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenD
     return Run(updates_from_batch(batch, layout.schema, outer.width), value["skip"])
 
 
-class Held(NamedTuple):
-    """What a hold has, without opening it: the least first coordinate of a time, and how many updates."""
+@dataclass(frozen=True)
+class Held:
+    """What a hold has, without opening it: of each run its round, the least first coordinate of a time, its updates.
 
-    least: int
-    rows: int
+    It answers as ``Holds`` does where outer times are a total order; how many are due it says at most.
+    """
+
+    runs: tuple[tuple[Rounds, int, int], ...]
 
     @classmethod
     def of_state(cls, state: ArrangementState) -> Held:
         """Of a live state."""
-        least = state.holds.least()
-        return cls(0 if least is None else least, len(state.holds))
+        holds = state.holds
+        return cls(tuple((rounds, run.least(holds.outer), len(run)) for rounds, run in holds.runs))
 
     @classmethod
     def of_stored(cls, value: Data) -> Held:
         """Of a stored one."""
-        runs = value["hold"]
-        return cls(min((r["least"] for r in runs), default=0), sum(r["run"]["rows"] - r["skip"] for r in runs))
+        return cls(tuple((tuple(r.get("rounds", ())), r["least"], r["run"]["rows"] - r["skip"]) for r in value["hold"]))
+
+    @cached_property
+    def least(self) -> int:
+        """The least first coordinate of all."""
+        return min((least for _, least, _ in self.runs), default=0)
+
+    @cached_property
+    def rows(self) -> int:
+        """Updates in all rounds."""
+        return sum(rows for *_, rows in self.runs)
+
+    def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
+        """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        at = len(rounds)
+        return min((r[at] for r, least, _ in self.runs if r[:at] == rounds and _is_before(least, upper)), default=None)
+
+    def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
+        """Whether anything of a round lies before ``upper``."""
+        return any(r == rounds and _is_before(least, upper) for r, least, _ in self.runs)
+
+    def due_in(self, rounds: Rounds, upper: Antichain) -> int:
+        """At most so many updates of a round lie before ``upper``."""
+        return sum(rows for r, least, rows in self.runs if r == rounds and _is_before(least, upper))
+
+
+def _is_before(least: int, upper: Antichain) -> bool:
+    return upper.least is None or least < upper.least
 
 
 def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
@@ -256,19 +286,20 @@ class StateTable:
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         self.live[name, shard] = state
-        self._note_hold((name, shard), Held.of_state(state))
+        self._note_hold((name, shard), state)
         if self.durable:
             self.fresh.add((name, shard))
 
     def put_stored(self, name: str, shard: int, value: Data) -> None:
         """Replace a state by the one a task made and wrote."""
         self.stored[name, shard] = value
-        self._note_hold((name, shard), Held.of_stored(value))
+        self._note_hold((name, shard), value)
         self.live.pop((name, shard), None)
         self.fresh.discard((name, shard))
         self.told.add((name, shard))
 
-    def _note_hold(self, key: tuple[str, int], held: Held) -> None:
+    def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
+        held = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
         if held.rows:
             self.held[key] = held
         else:

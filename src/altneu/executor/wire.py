@@ -1,22 +1,37 @@
-"""Messages between Spark tasks: rows ``(shard, port, payload)`` whose payloads are Arrow IPC streams.
+"""Messages on their way: rows between the tasks of one job, parcels in the store for what runs later.
 
-Ports from 0 on are channels of the plan. A ``META`` row tells the driver what a stage made in a shard; a ``SEED`` row
-makes sure that every shard's task has a row, so that due work runs where nothing arrives.
+Rows are ``(shard, port, payload)``, whose payloads are Arrow IPC streams. Ports from 0 on are channels of the plan. A
+``META`` row tells the driver what a stage made in a shard; a ``SEED`` row makes sure that every shard's task has a row,
+so that due work runs where nothing arrives.
+
+A ``Parcel`` is a message by name: ``data`` in the store and which of its record batches (``part``); for an arrangement
+its new batch and the names of its ``old`` ones; nothing at all for one that is ``given``.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Description
+from altneu.batch import Arranged, Batch, Layout
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot
-from altneu.executor.state import from_ipc, to_ipc, updates_from_batch, updates_to_batch
+from altneu.executor.state import (
+    Data,
+    Names,
+    OpenData,
+    WriteData,
+    batch_from_json,
+    from_ipc,
+    to_ipc,
+    updates_from_batch,
+    updates_to_batch,
+)
 from altneu.physical import ArrangeOp, Channel, Plan
 from altneu.update import Updates
 
@@ -27,6 +42,8 @@ _ROWS = 1 << 20  # a message of more rows is cut: one binary value must stay far
 _BYTES = 64 << 20  # a record batch of messages is sent when it holds so much
 
 Row = tuple[int, int, bytes]
+Parcel: TypeAlias = Data
+Sent: TypeAlias = tuple[int, int, Message | Parcel]  # shard, channel, what is sent
 
 
 def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
@@ -60,21 +77,76 @@ def decode(
         return _given(plan, channel, snapshot, region)
     batches = from_ipc(payload)
     if not channel.arranged:
-        width = plan.lattice_of(channel.port.node).width
-        parts = [updates_from_batch(b, channel.schema, width) for b in batches]
-        return Updates.concat(parts, channel.schema, width)
-    operation = plan.nodes[channel.port.node].operation
-    assert isinstance(operation, ArrangeOp)
-    state: ArrangementState | None = snapshot.get(operation.arrangement)
-    description = Description(region.lower, region.upper, region.since)
-    new = Batch.from_record_batches(operation.layout, description, batches)
-    return Arranged(operation.layout, () if state is None else state.spine.batches, new)
+        return _updates(plan, channel, batches)
+    layout, state = _arrangement(plan, channel, snapshot)
+    return Arranged(layout, () if state is None else state.spine.batches, _new(layout, region, batches))
 
 
 def _given(plan: Plan, channel: Channel, snapshot: Snapshot, region: Region) -> Arranged:
+    layout, state = _arrangement(plan, channel, snapshot)
+    assert state is not None
+    return Arranged(layout, (), state.spine.merged(region.inside(layout.lattice).since))
+
+
+def _arrangement(plan: Plan, channel: Channel, snapshot: Snapshot) -> tuple[Layout, ArrangementState | None]:
     operation = plan.nodes[channel.port.node].operation
     assert isinstance(operation, ArrangeOp)
-    return Arranged(operation.layout, (), snapshot[operation.arrangement].spine.merged(region.since))
+    return operation.layout, snapshot.get(operation.arrangement)
+
+
+def _updates(plan: Plan, channel: Channel, batches: Iterable[pa.RecordBatch]) -> Updates:
+    width = plan.lattice_of(channel.port.node).width
+    return Updates.concat([updates_from_batch(b, channel.schema, width) for b in batches], channel.schema, width)
+
+
+def _new(layout: Layout, region: Region, batches: Iterable[pa.RecordBatch]) -> Batch:
+    return Batch.from_record_batches(layout, region.inside(layout.lattice), batches)
+
+
+def parcels(
+    plan: Plan, given: Collection[str], sent: Iterable[Sent], names: Names, write: WriteData
+) -> Iterator[tuple[int, int, Parcel]]:
+    """Messages as parcels: what one channel carries to several shards is written once, a record batch for each."""
+    together: dict[int, list[tuple[int, Updates]]] = defaultdict(list)
+    for shard, number, message in sent:
+        if isinstance(message, dict):
+            yield shard, number, message
+        elif isinstance(message, Updates):
+            together[number].append((shard, message))
+        elif given_to(plan, number, given):
+            yield shard, number, {"rows": len(message.new)}
+        else:
+            batches = message.new.to_record_batches()
+            old = [names.of(b) for b in message.old if len(b)]
+            yield shard, number, {"old": old, "data": write(batches, batches[0].schema), "rows": len(message.new)}
+    for number, parts in together.items():
+        batches = [updates_to_batch(updates) for _, updates in parts]
+        schema = batches[0].schema
+        data = write([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
+        for i, (shard, updates) in enumerate(parts):
+            yield shard, number, {"data": data, "part": i, "rows": len(updates)}
+
+
+def open_parcel(
+    plan: Plan, number: int, parcel: Parcel, snapshot: Snapshot, region: Region, open_data: OpenData
+) -> Message:
+    """The message that a parcel names; rows are read where they are touched."""
+    channel = plan.channels[number]
+    if "data" not in parcel:
+        return _given(plan, channel, snapshot, region)
+    batches = open_data(parcel["data"])
+    if "part" in parcel:
+        return _updates(plan, channel, [batches[parcel["part"]]])
+    layout, _ = _arrangement(plan, channel, snapshot)
+    old = tuple(batch_from_json(layout, told, open_data) for told in parcel["old"])
+    return Arranged(layout, old, _new(layout, region, batches))
+
+
+def rows_in(message: Message | Parcel) -> int:
+    """Updates that a message brings."""
+    if isinstance(message, dict):
+        return int(message["rows"])
+    return len(message.new if isinstance(message, Arranged) else message)
 
 
 def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:

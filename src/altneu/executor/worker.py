@@ -7,10 +7,11 @@ driver as messages, so that it can tell them from failures of a source.
 from __future__ import annotations
 
 import gc
+import hashlib
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -28,9 +29,24 @@ from altneu.executor.state import (
     to_ipc,
     updates_to_batch,
 )
-from altneu.executor.wire import META, SEED, Row, decode, encode, given_to, pack, pack_meta, unpack
+from altneu.executor.wire import (
+    META,
+    SEED,
+    Parcel,
+    Row,
+    Sent,
+    decode,
+    encode,
+    given_to,
+    open_parcel,
+    pack,
+    pack_meta,
+    parcels,
+    rows_in,
+    unpack,
+)
 from altneu.operators.accumulate import Accumulator
-from altneu.physical import ArrangeOp, Plan
+from altneu.physical import Plan, Stages
 from altneu.rows import Rows
 from altneu.store import write_segment
 from altneu.update import Updates
@@ -44,7 +60,10 @@ Kernel = Callable[[Batches], Batches]
 
 @dataclass(frozen=True)
 class Task:
-    """What every task of a step is sent: the plan, the region, and the names of all state."""
+    """What every task of a segment is sent: the plan, the region, and the names of its state and its messages.
+
+    ``inbox`` holds, by stage and shard and then by channel, the messages that segments before it have left.
+    """
 
     plan: Plan
     region: Region
@@ -54,6 +73,12 @@ class Task:
     durable: bool
     states: Mapping[tuple[str, int], Data]
     blobs: Mapping[str, bytes]
+    stages: Stages
+    inbox: Mapping[tuple[int, int], Mapping[int, list[Parcel]]] = field(default_factory=dict)
+
+    def open_data(self, data: Data) -> list[pa.RecordBatch]:
+        """Open data that a state or a message names."""
+        return opener(self.directory, self.blobs)(data)
 
 
 class TaskSnapshot(Mapping[str, ArrangementState]):
@@ -69,10 +94,7 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
             value = self.task.states.get((name, self.shard))
             if value is None:
                 return default
-            layout = self.task.plan.arrangements.get(name)
-            operation = self.task.plan.nodes[layout].operation if layout is not None else None
-            known = operation.layout if isinstance(operation, ArrangeOp) else self.task.plan.read_layouts[name]
-            self.opened[name] = state_from_json(known, value, opener(self.task.directory, self.task.blobs))
+            self.opened[name] = state_from_json(self.task.plan.layouts[name], value, self.task.open_data)
         return self.opened[name]
 
     def __getitem__(self, name: str) -> ArrangementState:
@@ -89,19 +111,21 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
 
 
 class Writer:
-    """Writes what a task makes: small as blobs that travel with its message, large as content-named segments."""
+    """Writes what a task makes, named by its content: small as blobs that travel with it, large as segments."""
 
-    def __init__(self, task: Task, stage: int, shard: int) -> None:
-        self.task, self.prefix = task, f"b{task.number}.s{stage}.{shard}"
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.names = Names(self.write)
         self.blobs: dict[str, bytes] = {}
 
     def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
-        """Write data that the coming commit will name."""
-        if sum(b.nbytes for b in batches) < BLOB_BYTES:
-            name = f"{self.prefix}.{len(self.blobs)}"
-            self.blobs[name] = to_ipc(batches, schema)
-            return {"blob": name}
+        """Write data that the coming commit, or a later segment of the step, will name."""
         task = self.task
+        if sum(b.nbytes for b in batches) < BLOB_BYTES:
+            data = to_ipc(batches, schema)
+            name = f"b{task.number}.{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+            self.blobs[name] = data
+            return {"blob": name}
         return write_segment(task.directory, batches, schema, task.number, durable=task.durable).to_json()
 
 
@@ -112,13 +136,13 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
         _freeze()
 
         def rows() -> Iterator[Row]:
-            received = 0
+            received, outbox = 0, _Outbox(task)
             for chunk in _chunks(batches):
                 updates = stamp.updates(chunk)
                 received += len(updates)
                 result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
-                yield from _outbox(result)
-            yield 0, META, pack_meta({"received": {source: received}}, {})
+                yield from outbox.send(result.outbox)
+            yield outbox.meta({"received": {source: received}})
 
         yield from pack(_guarded(rows(), batches))
 
@@ -134,26 +158,24 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
         def rows() -> Iterator[Row]:
             from altneu.executor.base import shard_of
 
-            received = 0
+            received, outbox = 0, _Outbox(task)
             for chunk in _chunks(batches):
                 partials = Rows.from_batch(chunk)
                 slots = accumulator.from_partials(partials, [time])
                 received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
                 key = task.plan.channels[channel].key
                 target = shard_of(slots.rows, key or (), task.mode.shards)
-                for shard in range(task.mode.shards):
-                    part = slots.filter(target == shard)
-                    if len(part):
-                        yield from encode(shard, channel, part)
-            yield 0, META, pack_meta({"received": {source: received}}, {})
+                parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
+                yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
+            yield outbox.meta({"received": {source: received}})
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
 
 
-def read_shards(task: Task) -> Kernel:
-    """Stage 0 of a hydration: each shard, whose number is the input, reads the arrangements that the plan is given."""
+def start(task: Task) -> Kernel:
+    """The first stage of a segment whose input is the numbers of the shards: all it needs it finds in the store."""
 
     def kernel(batches: Batches) -> Batches:
         _freeze()
@@ -161,7 +183,7 @@ def read_shards(task: Task) -> Kernel:
         def rows() -> Iterator[Row]:
             for batch in batches:
                 for shard in batch.column(0).to_pylist():
-                    yield from _run(task, 0, shard, {})
+                    yield from _run(task, task.stages[0], shard, {})
 
         yield from pack(_guarded(rows(), batches))
 
@@ -185,8 +207,6 @@ def run_stage(task: Task, stage: int) -> Kernel:
                     inbox[shard][port].append(payload)
             for shard, payloads in inbox.items():
                 yield from _run(task, stage, shard, payloads)
-                if stage + 1 < task.plan.depth:
-                    yield shard, SEED, b""
 
         yield from pack(_guarded(rows(), batches))
 
@@ -194,29 +214,33 @@ def run_stage(task: Task, stage: int) -> Kernel:
 
 
 def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]) -> Iterator[Row]:
+    plan, region, given = task.plan, task.region, task.mode.given
     snapshot = TaskSnapshot(task, shard)
-    inbox: dict[int, list[Message]] = {}
+    inbox: dict[int, list[Message]] = defaultdict(list)
+    for port, found in task.inbox.get((stage, shard), {}).items():
+        inbox[port] += [open_parcel(plan, port, p, snapshot, region, task.open_data) for p in found]
     for port, parts in payloads.items():
         if port >= 0:
-            inbox[port] = [decode(task.plan, port, p, snapshot, task.region, task.mode.given) for p in parts]
-    result = run(task.plan, stage, shard, snapshot, inbox, task.region, task.mode)
-    for target, channel, message in result.outbox:
-        if given_to(task.plan, channel, task.mode.given):
-            yield target, channel, b""  # whoever gets it reads the same state
-        else:
-            yield from encode(target, channel, message)
-    writer = Writer(task, stage, shard)
-    names = Names(writer.write)
+            inbox[port] += [decode(plan, port, p, snapshot, region, given) for p in parts]
+    result = run(plan, stage, shard, snapshot, inbox, region, task.mode)
+    outbox = _Outbox(task, shard)
     for name, state in snapshot.opened.items():
-        names.note(state, task.states[name, shard])
+        outbox.writer.names.note(state, task.states[name, shard])
+    yield from outbox.send(result.outbox)
+    if stage != task.stages[-1]:
+        yield shard, SEED, b""
+    yield outbox.meta(_made(task, stage, shard, result, outbox.writer))
+
+
+def _made(task: Task, stage: int, shard: int, result: StageResult, writer: Writer) -> dict[str, Any]:
     kept = {p.contents for p in task.plan.views.values()}
-    meta = {
+    return {
+        "stage": stage,
         "shard": shard,
-        "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
-        "states": {n: state_to_json(s, names) for n, s in result.states.items()},
+        "new": {n: writer.names.of(b) for n, b in result.new.items() if len(b) and n in kept},
+        "states": {n: state_to_json(s, writer.names) for n, s in result.states.items()},
         "taps": {str(i): _tap(u, writer) for i, u in result.taps.items()},
     }
-    yield shard, META, pack_meta(meta, writer.blobs)
 
 
 def _tap(updates: Updates, writer: Writer) -> Data:
@@ -224,9 +248,32 @@ def _tap(updates: Updates, writer: Writer) -> Data:
     return writer.write([batch], batch.schema)
 
 
-def _outbox(result: StageResult) -> Iterator[Row]:
-    for shard, channel, message in result.outbox:
-        yield from encode(shard, channel, message)
+class _Outbox:
+    """What a task sends: rows to later stages of its segment, parcels in the store to stages of others."""
+
+    def __init__(self, task: Task, shard: int = 0) -> None:
+        self.task, self.shard, self.writer = task, shard, Writer(task)
+        self.leaving: list[Sent] = []
+        self.passed = 0
+
+    def send(self, messages: Iterable[tuple[int, int, Message]]) -> Iterator[Row]:
+        """The rows of messages to this segment; others are written."""
+        plan, given, writer = self.task.plan, self.task.mode.given, self.writer
+        out: list[Sent] = []
+        for target, channel, message in messages:
+            if plan.channels[channel].stage not in self.task.stages:
+                out.append((target, channel, message))
+                continue
+            self.passed += rows_in(message)
+            if given_to(plan, channel, given):
+                yield target, channel, b""  # whoever gets it reads the same state
+            else:
+                yield from encode(target, channel, message)
+        self.leaving += parcels(plan, given, out, writer.names, writer.write)
+
+    def meta(self, told: dict[str, Any]) -> Row:
+        """What the driver is told: what was made, and what was written for later segments."""
+        return self.shard, META, pack_meta({**told, "sent": self.leaving, "passed": self.passed}, self.writer.blobs)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
