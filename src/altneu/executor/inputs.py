@@ -67,7 +67,8 @@ class Stamp:
         times = self._times(table, rows.count)
         diffs = self._integers(table, self.diff, rows.count, "diff")
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
-        late = ~self.lower.less_equal(times[:1])
+        same = isinstance(self.time, int)  # one time for all rows is looked at once
+        late = ~self.lower.less_equal(times[:1, :1] if same else times[:1])
         if late.any():
             i = int(np.flatnonzero(late)[0])
             raise BeforeFrontierError(
@@ -75,7 +76,8 @@ class Stamp:
                 f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
             )
         updates = Updates(rows, times, diffs)
-        return updates if diffs.all() else updates.filter(diffs != 0)
+        some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
+        return updates if some else updates.filter(diffs != 0)
 
     def _times(self, table: pa.Table, count: int) -> Ints:
         time = self._integers(table, self.time, count, "time")
