@@ -291,6 +291,13 @@ class Plan:
         """The times of each scope."""
         return tuple(scope_lattice(self.lattice, self.scopes, i) for i in range(len(self.scopes)))
 
+    @cached_property
+    def revisited(self) -> frozenset[int]:
+        """The arrangements that are read round by round: those in loops, and those outside that a loop reads."""
+        looped = {i for i, n in enumerate(self.nodes) if self.loop_around(n.scope)}
+        read = looped | {port.node for i in looped for port in self.nodes[i].inputs}
+        return frozenset(i for i in read if isinstance(self.nodes[i].operation, ArrangeOp))
+
     @property
     def loops(self) -> bool:
         """Whether anything is computed round by round."""

@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time as clock
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -415,14 +415,14 @@ class Session:
     def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
         since = self._since_after(upper)
-        # The rounds of a loop come back to history that earlier ones have made: none of this step may be folded yet.
+        # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
         inside = min(since, max(before - 1, 0)) if self._plan.loops else since
-        region = self._region(before, upper, inside)
+        after = self._region(before, upper, since)
+        region = replace(self._region(before, upper, inside), folded=after.since)
         try:
             with self._journal.undoing():
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
                 if inside != since:
-                    after = self._region(before, upper, since)
                     outcome.states = folded(outcome.states, after.lower, after.since)
                 self._journal.take(outcome)
                 kept = {p.contents for p in self._plan.views.values()}

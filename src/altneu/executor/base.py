@@ -56,13 +56,15 @@ FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges 
 class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
-    ``since`` is how far history may be folded when the step commits.
+    ``since`` is how far history may be folded while the step runs, ``folded`` how far where no round of a loop comes
+    back to it (None: as ``since``).
     """
 
     lower: Antichain
     upper: Antichain
     since: Antichain
     rounds: tuple[int, ...] = ()
+    folded: Antichain | None = None
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a loop, for what a batch says of itself."""
@@ -220,6 +222,11 @@ class _Stage:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
+    def _final(self, lattice: Lattice) -> Antichain:
+        """How far an arrangement may be folded that nobody comes back to in this step."""
+        region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
+        return region.since if lattice.width == self.plan.lattice.width else region.inside(lattice).since
+
     # One method per operation: (node number) -> a value, or None, for each output.
 
     def source(self, i: int) -> list[Message | None]:
@@ -287,7 +294,7 @@ class _Stage:
             new = latest(Arranged(layout, old, new), operation.latest)
         spine = state.spine
         if len(new):
-            since = description.since
+            since = description.since if i in self.plan.revisited else self._final(layout.lattice)
             spine = spine.insert(_after(spine, _folded(new, since)), since, whole=self.mode.whole)
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width))
