@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from altneu import ir
+from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
 from altneu.grouping import Grouping, check_names, user_schema
@@ -172,6 +173,91 @@ class Collection(LinearVerbs):
             text = value if here else f"CAST({value} AS {type_name(f.type)})"
             outputs.append((f.name, parse(text, self.schema)))
         return self._project(outputs)
+
+    def asof_join(
+        self,
+        right: Collection,
+        on: On = (),
+        *,
+        mode: AsOfMode | None = None,
+        time: str | None = None,
+        left_time: str | None = None,
+        right_time: str | None = None,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+        how: Literal["inner", "left"] = "inner",
+        simultaneous: bool = True,
+    ) -> Collection:
+        """Join each row with the right side as of a time; ``mode`` says which time, and what a retraction takes back.
+
+        * ``"revising"``: the right row nearest to the row's timestamp, at every time: corrected when late rows come or
+          go. A view of today's inputs, however they came.
+        * ``"locked"``: what the right side says when the row comes, kept with it: all right rows of the key, or, with
+          timestamps, the nearest one as known then. A retraction takes back what was emitted, whatever the right side
+          has become.
+        * ``"logical"``: each update meets the right side as of that update's own time, a retraction too, which may so
+          take back something else than was emitted: no view of the inputs, but every change as it happened.
+
+        docs/asof.md runs one example in all three. ``on`` is as in ``join``; with timestamps there may be no key.
+        ``time`` names the timestamp of both sides (``left_time`` and ``right_time`` where they differ): whole numbers,
+        dates or timestamps. ``direction`` is ``"backward"`` (the latest at or before), ``"forward"`` (the first at or
+        after) or ``"nearest"`` (the earlier of two at one distance); ``tolerance`` is how far away at most, a number or
+        for timestamps a timedelta or an interval (``"10 minutes"``); without ``allow_exact_matches`` the row's own
+        timestamp does not count. Null keys and timestamps meet nothing. Of right rows with one timestamp the greatest
+        is met, column by column, nulls least. With ``how="left"`` a row that meets nothing has nulls.
+
+        Locked in, copies of a row go in the order in which they came; a retraction of a row that is not there is an
+        error row, and the next copy that comes makes good for it. ``simultaneous=False``: changes of the right side at
+        the row's own time are not met. It depends on when rows came, so a view maintained late begins with the present.
+
+        Shape:  this side's columns, then the other's, named as by ``join``. By timestamps one row for each left row,
+                as often as that counts; a right row whose count is negative is an error row and is not there. Without
+                timestamps counts multiply.
+        Cost:   one exchange a side by key; an arrangement a side, ordered by the timestamp within the key. Revising, a
+                change re-reads the rows between its neighbours and no more. Locked, the left side's arrangement is of
+                what each row met. In loops and with two times the groups that change are read again.
+        Law:    at every time the as-of join of the rows there are (tests/oracle/test_asof.py); locked, what each copy
+                that is there met when it came (tests/oracle/test_locked.py).
+
+        Raises:
+            PlanError: no mode; arguments that do not go together.
+            UnknownColumnError: a key or a timestamp that is no column.
+            TypeMismatchError: keys or timestamps that cannot be compared, or a tolerance that has other units.
+
+        >>> import altneu as an
+        >>> trades = an.source("trades", "ticker string, at long, quantity long")
+        >>> quotes = an.source("quotes", "ticker string, at long, bid long")
+        >>> with an.Session() as session:
+        ...     quoted = trades.asof_join(quotes, "ticker", time="at", mode="revising")
+        ...     view = session.maintain("quoted", quoted.select("ticker", "at", "bid"))
+        ...     session.insert("quotes", [("A", 10, 500), ("A", 20, 510)])
+        ...     session.insert("trades", [("A", 15, 7), ("A", 25, 3)])
+        ...     _ = session.advance()
+        ...     session.insert("quotes", [("A", 12, 505)])  # late
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('A', 15, 505), ('A', 25, 510)]
+        """
+        times = times_of(time, left_time, right_time)
+        options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous)
+        options.check()
+        if mode == "logical":
+            raise PlanError("mode='logical' is not there yet")
+        for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
+            side._check(names)
+        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
+        if mode == "locked":
+            left._by_row(ir.Distinct())  # its rows are told apart
+        named = _output_names(left, other, pairs)
+        outputs = tuple((n, side, c) for (side, c), n in named.items() if not c.startswith("#"))
+        keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
+        joined = Collection(as_of((left.node, other.node), keys, outputs, options))
+        alone = absent(left.node, (*keys[0], *(times or ())[:1])) if how == "left" else None
+        if alone is None:
+            return joined
+        mine = {n: c for n, side, c in outputs if side == 0}
+        return joined.concat(Collection(alone)._pad(joined.schema, mine))
 
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
@@ -385,10 +471,10 @@ def _names_two(time: Any) -> bool:
     return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
 
 
-def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
+def _comparable(left: Collection, right: Collection, on: On, *, keyless: bool = False) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
-    if not names:
+    if not names and not keyless:
         raise PlanError(
             "join needs at least one key column; a join without a key would pair everything with everything"
         )
@@ -520,8 +606,9 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 "use select to make them equal"
             )
         for node in ir.walk(collection.node):
-            if isinstance(node, ir.Latest | ir.Inspect) and ir.free_level(node) is not None:
-                verb = type(node).__name__.lower()
+            locked = isinstance(node, ir.AsOf) and node.locked
+            if (locked or isinstance(node, ir.Latest | ir.Inspect)) and ir.free_level(node) is not None:
+                verb = "a locked asof_join" if locked else type(node).__name__.lower()
                 raise PlanError(
                     f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
                 )

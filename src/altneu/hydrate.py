@@ -45,7 +45,9 @@ class _Cutter:
         """
         exchange = node.exchange
         if isinstance(node.operation, ArrangeOp):
-            exchange = node.operation.layout.key if inputs else None
+            locked = node.operation.locked
+            key = node.operation.layout.key if locked is None else locked.keys[0]
+            exchange = key if inputs else None
         elif isinstance(node.operation, ConsolidateOp):
             exchange = tuple(node.schema.names)
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
@@ -111,7 +113,7 @@ class _Cutter:
                 isinstance(node.operation, ArrangeOp)
                 and node.inputs == (Port(i),)
                 and node.operation.arrangement in self.existing
-                and node.operation.latest is None  # it keeps one of each key
+                and not node.operation.transforms
             ):
                 return node.operation.arrangement
         return None

@@ -223,7 +223,43 @@ class PythonReduce:
         return f"reduce {self.function.name}"
 
 
-Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce
+@dataclass(frozen=True)
+class AsOfRule:
+    """Which right row a left row meets: the nearest in a direction, no further than ``tolerance`` units away.
+
+    ``exact`` says whether its own timestamp counts.
+    """
+
+    direction: str
+    tolerance: int | None
+    exact: bool
+
+    def __str__(self) -> str:
+        within = "" if self.tolerance is None else f", within {self.tolerance}"
+        return f"{self.direction}{within}{'' if self.exact else ', no exact matches'}"
+
+
+@dataclass(frozen=True)
+class AsOfReduce:
+    """An as-of join of groups that hold rows of both sides: what ``AsOf`` is where times are no chain.
+
+    ``side`` is true in left rows, ``stamp`` is their timestamp; ``left`` and ``right`` are columns of one side, and
+    ``shown`` the right side's columns as (name, column), for errors.
+    """
+
+    side: str
+    stamp: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...]
+    rule: AsOfRule
+    keeps: bool
+
+    def __str__(self) -> str:
+        return f"as-of join, {self.rule}"
+
+
+Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce | AsOfReduce
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +295,9 @@ class Reduce(Node):
                 return pa.schema([*self.input.schema, pa.field(column, pa.int64(), nullable=False)])
             case PythonReduce(_, result):
                 return pa.schema([*keys, *result])
+            case AsOfReduce(left=left, right=right):
+                theirs = [self.input.schema.field(n).with_nullable(True) for n in right]
+                return pa.schema([*keys, *(self.input.schema.field(n) for n in left), *theirs])
 
     def describe(self) -> str:
         """Key and reducer."""
@@ -289,6 +328,44 @@ class Latest(Node):
     def describe(self) -> str:
         """Key and order."""
         return f"{self.key} {self.order}"
+
+
+@dataclass(frozen=True, eq=False)
+class AsOf(Node):
+    """Each left row with right rows of equal key as of its timestamp, or as of when it came.
+
+    ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
+    With ``keeps`` a left row that meets nothing has nulls. With ``locked`` a left row meets what is there at its own logical time (``simultaneous`` changes in or out), and
+    keeps it; else the matches follow the right side. Keys and timestamps are not null. ``outputs`` as in ``Join``.
+    """
+
+    left: Node
+    right: Node
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    outputs: tuple[tuple[str, int, str], ...]
+    keeps: bool
+    stamps: tuple[str, str] | None
+    rule: AsOfRule | None
+    locked: bool = False
+    simultaneous: bool = True
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The output columns; those of the right side are nullable where a left row may meet nothing."""
+        sides = (self.left.schema, self.right.schema)
+        fields = [(side, sides[side].field(column).with_name(name)) for name, side, column in self.outputs]
+        return pa.schema([f.with_nullable(f.nullable or (self.keeps and side == 1)) for side, f in fields])
+
+    def describe(self) -> str:
+        """Keys, outputs and which rows are met."""
+        times = f"{self.stamps} {self.rule} {self.locked} {self.simultaneous}"
+        return f"{self.left_key} {self.right_key} {self.outputs} {self.keeps} {times}"
 
 
 @dataclass(frozen=True, eq=False)

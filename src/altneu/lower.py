@@ -16,7 +16,7 @@ import pyarrow as pa
 from altneu import ir
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.kernels import accumulator_of, reduce_spec_of
+from altneu.kernels import accumulator_of, asof_spec_of, lock_spec_of, mixed, reduce_spec_of
 from altneu.linear import (
     BoundLogic,
     Emit,
@@ -32,12 +32,14 @@ from altneu.linear import (
 )
 from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
+from altneu.operators.locked import locked_layout
 from altneu.order import Lattice
 from altneu.physical import (
     HOSTS,
     LOGIC_ERRORS,
     ROOT,
     ArrangeOp,
+    AsofOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
@@ -50,6 +52,7 @@ from altneu.physical import (
     LatestOp,
     LeaveOp,
     LinearOp,
+    LockedOp,
     Operation,
     PhysicalNode,
     Plan,
@@ -101,7 +104,7 @@ class Lowering:
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
-    arranged: dict[tuple[Port, Key], int] = field(default_factory=dict)
+    arranged: dict[tuple[Port, Key, str | None], int] = field(default_factory=dict)
     exploded: dict[str, int] = field(default_factory=dict)
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
@@ -159,17 +162,19 @@ class Lowering:
         level = ir.free_level(node)
         return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
 
-    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str) -> int:
+    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str, order: str | None = None) -> int:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
-        if (lowered.port, key) not in self.arranged:
+        place = (lowered.port, key, order)
+        if place not in self.arranged:
             schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
-            operation = ArrangeOp(_name(origin, key), Layout(schema, key, lattice))
-            self.arranged[lowered.port, key] = self.add(
+            name = _name(origin if order is None else f"{origin}|by {order}", key)
+            operation = ArrangeOp(name, Layout(schema, key, lattice, order))
+            self.arranged[place] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
-        return self.arranged[lowered.port, key]
+        return self.arranged[place]
 
     def lower(self, node: ir.Node) -> Lowered:
         """Lower a node and all it depends on, once."""
@@ -214,6 +219,8 @@ class Lowering:
                 return self._accumulable(node) if node.accumulable else self._general(node)
             case ir.Latest():
                 return self._latest(node)
+            case ir.AsOf():
+                return self._asof(node)
             case ir.Consolidate():
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
             case ir.Variable():
@@ -325,6 +332,51 @@ class Lowering:
         self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), node.key)
 
+    def _asof(self, node: ir.AsOf) -> Lowered:
+        left, right = self.lower(node.left), self.lower(node.right)
+        scope = max(map(self.scope_of, (left, right)), key=self._depth)
+        if node.locked:
+            return self._locked(node, left, right)
+        if not self.lattice_in(scope).is_total:
+            return self.lower(mixed(node))
+        sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
+        inputs = tuple(
+            Port(self._by_stamp(lowered, key, side, stamp))
+            for (lowered, side, key), stamp in zip(sides, node.stamps or (), strict=True)
+        )
+        label = f"as-of join by {' and '.join(dict.fromkeys(node.stamps or ()))}, {node.rule}"
+        operation = AsofOp(asof_spec_of(node))
+        number = self.add(operation, inputs, node.schema, label=label, logical=node.fingerprint)
+        return self._joined(node, number)
+
+    def _by_stamp(self, lowered: Lowered, key: Key, side: ir.Node, stamp: str) -> int:
+        label = f"arrange by {', '.join((*key, stamp))}"
+        return self.arrange(lowered, key, self._name_of(side), label, stamp)
+
+    def _locked(self, node: ir.AsOf, left: Lowered, right: Lowered) -> Lowered:
+        """What left rows have met is kept where the right rows of their key are, whatever the key is that it is by."""
+        if node.stamps is None:
+            label = f"arrange by {', '.join(node.right_key)}"
+            state = self.arrange(right, node.right_key, self._name_of(node.right), label)
+        else:
+            state = self._by_stamp(right, node.right_key, node.right, node.stamps[1])
+        spec = lock_spec_of(node)
+        layout = locked_layout(spec, self.lattice)
+        operation = ArrangeOp(_name(f"locked|{node.fingerprint}", layout.key), layout, locked=spec)
+        exchange = None if left.spread is not None and left.spread == node.left_key else node.left_key
+        label = f"as-of join on {', '.join(node.left_key)}, locked in"
+        inputs = (left.port, Port(state))
+        logical = node.fingerprint
+        kept = self.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
+        return self._joined(node, self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical))
+
+    def _joined(self, node: ir.AsOf, number: int) -> Lowered:
+        """The output of an as-of join: spread as the left side's key is."""
+        self._may_fail(node, Lowered(Port(number, 1), None))
+        name_of = {column: name for name, side, column in node.outputs if side == 0}
+        known = all(k in name_of for k in node.left_key)
+        return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
+
     def view(self, node: ir.Node) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
         lowered = self.lower(node)
@@ -428,15 +480,16 @@ class Lowering:
 
 
 def _check_times(node: ir.Node) -> None:
-    names = ir.coordinates(node) if isinstance(node, ir.Inspect | ir.Latest) else None
+    one_time = isinstance(node, ir.Inspect | ir.Latest) or (isinstance(node, ir.AsOf) and node.locked)
+    names = ir.coordinates(node) if one_time else None
     if names:
         raise PlanError(
-            f"{type(node).__name__.lower()} takes collections with one time, and a source below it has two, "
+            f"{'a locked asof_join' if isinstance(node, ir.AsOf) else type(node).__name__.lower()} takes collections with one time, and a source below it has two, "
             f"{' and '.join(names)}; view.changes() shows both"
         )
 
 
-_HOSTED = (ir.Join, ir.Reduce, ir.Latest)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+_HOSTED = (ir.Join, ir.Reduce, ir.Latest, ir.AsOf)  # lowered to HOSTS; what an Inspect shows is lowered to them too
 
 
 def _name(origin: str, key: Key) -> str:

@@ -19,7 +19,9 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
+from altneu.operators.asof import AsofSpec
 from altneu.operators.join import JoinSpec
+from altneu.operators.locked import LockSpec
 from altneu.operators.reduce import ReduceSpec
 from altneu.order import Epoch, Lattice, Product, Rounds
 
@@ -79,12 +81,19 @@ class ArrangeOp:
     """The one stateful operation: updates into an arrangement, future ones into its hold.
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
-    columns (``operators/latest.py``).
+    columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
+    arrangement of the right ones, and what is kept is what each met (``operators/locked.py``).
     """
 
     arrangement: str
     layout: Layout
     latest: tuple[str, ...] | None = None
+    locked: LockSpec | None = None
+
+    @property
+    def transforms(self) -> bool:
+        """Whether something else is kept than what comes in."""
+        return self.latest is not None or self.locked is not None
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,22 @@ class JoinOp:
     """
 
     spec: JoinSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class AsofOp:
+    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
+
+    spec: AsofSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class LockedOp:
+    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+
+    spec: LockSpec
     logic: BoundLogic = IDENTITY
 
 
@@ -169,7 +194,7 @@ class FeedOp:
 
 STATEFUL = (ArrangeOp, FeedOp)
 """Operations that keep state, under the name of an arrangement."""
-HOSTS = (JoinOp, ReduceOp, LatestOp)
+HOSTS = (JoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
 """Operations that take over the linear logic that alone reads their rows."""
 LOGIC_ERRORS = 2
 """The output on which they give its errors."""
@@ -187,6 +212,8 @@ Operation = (
     | ConsolidateOp
     | TapOp
     | JoinOp
+    | AsofOp
+    | LockedOp
     | ReduceOp
     | EnterOp
     | EnterAtOp

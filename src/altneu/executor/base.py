@@ -17,14 +17,17 @@ import pyarrow as pa
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
+from altneu.operators.asof import asof_join
 from altneu.operators.join import join
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
+from altneu.operators.locked import arrivals, lock, locked_rows
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
 from altneu.order import Antichain, Lattice, outside
 from altneu.physical import (
     ArrangeOp,
+    AsofOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
@@ -37,6 +40,7 @@ from altneu.physical import (
     LatestOp,
     LeaveOp,
     LinearOp,
+    LockedOp,
     Plan,
     Port,
     ReadOp,
@@ -279,8 +283,11 @@ class _Stage:
         if name in self.mode.given and state is not None:
             return [Arranged(layout, (), state.spine.merged(self._description(layout.lattice).since))]
         parts = self.received(i)
+        folded = self.region.since if self.mode.hydrating else None
         if operation.latest is not None:
-            parts = [events(part, layout, self.region.since if self.mode.hydrating else None) for part in parts]
+            parts = [events(part, layout, folded) for part in parts]
+        elif operation.locked is not None:
+            parts = [arrivals(part, layout, folded) for part in parts]
         if not parts and (state is None or not state.holds.is_due(self.region.rounds, self.region.upper)):
             return [None]
         if state is None:
@@ -292,6 +299,9 @@ class _Stage:
         old = state.spine.batches
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
+        elif operation.locked is not None:
+            right = self.arranged(i, self.plan.nodes[i].inputs[1])
+            new = lock(Arranged(layout, old, new), right, operation.locked, folded)
         spine = state.spine
         if len(new):
             since = description.since if i in self.plan.revisited else self._final(layout.lattice)
@@ -405,6 +415,21 @@ class _Stage:
         own = new.layout.schema.remove(len(new.layout.schema) - 1)
         return _finished(node.operation, *current(new, own, node.operation.order, node.label))
 
+    def asof(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        left, right = (self.arranged(i, port) for port in node.inputs)
+        if not isinstance(node.operation, AsofOp) or not (len(left.new) or len(right.new)):
+            return [None, None]
+        made = asof_join(left, right, node.operation.spec, node.label)
+        return _finished(node.operation, made.oks, made.errs)
+
+    def locked(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        new = self.arranged(i, node.inputs[0]).new
+        if not isinstance(node.operation, LockedOp) or not len(new):
+            return [None, None]
+        return _finished(node.operation, *locked_rows(new, node.operation.spec, node.label))
+
     def reduce(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         arranged = self.arranged(i, node.inputs[0])
@@ -436,7 +461,7 @@ class _Stage:
         return _finished(operation, made.oks, made.errs)
 
 
-def _finished(operation: ReduceOp | LatestOp, rows: Updates, errors: Updates) -> list[Message | None]:
+def _finished(operation: ReduceOp | LatestOp | AsofOp | LockedOp, rows: Updates, errors: Updates) -> list[Message | None]:
     """What an operation made, with the linear logic that it took over applied."""
     if not operation.logic:
         return [rows, errors]
@@ -495,6 +520,8 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     TapOp: _Stage.tap,
     LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
+    AsofOp: _Stage.asof,
+    LockedOp: _Stage.locked,
     ReduceOp: _Stage.reduce,
     EnterOp: _Stage.enter,
     EnterAtOp: _Stage.enter_at,
