@@ -249,8 +249,7 @@ class Collection(LinearVerbs):
         left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         if mode == "locked":
             left._by_row(ir.Distinct())  # its rows are told apart
-        named = _output_names(left, other, pairs)
-        outputs = tuple((n, side, c) for (side, c), n in named.items() if not c.startswith("#"))
+        outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         joined = Collection(as_of((left.node, other.node), keys, outputs, options))
         alone = absent(left.node, (*keys[0], *(times or ())[:1])) if how == "left" else None

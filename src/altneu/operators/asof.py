@@ -23,7 +23,6 @@ from altneu.operators.groups import (
     NOTHING_PENDED,
     Groups,
     ReduceOutput,
-    in_time_order,
     no_errors,
     number_new,
     touched,
@@ -131,6 +130,13 @@ class Ranked:
         rank[order] = np.arange(len(order))
         return cls(first[order], stamps[order], starts, rank[value])
 
+    def at(self, places: Ints) -> Ints:
+        """The row at each place, -1 for none."""
+        found = np.full(len(places), -1, np.int64)
+        some = np.flatnonzero(places >= 0)
+        found[some] = self.row[places[some]]
+        return found
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -173,9 +179,9 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     keys = points.keys.take(found.spans.key)
-    first, second = ranks[0].row[changes.left], changes.right
+    at = ranks[0].row[changes.left], ranks[1].at(changes.right)
     whole = (_whole(left.layout, keys, sides[0]), _whole(right.layout, keys, sides[1]))
-    rows = joined(spec.schema, spec.outputs, whole, (first, np.where(second < 0, -1, ranks[1].row[second])))
+    rows = joined(spec.schema, spec.outputs, whole, at)
     oks = Updates(rows, changes.times, changes.diffs)
     shown = whole[1].take(ranks[1].row[errors.right])
     return ReduceOutput(oks, _failed(operator, right.layout.schema.names, shown, errors), NOTHING_PENDED)
@@ -199,7 +205,7 @@ def reduce_asof(given: Arranged | Groups, spec: UnionSpec, operator: str = "asof
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     outputs = [(n, 0, n) for n in (*spec.key, *spec.left)] + [(n, 1, n) for n in spec.right]
     whole = tuple(_whole(groups.layout, groups.keys, side) for side in sides)
-    at = ranks[0].row[changes.left], np.where(changes.right < 0, -1, ranks[1].row[changes.right])
+    at = ranks[0].row[changes.left], ranks[1].at(changes.right)
     oks = Updates(joined(spec.schema, outputs, whole, at), changes.times, changes.diffs)
     shown = whole[1].take(ranks[1].row[errors.right]).select([column for _, column in spec.shown])
     return ReduceOutput(oks, _failed(operator, [name for name, _ in spec.shown], shown, errors), NOTHING_PENDED)
@@ -248,8 +254,11 @@ def moments(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, Any, I
         for parts in zip(*((r.place[s.old :], s.diffs[s.old :]) for s, r in zip(sides, ranks, strict=True)), strict=True)
     )
     is_left = np.repeat([True, False], [len(s.times) for s in sides])
-    order, starts = in_time_order(group, time)
-    at = order[starts[:-1]]
+    order = np.lexsort((time, group))
+    group, time = group[order], time[order]
+    fresh = np.append(True, (group[1:] != group[:-1]) | (time[1:] != time[:-1]))[: len(order)]
+    starts = np.flatnonzero(np.append(fresh, True))
+    at = starts[:-1]
     return (starts, group[at]), (is_left[order], place[order], diffs[order]), time[at], order
 
 
