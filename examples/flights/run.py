@@ -66,7 +66,7 @@ class Pipeline:
         return int(self.session.lower)
 
     def load(self, updates: pl.DataFrame | DataFrame, upper: int) -> StepRecord:
-        """Insert planes (as Debezium events), airlines and the updates before ``upper``, weather too; compute the views once."""
+        """Insert planes (as Debezium events), airlines, and what happens before ``upper``; compute the views once."""
         self.session.insert("planes", data.plane_events())
         self.session.insert("airlines", data.airlines())
         self.bulk = self._step("bulk load", updates, upper)

@@ -100,9 +100,7 @@ class Recomputation:
 
 
 @contextmanager
-def spark_tables(
-    spark: SparkSession, updates: Path, weather: pl.DataFrame, upper: int, folder: Path
-) -> Iterator[None]:
+def spark_tables(spark: SparkSession, updates: Path, weather: pl.DataFrame, upper: int, folder: Path) -> Iterator[None]:
     """Make the input's final state tables of Spark, as Parquet files: flights, planes, airlines, and all weather."""
     weather.write_parquet(folder / "weather.parquet")
     data.planes().write_parquet(folder / "planes.parquet")

@@ -19,6 +19,7 @@ from altneu.types import DATE, DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, quote_name, t
 AsOfMode = Literal["logical", "locked", "revising"]
 Direction = Literal["backward", "forward", "nearest"]
 Tolerance = int | timedelta | str
+Sides = tuple[ir.Node, ir.Node]
 
 MODES = {
     "logical": "each update of the left side meets the right side as it is at that update's own time; a retraction "
@@ -54,7 +55,9 @@ class AsOfOptions:
         if self.direction not in ("backward", "forward", "nearest"):
             raise PlanError(f"direction={self.direction!r} is none of backward, forward and nearest")
         if self.how not in ("inner", "left"):
-            raise PlanError(f"how={self.how!r}: an as-of join is inner or left, for its rows are those of the left side")
+            raise PlanError(
+                f"how={self.how!r}: an as-of join is inner or left, for its rows are those of the left side"
+            )
         chooses = self.direction != "backward" or self.tolerance is not None or not self.exact
         if self.times is None and self.mode == "revising":
             raise PlanError(
@@ -86,7 +89,7 @@ def times_of(time: str | None, left: str | None, right: str | None) -> tuple[str
 
 
 def as_of(
-    sides: tuple[ir.Node, ir.Node],
+    sides: Sides,
     keys: tuple[tuple[str, ...], tuple[str, ...]],
     outputs: tuple[tuple[str, int, str], ...],
     options: AsOfOptions,
@@ -118,7 +121,9 @@ def _filtered(side: ir.Node, predicate: str) -> ir.Node:
     return ir.Linear(side, BoundLogic((Filter(parse(predicate, side.schema)),)))
 
 
-def _one_type(sides: tuple[ir.Node, ir.Node], stamps: tuple[str, str]) -> tuple[tuple[ir.Node, ir.Node], tuple[str, str]]:
+def _one_type(
+    sides: tuple[ir.Node, ir.Node], stamps: tuple[str, str]
+) -> tuple[tuple[ir.Node, ir.Node], tuple[str, str]]:
     """Sides with timestamps of one type, in a column of their own where that had to be made.
 
     Raises:

@@ -174,7 +174,7 @@ class Collection(LinearVerbs):
             outputs.append((f.name, parse(text, self.schema)))
         return self._project(outputs)
 
-    def asof_join(
+    def asof_join(  # noqa: PLR0913 -- each says one thing, and by name
         self,
         right: Collection,
         on: On = (),
@@ -470,7 +470,9 @@ def _names_two(time: Any) -> bool:
     return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
 
 
-def _comparable(left: Collection, right: Collection, on: On, *, keyless: bool = False) -> tuple[Collection, Collection, list[_Pair]]:
+def _comparable(
+    left: Collection, right: Collection, on: On, *, keyless: bool = False
+) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names and not keyless:
@@ -605,9 +607,8 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 "use select to make them equal"
             )
         for node in ir.walk(collection.node):
-            locked = isinstance(node, ir.AsOf) and node.locked
-            if (locked or isinstance(node, ir.Latest | ir.Inspect)) and ir.free_level(node) is not None:
-                verb = "a locked asof_join" if locked else type(node).__name__.lower()
+            verb = ir.told_by_arrival(node)
+            if verb and ir.free_level(node) is not None:
                 raise PlanError(
                     f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
                 )

@@ -335,8 +335,9 @@ class AsOf(Node):
     """Each left row with right rows of equal key as of its timestamp, or as of when it came.
 
     ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
-    With ``keeps`` a left row that meets nothing has nulls. With ``locked`` a left row meets what is there at its own logical time (``simultaneous`` changes in or out), and
-    keeps it; else the matches follow the right side. Keys and timestamps are not null. ``outputs`` as in ``Join``.
+    With ``keeps`` a left row that meets nothing has nulls. With ``locked`` a left row meets what is there at its own
+    logical time (``simultaneous`` changes in or out), and keeps it; else the matches follow the right side. Keys and
+    timestamps are not null. ``outputs`` as in ``Join``.
     """
 
     left: Node
@@ -511,6 +512,13 @@ def coordinates(node: Node) -> tuple[str, str] | None:
     """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
     found = (n.coordinates for n in walk(node) if isinstance(n, Source) and n.coordinates is not None)
     return next(found, None)
+
+
+def told_by_arrival(node: Node) -> str | None:
+    """The verb of a node that takes one time, outside loops, because it is about when rows come; None for others."""
+    if isinstance(node, AsOf):
+        return "a locked asof_join" if node.locked else None
+    return type(node).__name__.lower() if isinstance(node, Inspect | Latest) else None
 
 
 def open_schema(schema: pa.Schema) -> pa.Schema:

@@ -71,7 +71,9 @@ def mixed(node: ir.AsOf) -> ir.Node:
     assert node.stamps is not None
     assert node.rule is not None
     sides, keys = (node.left, node.right), (node.left_key, node.right_key)
-    names = tuple(tuple(f"#{letter}{i}" for i in range(len(side.schema))) for letter, side in zip("lr", sides, strict=True))
+    names = tuple(
+        tuple(f"#{letter}{i}" for i in range(len(side.schema))) for letter, side in zip("lr", sides, strict=True)
+    )
     grouped = tuple(f"#key{i}" for i in range(len(node.left_key)))
     parts: list[ir.Node] = []
     for i, (side, key) in enumerate(zip(sides, keys, strict=True)):
@@ -82,7 +84,7 @@ def mixed(node: ir.AsOf) -> ir.Node:
             outputs += zip(names[j], values, strict=True)
         parts.append(ir.Linear(side, BoundLogic((Project(tuple(outputs)),))))
     shown = tuple(zip(node.right.schema.names, names[1], strict=True))
-    reducer = ir.AsOfReduce("#side", "#stamp", *names, shown, node.rule, node.keeps)
+    reducer = ir.AsOfReduce("#side", "#stamp", names[0], names[1], shown, node.rule, node.keeps)
     made = ir.Reduce(ir.Concat(tuple(parts)), grouped, reducer)
     place = [dict(zip(s.schema.names, n, strict=True)) for s, n in zip(sides, names, strict=True)]
     return ir.Linear(

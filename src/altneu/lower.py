@@ -480,11 +480,11 @@ class Lowering:
 
 
 def _check_times(node: ir.Node) -> None:
-    one_time = isinstance(node, ir.Inspect | ir.Latest) or (isinstance(node, ir.AsOf) and node.locked)
-    names = ir.coordinates(node) if one_time else None
+    verb = ir.told_by_arrival(node)
+    names = ir.coordinates(node) if verb else None
     if names:
         raise PlanError(
-            f"{'a locked asof_join' if isinstance(node, ir.AsOf) else type(node).__name__.lower()} takes collections with one time, and a source below it has two, "
+            f"{verb} takes collections with one time, and a source below it has two, "
             f"{' and '.join(names)}; view.changes() shows both"
         )
 

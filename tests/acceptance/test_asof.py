@@ -1,4 +1,4 @@
-"""As-of joins give what pandas and Polars give, on pandas' own examples, on real flights and weather, and on any rows."""
+"""As-of joins give what pandas and Polars give: on pandas' own examples, on real flights and weather, on any rows."""
 
 from __future__ import annotations
 

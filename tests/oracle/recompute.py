@@ -435,7 +435,11 @@ def _met(node: ir.AsOf, row: Row, right: Multiset) -> Multiset:
         best = [r for r, n in found.items() if n > 0 and _may_meet(node.rule, at, r[of])]
         # the nearest, the earlier of two at one distance, and of one timestamp the greatest
         nearest = min(((abs(at - r[of]), r[of]) for r in best), default=None)
-        tied = in_order([r for r in best if r[of] == nearest[1]], [(i, False, True) for i in range(len(theirs))]) if best else []
+        tied = (
+            in_order([r for r in best if r[of] == nearest[1]], [(i, False, True) for i in range(len(theirs))])
+            if best
+            else []
+        )
         found = Counter(tied[-1:])
     return found or Counter([None] if node.keeps else [])
 
@@ -451,7 +455,8 @@ def _may_meet(rule: ir.AsOfRule, at: Any, other: Any) -> bool:
 def _pair(node: ir.AsOf, row: Row, met: Row | None) -> Row:
     mine, theirs = node.left.schema.names, node.right.schema.names
     return tuple(
-        row[mine.index(c)] if side == 0 else None if met is None else met[theirs.index(c)] for _, side, c in node.outputs
+        row[mine.index(c)] if side == 0 else None if met is None else met[theirs.index(c)]
+        for _, side, c in node.outputs
     )
 
 

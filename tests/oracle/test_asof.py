@@ -1,4 +1,4 @@
-"""As-of joins by event time, on every runner, against brute force at every time: ties, duplicates, late rows, both ways."""
+"""As-of joins by event time, on every runner, against brute force at every time: ties, duplicates, what comes late."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ def plans() -> dict[str, Collection]:
             direction=direction, how=how, tolerance=tolerance, allow_exact_matches=exact
         )
         for direction in ("backward", "forward", "nearest")
-        for how, tolerance, exact in (("inner", None, True), ("left", 2, True), ("left", None, False), ("inner", 1, False))
+        for how, tolerance, exact in (
+            ("inner", None, True),
+            ("left", 2, True),
+            ("left", None, False),
+            ("inner", 1, False),
+        )
     }
     renamed = RIGHT.select("trial", "b", key="k", stamp="at")
     return made | {
@@ -73,7 +78,9 @@ def plans() -> dict[str, Collection]:
 PLANS = plans()
 NO_KEY = {
     "no key": LEFT.asof_join(RIGHT, time="at", mode="revising", how="left"),
-    "no key, nearest": LEFT.select("a", "at").asof_join(RIGHT.select("at", "b"), time="at", mode="revising", direction="nearest"),
+    "no key, nearest": LEFT.select("a", "at").asof_join(
+        RIGHT.select("at", "b"), time="at", mode="revising", direction="nearest"
+    ),
 }
 
 

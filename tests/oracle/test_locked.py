@@ -12,7 +12,7 @@ from altneu import Collection, Session
 from altneu.executor.local import LocalExecutor
 from altneu.hashing import hash_bits
 from tests.oracle.histories import History, accumulated, random_cuts, random_history
-from tests.oracle.recompute import Row, without_zeros
+from tests.oracle.recompute import Row
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Judge, Runner, contents_of, table_of, unlike
 
@@ -117,8 +117,8 @@ def test_a_late_view_begins_with_the_present():
         session.advance(to=begin + 1)
         views = {name: session.maintain(name, plan) for name, plan in late.items()}
         simultaneous = session.maintain("out", PLANS["by time, simultaneous out"])
-        wanted, _ = Judge({"in": LEFT.asof_join(RIGHT, KEY, mode="locked", time="at", allow_exact_matches=False, how="left")},
-                          present(HISTORY, begin)).expected("in", begin)  # fmt: skip
+        plan = LEFT.asof_join(RIGHT, KEY, mode="locked", time="at", allow_exact_matches=False, how="left")
+        wanted, _ = Judge({"in": plan}, present(HISTORY, begin)).expected("in", begin)
         assert unlike(contents_of(simultaneous), Counter({r: n for r, n in wanted.items() if n > 0})) == {}
         for time in (begin, TIMES - 1):
             if time > begin:
@@ -133,7 +133,7 @@ def test_nothing_is_left_when_every_copy_is_taken_back():
         for name, plan in PLANS.items():
             session.maintain(name, plan)
         rng = random.Random(3)
-        for source, collection in SOURCES.items():
+        for source in SOURCES:
             rows = [TABLES[source](rng, case) for case in range(CASES) for _ in range(4)]
             session.insert(source, rows)
             session.retract(source, rows, time=4)

@@ -461,7 +461,9 @@ class _Stage:
         return _finished(operation, made.oks, made.errs)
 
 
-def _finished(operation: ReduceOp | LatestOp | AsofOp | LockedOp, rows: Updates, errors: Updates) -> list[Message | None]:
+def _finished(
+    operation: ReduceOp | LatestOp | AsofOp | LockedOp, rows: Updates, errors: Updates
+) -> list[Message | None]:
     """What an operation made, with the linear logic that it took over applied."""
     if not operation.logic:
         return [rows, errors]

@@ -251,7 +251,9 @@ def moments(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, Any, I
     group, time = (np.concatenate(parts) for parts in zip(*((s.group[s.old :], s.times) for s in sides), strict=True))
     place, diffs = (
         np.concatenate(parts)
-        for parts in zip(*((r.place[s.old :], s.diffs[s.old :]) for s, r in zip(sides, ranks, strict=True)), strict=True)
+        for parts in zip(
+            *((r.place[s.old :], s.diffs[s.old :]) for s, r in zip(sides, ranks, strict=True)), strict=True
+        )
     )
     is_left = np.repeat([True, False], [len(s.times) for s in sides])
     order = np.lexsort((time, group))

@@ -23,7 +23,7 @@ from altneu import difference
 from altneu.batch import Arranged, Batch, Layout, find_in, ordered_words
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.hashing import hash_rows
-from altneu.operators.asof import Ranked, Rule, Side, joined, kernel_sides, moments
+from altneu.operators.asof import Ranked, Rule, Side, kernel_sides, moments
 from altneu.operators.bitmap import empty_set
 from altneu.operators.compiled import compiled
 from altneu.operators.grouping import group_rows
@@ -102,7 +102,7 @@ def lock(memory: Arranged, right: Arranged, spec: LockSpec, since: Antichain | N
         return memory.new
     groups = touched(memory)
     kept = _Kept.of(groups)
-    changes, owed, came = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_times, groups.new_diffs)
+    changes, owed, came = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
     event, entry, copies = changes
     made = _Met.concat(kept.met(groups), _look_up(groups, came, right, spec, since), len(kept.copies))
     at = np.concatenate([kept.at, groups.new_times[came]])
@@ -154,7 +154,7 @@ class _Kept:
     """What was kept of the touched left rows: entries, one for each time at which copies came that are still there.
 
     Shape:  entries by (group, time): group g has those from ``start[g]`` up to ``start[g + 1]``, ``at`` and ``copies``
-            of each; ``owed`` of each group; ``value`` (n,) the entry of each old row of the groups, -1 for what is none.
+            of each; ``owed`` of each group; ``value`` (n,) the entry that each old row is a match of, -1 for others.
     """
 
     start: Ints
@@ -213,7 +213,7 @@ def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Int
 
 
 @compiled
-def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, time: Ints, diffs: Ints) -> Any:
+def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> Any:
     """Let copies come and go: (event, entry, copies) of what changes, (event, owed, sign), and the events that came.
 
     New entries are numbered behind the old ones, in the order of the events that they came with.
@@ -270,7 +270,9 @@ def _look_up(groups: Groups, came: Ints, right: Arranged, spec: LockSpec, since:
         times = times + (times == since.least)
     found = _equal(left, times, right, spec) if spec.rule is None else _nearest(left, times, right, spec, spec.rule)
     names = [f"#met.{n}" for n in spec.met]
-    fields = [right.layout.schema.field(n).with_name(m).with_nullable(True) for n, m in zip(spec.met, names, strict=True)]
+    fields = [
+        right.layout.schema.field(n).with_name(m).with_nullable(True) for n, m in zip(spec.met, names, strict=True)
+    ]
     columns = tuple(found.rows.column(n) for n in spec.met)
     return _Met(found.entry, found.row, found.count, Rows(pa.schema(fields), columns, found.rows.count))
 
@@ -312,7 +314,10 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: Rul
     theirs = Side(rows, group, np.concatenate([old.diffs, new.diffs]), new.times[0])
     sides = Side(left, where, np.ones(len(where), np.int64), times), theirs
     count = len(found.moves)
-    ranks = Ranked.of(sides[0], spec.stamps[0], count, ties=False), Ranked.of(theirs, layout.order or "", count, ties=True)
+    ranks = (
+        Ranked.of(sides[0], spec.stamps[0], count, ties=False),
+        Ranked.of(theirs, layout.order or "", count, ties=True),
+    )
     when, events, _, order = moments(sides, ranks)
     there = empty_set(len(ranks[1].stamp))
     met, overflow = lookups(when, *kernel_sides(sides, ranks), events, there, rule.words, spec.simultaneous)
@@ -356,7 +361,8 @@ def locked_rows(changes: Batch, spec: LockSpec, operator: str) -> tuple[Updates,
     texts: dict[str, Sequence[object]] = {
         "operator": [operator] * len(owed),
         "code": [NEGATIVE_MULTIPLICITY] * len(owed),
-        "message": ["a left row was retracted while none was there; the next one that comes makes good for it"] * len(owed),
+        "message": ["a left row was retracted while none was there; the next one that comes makes good for it"]
+        * len(owed),
         "row": [show_row(left.schema.names, row) for row in left.to_pylist()],
     }
     return rows, owed.with_rows(Rows.from_pydict(texts, ERROR_SCHEMA))

@@ -140,7 +140,9 @@ def _affected(place: int, group: int, left_stamp: Ints, left_starts: Ints, right
     begin, end = first, high
     if rule[0] != BACKWARD:
         begin = low
-        before = preceding(bits, levels, _first_at(right_stamp, starts[group], starts[group + 1], right_stamp[place]) - 1)
+        before = preceding(
+            bits, levels, _first_at(right_stamp, starts[group], starts[group + 1], right_stamp[place]) - 1
+        )
         if before >= starts[group]:
             begin = _first_at(left_stamp, low, high, right_stamp[before])
     next_ = following(bits, levels, after[place])
@@ -229,7 +231,9 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any
 
 
 @compiled
-def lookups(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any, rule: Ints, simultaneous: bool) -> Any:
+def lookups(
+    moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any, rule: Ints, simultaneous: bool
+) -> Any:
     """Which right place each left event meets at its moment, -1 for none, by position of the event; and overflow.
 
     Shape:  as ``sweep``; of the old updates only the right ones are there.
