@@ -41,9 +41,7 @@ def rounds(nodes, body):
     return nodes.iterate(lambda x: body(x).concat(nodes).distinct(), max_rounds=4, on_limit="stop")
 
 
-def of_many(_, group):
-    return [sum(row.v * count for row, count in group) % 7]
-
+_best = lambda _, group: [sum(row.v * count for row, count in group) % 7]  # noqa: E731 -- tasks know no tests
 
 PLANS = {
     "the same": D.consolidate().integrate(),
@@ -77,7 +75,7 @@ PLANS = {
     "distinct changes": D.select(*KEY).distinct().integrate(),
     "threshold": D.select(*KEY).threshold(lambda n: min(abs(n), 2)).integrate(),
     "top_k": D.top_k(1, "v desc", per=KEY).integrate(),
-    "a function": D.group_by(*KEY).reduce(of_many, "best long").integrate(),
+    "a function": D.group_by(*KEY).reduce(_best, "best long").integrate(),
     "extremes": D.group_by(*KEY).agg(least="min(v)", all="collect_list(v)").integrate(),
     "then a count": D.join(PRICES, on=KEY).integrate().group_by(*KEY).agg(n="count(*)", total="sum(w)"),
     "as of what was as of": D.join(PRICES, on=KEY).integrate().differentiate().join(BEFORE, on=KEY).integrate(),
@@ -95,6 +93,24 @@ PLANS = {
         lambda x: rounds(
             x, lambda y: along(y.differentiate(), EDGES.semijoin(x, on={"trial": "trial", "src": "k"})).integrate()
         ),
+    ),
+    "sums in moments in a loop": rounds(
+        ORDERS, lambda x: x.differentiate().group_by(*KEY).agg(v="count(*) % 3").integrate()
+    ),
+    "a semijoin in moments in a loop": rounds(
+        ORDERS.select(*KEY),
+        lambda x: along(
+            EDGES.differentiate().semijoin(x, on={"trial": "trial", "src": "k"}).select("trial", k="src").integrate()
+        ),
+    ),
+    "distinct in moments in a loop": rounds(
+        ORDERS.select(*KEY), lambda x: along(x).differentiate().distinct().join(PRICES, on=KEY).select(*KEY).integrate()
+    ),
+    "the most in moments in a loop": rounds(
+        ORDERS, lambda x: x.differentiate().concat(x.delay_to_neu()).top_k(1, "v", per=KEY).integrate()
+    ),
+    "a loop in moments in a loop": rounds(
+        ORDERS.select(*KEY), lambda x: rounds(x.differentiate(), lambda y: along(y)).integrate()
     ),
 }
 

@@ -20,10 +20,12 @@ from altneu.update import Updates
 Mask = npt.NDArray[np.bool_]
 
 
-def round_columns(lattice: Lattice) -> slice:
+def round_columns(lattice: Lattice) -> slice | list[int]:
     """Which columns of its times are rounds of loops."""
     if isinstance(lattice, Rounds):
-        return slice(lattice.outer.width, lattice.width)
+        width = lattice.outer.width
+        outer = np.arange(width)[round_columns(lattice.outer)]
+        return [*outer.tolist(), *range(width, lattice.width)] if len(outer) else slice(width, lattice.width)
     if isinstance(lattice, AltNeu) and not lattice.is_total:
         return round_columns(lattice.inner)
     return slice(lattice.width, lattice.width)
