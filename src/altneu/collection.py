@@ -82,6 +82,8 @@ class Collection(LinearVerbs):
         return self._linear(verb.bind(self.schema))
 
     def _linear(self, logic: BoundLogic) -> Collection:
+        if not logic.keeps_times:
+            self._refuse_moments("a filter or function of time", "does not commute with it")
         return Collection(ir.Linear(self.node, logic)) if logic else self
 
     def _project(self, outputs: Iterable[tuple[str, Expr]]) -> Collection:
@@ -122,6 +124,7 @@ class Collection(LinearVerbs):
 
         Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
         """
+        self._refuse_moments("inspect", "shows times and not moments")
         return Collection(ir.Inspect(self.node, Function.of(function)))
 
     # joins ----------------------------------------------------------------------------------------------------------
@@ -341,7 +344,7 @@ class Collection(LinearVerbs):
             PlanError: outside the body of a loop, or on what changes from round to round.
             TypeMismatchError: the expression is no whole number.
         """
-        level = getattr(_open_loops, "count", 0) - 1
+        level = _level()
         if level < 0:
             raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
         if ir.free_level(self.node) == level:
@@ -350,6 +353,101 @@ class Collection(LinearVerbs):
         if not pa.types.is_integer(value.type):
             raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
         return Collection(ir.EnterAt(self.node, value, level))
+
+    # calculus -------------------------------------------------------------------------------------------------------
+
+    def differentiate(self) -> Collection:
+        """The changes of this collection: each there at the moment it happens, and gone right after.
+
+        Every time has two moments, ``alt`` and, right after it, ``neu``, and no other time can tell them apart. An update
+        ``(row, t, diff)`` becomes ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. What is computed of that is in
+        moments too, and so is what it meets: a collection that is not differentiated is seen at ``alt``, with what
+        happens at the same time, or after ``delay_to_neu`` without. ``integrate`` leads back. docs/calculus.md tells
+        what it is for.
+
+        The answer depends on when rows came, and not only on which are there: a view that is added later starts from
+        the present. It takes what is there then as having come all at once.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state; twice the updates. An operator on moments keeps what is not differentiated, and
+                of changes only those of the last step.
+        Law:    ``x.differentiate().integrate()`` is x (tests/oracle/test_calculus.py).
+        Source: McSherry, Differential dataflow meets calculus.
+
+        >>> import altneu as an
+        >>> orders, prices = an.source("orders", "item string"), an.source("prices", "item string, price long")
+        >>> pay_me = orders.differentiate().join(prices, on="item").integrate()
+        >>> with an.Session() as session:
+        ...     view = session.maintain("pay_me", pay_me)
+        ...     session.insert("prices", [("bacon", 5)])
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     session.retract("prices", [("bacon", 5)])
+        ...     session.insert("prices", [("bacon", 6)])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [('bacon', 5)]
+        """
+        level = _level()
+        return Collection(ir.Differentiate(self.node, ir.moments(self.node).get(level, 0) + 1, level))
+
+    def integrate(self) -> Collection:
+        """What the changes add up to that ``differentiate`` and what followed it made: the way back to ordinary times.
+
+        An update ``(row, alt(t), diff)`` becomes ``(row, t, diff)``, and those at ``neu`` are forgotten. A row that was
+        there for a moment is there from then on. Errors are integrated as rows are: one of a single moment stays.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state.
+        Law:    as ``differentiate``.
+
+        Raises:
+            PlanError: nothing was differentiated, or it was outside of the loop that this is written in.
+        """
+        level, found = _level(), ir.moments(self.node)
+        if not found:
+            raise PlanError(
+                "integrate adds up the changes of what was differentiated, and nothing was: use it after "
+                "differentiate and the verbs in between"
+            )
+        if max(found) != level:
+            raise PlanError(
+                "integrate belongs where differentiate does: both inside the body of the same loop, or both outside"
+            )
+        return Collection(ir.Integrate(self.node, found[level], level))
+
+    def delay_to_neu(self) -> Collection:
+        """This collection beside one that was differentiated, seen right after each time and not at it.
+
+        So a change meets what was there before its time, without what happens at the same time. As the times of
+        ``differentiate`` are those of the loop that it is written in, so are these.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state; an arrangement of it serves moments alone.
+        Law:    ``orders.differentiate().join(prices.delay_to_neu(), ...)`` meets prices before the time of an order
+                (tests/oracle/test_calculus.py).
+
+        >>> import altneu as an
+        >>> orders, prices = an.source("orders", "item string"), an.source("prices", "item string, price long")
+        >>> before = orders.differentiate().join(prices.delay_to_neu(), on="item").integrate()
+        >>> with an.Session() as session:
+        ...     view = session.maintain("before", before)
+        ...     session.insert("prices", [("bacon", 5)])
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [('bacon', 5)]
+        """
+        level = _level()
+        return Collection(ir.ToNeu(self.node, max(ir.moments(self.node).get(level, 0), 1), level))
+
+    def _refuse_moments(self, verb: str, why: str) -> None:
+        if ir.moments(self.node):
+            raise PlanError(
+                f"{verb} {why}, and this was differentiated; use it before differentiate or after integrate"
+            )
 
     # reductions -----------------------------------------------------------------------------------------------------
 
@@ -442,6 +540,7 @@ class Collection(LinearVerbs):
         ...     view.to_pylist()
         [(4, 'tea', 5)]
         """
+        self._refuse_moments("latest", "reads a log that only grows")
         keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
         if not columns:
             raise PlanError("latest needs a column that tells which row of a key is the later one: order=...")
@@ -569,6 +668,11 @@ def recursive(
 _open_loops = threading.local()
 
 
+def _level() -> int:
+    """The level of the innermost loop that is being written, -1 outside of all."""
+    return getattr(_open_loops, "count", 0) - 1
+
+
 def loop(
     body: Callable[..., Sequence[Collection]], initial: Mapping[str, Collection], max_rounds: int, on_limit: OnLimit
 ) -> tuple[Collection, ...]:
@@ -606,6 +710,8 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 f"the loop's variable {name} has the columns {_show(mine)}, and its body gives {_show(theirs)}; "
                 "use select to make them equal"
             )
+        if max(ir.moments(collection.node), default=-1) >= variables[0].level:
+            raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
         for node in ir.walk(collection.node):
             verb = ir.told_by_arrival(node)
             if verb and ir.free_level(node) is not None:

@@ -65,11 +65,14 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             self._need_loop(loop)
             return self.made[i]
+        moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
-            self.given.add(operation.arrangement)
-            return self.add(replace(node, exchange=None), ())
+            if not moments:
+                self.given.add(operation.arrangement)
+                return self.add(replace(node, exchange=None), ())
+            self.anew.add(operation.arrangement)
         reader = self._reader(i)
-        if reader is not None:
+        if reader is not None and not moments:
             self.read.add(reader)
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=f"read {node.label}", scope=node.scope)
             return self.add(read, ())

@@ -7,7 +7,7 @@ ends derive the rest from them (semijoin, antijoin, outer joins, distinct, count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -453,6 +453,48 @@ class EnterAt(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Moments(Node):
+    """What goes into a scope of moments, two for each time, or out of it.
+
+    ``level`` is that of the innermost loop that was being written (-1: none): the times are those there. ``depth``
+    counts the scopes of moments inside one another at that level, from 1.
+    """
+
+    input: Node
+    depth: int = 1
+    level: int = -1
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """Which scope."""
+        return f"{self.level}.{self.depth}"
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiate(Moments):
+    """The changes of a collection, each there at the earlier moment of its time and gone at the later one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToNeu(Moments):
+    """A collection in a scope of moments, each change at the later moment of its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Integrate(Moments):
+    """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
+
+
+@dataclass(frozen=True, eq=False)
 class Loop(Node):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
@@ -536,13 +578,54 @@ def _free(node: Node) -> frozenset[int]:
     if found is None:
         if isinstance(node, Variable):
             found = frozenset([node.level])
-        elif isinstance(node, EnterAt):
+        elif isinstance(node, EnterAt | Differentiate | ToNeu) and node.level >= 0:
             found = _free(node.input) | {node.level}
         else:
             found = frozenset().union(*map(_free, node.inputs))
             if isinstance(node, Loop):
                 found = frozenset().union(*map(_free, node.initial), *map(_free, node.bodies)) - {node.level}
         object.__setattr__(node, "_free_levels", found)
+    return found
+
+
+def read_from_outside(loop: Loop) -> Iterator[Node]:
+    """The collections from outside that a loop reads, each fingerprint once."""
+    seen: set[str] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if node.fingerprint in seen:
+            return
+        seen.add(node.fingerprint)
+        if max(_free(node), default=-1) < loop.level:
+            yield node
+        else:
+            for below in node.inputs:
+                yield from visit(below)
+
+    for node in loop.inputs:
+        yield from visit(node)
+
+
+def moments(node: Node) -> Mapping[int, int]:
+    """The scopes of moments that a collection is in: how many inside one another, by the level of the loop around.
+
+    What one input is in all others enter; a loop leaves those of its own level.
+    """
+    found: dict[int, int] | None = getattr(node, "_moments", None)
+    if found is None:
+        found = {}
+        for below in node.inputs:
+            for level, depth in moments(below).items():
+                found[level] = max(depth, found.get(level, 0))
+        match node:
+            case Differentiate(_, depth, level) | ToNeu(_, depth, level):
+                found[level] = depth
+            case Integrate(_, depth, level) if level in found:
+                found[level] = min(found[level], depth - 1)
+            case Loop():
+                found = {level: depth for level, depth in found.items() if level < node.level}
+        found = {level: depth for level, depth in found.items() if depth}
+        object.__setattr__(node, "_moments", found)
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -43,11 +43,13 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    DifferentiateOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
     FeedOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LeaveOp,
@@ -61,6 +63,7 @@ from altneu.physical import (
     Scope,
     SourceOp,
     TapOp,
+    ToNeuOp,
     ViewPorts,
     scheduled,
     scope_lattice,
@@ -123,7 +126,7 @@ class Lowering:
     ) -> int:
         """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
         if scope is None:
-            scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth, default=0)
+            scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope))
         return len(self.nodes) - 1
 
@@ -140,19 +143,76 @@ class Lowering:
 
     def entered(self, lowered: Lowered, scope: int) -> Lowered:
         """Updates as they are seen in a loop; those that are there already as they are."""
-        levels = self._depth(scope) - self._depth(self.scope_of(lowered))
-        if not levels:
+        if self._innermost([scope, self.scope_of(lowered)]) == self.scope_of(lowered):
             return lowered
         schema = self._schema(lowered.port)
-        number = self.add(EnterOp(levels), (lowered.port,), schema, label="enter the loop", scope=scope)
+        label = "enter at the earlier moment" if self.scopes[scope].kind == "moment" else "enter the loop"
+        number = self.add(EnterOp(), (lowered.port,), schema, label=label, scope=scope)
         return replace(lowered, port=Port(number))
 
     def left(self, lowered: Lowered) -> Lowered:
-        """Updates as they are seen outside the innermost loop that they are in."""
-        scope = self.scopes[self.scope_of(lowered)].parent
+        """Updates as they are seen outside the innermost scope that they are in."""
+        inside = self.scopes[self.scope_of(lowered)]
         schema = self._schema(lowered.port)
-        label = f"leave the loop over {', '.join(self.scopes[self.scope_of(lowered)].names)}"
-        return replace(lowered, port=Port(self.add(LeaveOp(), (lowered.port,), schema, label=label, scope=scope)))
+        operation: Operation = LeaveOp()
+        label = f"leave the loop over {', '.join(inside.names)}"
+        if inside.kind == "moment":
+            operation, label = IntegrateOp(), "integrate"
+        return replace(
+            lowered, port=Port(self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent))
+        )
+
+    def _innermost(self, scopes: Iterable[int]) -> int:
+        """Of scopes that are inside one another the innermost.
+
+        Raises:
+            PlanError: they are not.
+        """
+        asked = set(scopes)
+        found = max(asked, key=self._depth, default=0)
+        around = [found]
+        while around[-1]:
+            around.append(self.scopes[around[-1]].parent)
+        if not asked <= {*around}:
+            raise PlanError(
+                "what was differentiated has moments of one time, and is used beside a source that has two; "
+                "integrate it first, or differentiate it after it has met (by join, concat) what has two times"
+            )
+        return found
+
+    def _moments(self, around: int) -> int:
+        """The scope of the moments of a scope's times."""
+        found = next((i for i, s in enumerate(self.scopes) if s.kind == "moment" and s.parent == around), None)
+        if found is None:
+            found = len(self.scopes)
+            self.scopes.append(Scope(around, self._depth(around) + 1, "moment"))
+        return found
+
+    def _moments_of(self, node: ir.Moments, below: Lowered) -> int:
+        """The scope that a node says, of the times of the loop that it was written in."""
+        scope = self.scope_of(below)
+        if node.level >= 0:
+            scope = self.loops[node.level].scope
+        else:
+            while self.scopes[scope].kind == "moment":
+                scope = self.scopes[scope].parent
+        for _ in range(node.depth):
+            scope = self._moments(scope)
+        return scope
+
+    def _in_moments(self, node: ir.Differentiate | ir.ToNeu | ir.Integrate) -> Lowered:
+        below = self.lower(node.input)
+        scope = self._moments_of(node, below)
+        match node:
+            case ir.Differentiate():
+                below = self.entered(below, self.scopes[scope].parent)
+                number = self.add(DifferentiateOp(), (below.port,), node.schema, label="differentiate", scope=scope)
+            case ir.ToNeu():
+                below = self.entered(below, scope)
+                number = self.add(ToNeuOp(), (below.port,), node.schema, label="delay to neu", scope=scope)
+            case ir.Integrate():  # of what is in no moments nothing is forgotten
+                return self.left(below) if self.scope_of(below) == scope else below
+        return replace(below, port=Port(number))
 
     def _schema(self, port: Port) -> pa.Schema:
         return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
@@ -204,7 +264,7 @@ class Lowering:
                 return self._linear(node)
             case ir.Concat():
                 parts = [self.lower(p) for p in node.parts]
-                scope = max(map(self.scope_of, parts), key=self._depth)
+                scope = self._innermost(map(self.scope_of, parts))
                 parts = [self.entered(p, scope) for p in parts]
                 spreads = {p.spread for p in parts}
                 number = self.add(
@@ -223,6 +283,18 @@ class Lowering:
                 return self._asof(node)
             case ir.Consolidate():
                 return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
+            case ir.Variable() | ir.EnterAt() | ir.Result():
+                return self._in_loop(node)
+            case ir.Differentiate() | ir.ToNeu() | ir.Integrate():
+                return self._in_moments(node)
+            case ir.Inspect():
+                self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
+                return self.lower(node.input)
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def _in_loop(self, node: ir.Variable | ir.EnterAt | ir.Result) -> Lowered:
+        match node:
             case ir.Variable():
                 return self.loops[node.level].variables[node.index]
             case ir.EnterAt():
@@ -233,11 +305,6 @@ class Lowering:
                 )
             case ir.Result():
                 return self._loop(node.loop)[node.index]
-            case ir.Inspect():
-                self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
-                return self.lower(node.input)
-            case _:
-                raise TypeError(type(node).__name__)
 
     def _spread_by_row(self, input_node: ir.Node, operation: Operation, label: str) -> Lowered:
         """An operation for which equal rows must meet, however they are spread."""
@@ -284,7 +351,7 @@ class Lowering:
             Port(self.arrange(lowered, key, self._name_of(side), f"arrange by {', '.join(key)}"))
             for lowered, side, key in sides
         )
-        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
         port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint))
         for side, key in ((0, node.left_key), (1, node.right_key)):
@@ -401,10 +468,10 @@ class Lowering:
 
     def _event_scope(self) -> int:
         """The scope of what has a second time."""
-        found = next((i for i, s in enumerate(self.scopes) if s.is_event), None)
+        found = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
         if found is None:
             found = len(self.scopes)
-            self.scopes.append(Scope(0, 1, is_event=True))
+            self.scopes.append(Scope(0, 1, "event"))
         return found
 
     def _may_fail(self, node: ir.Node, errors: Lowered) -> None:
@@ -415,17 +482,13 @@ class Lowering:
         return [p for p in (Port(i, 1), Port(i, LOGIC_ERRORS)) if p in self.failing]
 
     def _outside(self, lowered: Lowered) -> Lowered:
-        """Updates as they are seen outside all loops."""
-        while not self._is_outside(lowered):
+        """Updates as they are seen outside all loops and moments."""
+        while self.scopes[self.scope_of(lowered)].kind in ("loop", "moment"):
             key = f"leave|{lowered.port}"
             if key not in self.done:
                 self.done[key] = self.left(lowered)
             lowered = self.done[key]
         return lowered
-
-    def _is_outside(self, lowered: Lowered) -> bool:
-        scope = self.scopes[self.scope_of(lowered)]
-        return not scope.depth or scope.is_event
 
     def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
         """Lower a loop, once; what its variables come to, outside it."""
@@ -439,8 +502,10 @@ class Lowering:
         parent = 0 if level is None else self.loops[level].scope
         if level is None and ir.coordinates(loop):
             parent = self._event_scope()
+        if ir.moments(loop):
+            parent = self._innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
         scope = len(self.scopes)
-        self.scopes.append(Scope(parent, self._depth(parent) + 1, loop.names, loop.max_rounds))
+        self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds))
         initial = [self.entered(self.lower(i), scope) for i in loop.initial]
         feeds = [_name(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
         variables = []

@@ -236,7 +236,7 @@ def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors
             except FailureError as failure:
                 failed[failure.code, _shown(row, schema.names)] += n
         rows, schema = made, step.output(schema)
-    errors |= {error for error, n in failed.items() if n}
+    errors.update({error: n for error, n in failed.items() if n})
     return rows
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu import difference
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
@@ -24,18 +25,20 @@ from altneu.operators.linear import run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
-from altneu.order import Antichain, Lattice, outside
+from altneu.order import AltNeu, Antichain, Lattice, fixed, has_moments, lifted, lifted_frontier, parted
 from altneu.physical import (
     ArrangeOp,
     AsofOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    DifferentiateOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
     FeedOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LeaveOp,
@@ -47,11 +50,12 @@ from altneu.physical import (
     ReduceOp,
     SourceOp,
     TapOp,
+    ToNeuOp,
     pended,
 )
 from altneu.rows import Rows
 from altneu.spine import Spine, merge
-from altneu.update import Updates, consolidate, entered
+from altneu.update import Updates, consolidate
 
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 
@@ -71,14 +75,13 @@ class Region:
     folded: Antichain | None = None
 
     def inside(self, lattice: Lattice) -> Description:
-        """The region's bounds in the times of a loop, for what a batch says of itself."""
+        """The region's bounds in the times of a scope, for what a batch says of itself."""
         return _inside(self.lower, self.upper, self.since, lattice)
 
 
 @lru_cache(maxsize=16)
 def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
-    depth = lattice.width - lower.lattice.width
-    return Description(*(Antichain(lattice, entered(f.elements, depth)) for f in (lower, upper, since)))
+    return Description(*(lifted_frontier(f, lattice) for f in (lower, upper, since)))
 
 
 @dataclass(frozen=True)
@@ -222,14 +225,19 @@ class _Stage:
         return Arranged(layout, old, Batch.empty(layout, self._description(layout.lattice)))
 
     def _description(self, lattice: Lattice) -> Description:
-        if lattice.width == self.plan.lattice.width:
+        if lattice == self.plan.lattice:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
     def _final(self, lattice: Lattice) -> Antichain:
-        """How far an arrangement may be folded that nobody comes back to in this step."""
+        """How far an arrangement may be folded that nobody comes back to in this step.
+
+        Moments are read by the step alone whose times they are, so of them nothing is retained.
+        """
+        if has_moments(lattice):
+            return self._description(lattice).upper
         region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
-        return region.since if lattice.width == self.plan.lattice.width else region.inside(lattice).since
+        return region.since if lattice == self.plan.lattice else region.inside(lattice).since
 
     # One method per operation: (node number) -> a value, or None, for each output.
 
@@ -313,16 +321,19 @@ class _Stage:
         return [Arranged(layout, old, new)]
 
     def _holds(self, layout: Layout) -> Holds:
-        return Holds(layout.schema, *outside(layout.lattice))
+        return Holds(layout.schema, layout.lattice)
 
     def _split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
         arrived, later = [], []
-        width, rounds = outside(lattice)[0].width, np.array(self.region.rounds, np.int64)[:, None]
+        rounds, upper = np.array(self.region.rounds, np.int64)[:, None], self.region.upper
+        if fixed(lattice).is_total:
+            upper = lifted_frontier(upper, fixed(lattice))
         for part in parts:
-            beyond = self.region.upper.less_equal(part.times[: self.plan.lattice.width])
+            times, at = parted(lattice, part.times)
+            beyond = upper.less_equal(times[: upper.lattice.width])
             if len(rounds):
-                beyond = beyond | (part.times[width:] != rounds).any(axis=0)
+                beyond = beyond | (at != rounds).any(axis=0)
             if not beyond.any():
                 arrived.append(part)
             else:
@@ -345,7 +356,32 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, EnterOp):
             return [None]
-        return [replace(updates, times=entered(updates.times, operation.levels))]
+        below = self.plan.lattice_of(self.plan.nodes[i].inputs[0].node)
+        return [replace(updates, times=lifted(updates.times, below, self.plan.lattice_of(i)))]
+
+    def differentiate(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(i)
+        if updates is None:
+            return [None]
+        gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
+        there = replace(updates, times=moments.alt(updates.times))
+        return [Updates.concat([there, gone], updates.schema, moments.width)]
+
+    def to_neu(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(i)
+        return [None if updates is None else replace(updates, times=moments.neu(moments.unwrap(updates.times)))]
+
+    def integrate(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(self.plan.nodes[i].inputs[0].node)
+        if updates is None:
+            return [None]
+        kept = updates.filter(~moments.is_neu(updates.times))
+        return [replace(kept, times=moments.unwrap(kept.times))]
+
+    def _moments(self, i: int) -> AltNeu:
+        moments = self.plan.lattice_of(i)
+        assert isinstance(moments, AltNeu)
+        return moments
 
     def enter_at(self, i: int) -> list[Message | None]:
         """Where the expression has no value it is round 0: when a row enters is of no consequence."""
@@ -435,7 +471,7 @@ class _Stage:
         arranged = self.arranged(i, node.inputs[0])
         if not isinstance(node.operation, ReduceOp):
             return [None, None]
-        if arranged.layout.lattice.width > 1:
+        if not arranged.layout.lattice.is_total:
             return self._reduce_in_round(i, arranged, node.operation)
         if not len(arranged.new):
             return [None, None]
@@ -528,6 +564,9 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     EnterOp: _Stage.enter,
     EnterAtOp: _Stage.enter_at,
     LeaveOp: _Stage.leave,
+    DifferentiateOp: _Stage.differentiate,
+    ToNeuOp: _Stage.to_neu,
+    IntegrateOp: _Stage.integrate,
     FeedbackOp: _Stage.feedback,
     FeedOp: _Stage.feed,
 }
