@@ -65,10 +65,10 @@ class AsOfOptions:
             )
         if self.times is None and chooses:
             raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: say time='column'")
-        if self.mode == "logical" and (self.times is not None or self.how != "inner" or not self.simultaneous):
+        if self.mode == "logical" and (self.times is not None or self.how != "inner"):
             raise PlanError(
-                "mode='logical' goes by the times of updates alone: it takes no timestamps and no how='left', and meets "
-                "simultaneous changes; mode='locked' has them all"
+                "mode='logical' goes by the times of updates alone: it takes no timestamps and no how='left'; "
+                "mode='locked' has both"
             )
         if self.mode == "revising" and not self.simultaneous:
             raise PlanError("mode='revising' does not depend on when rows came, so it takes no simultaneous=False")

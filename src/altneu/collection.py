@@ -246,12 +246,14 @@ class Collection(LinearVerbs):
         options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous)
         options.check()
         if mode == "logical":
-            raise PlanError("mode='logical' is not there yet")
+            return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
         left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         if mode == "locked":
             left._by_row(ir.Distinct())  # its rows are told apart
+            for side in (self, right):
+                side._refuse_moments("a locked asof_join", "is about when rows come")
         outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         joined = Collection(as_of((left.node, other.node), keys, outputs, options))

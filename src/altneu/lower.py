@@ -401,10 +401,10 @@ class Lowering:
 
     def _asof(self, node: ir.AsOf) -> Lowered:
         left, right = self.lower(node.left), self.lower(node.right)
-        scope = max(map(self.scope_of, (left, right)), key=self._depth)
+        scope = self._innermost(map(self.scope_of, (left, right)))
         if node.locked:
             return self._locked(node, left, right)
-        if not self.lattice_in(scope).is_total:
+        if scope:  # of times that are no chain, or no longer the sides' own
             return self.lower(mixed(node))
         sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
         inputs = tuple(

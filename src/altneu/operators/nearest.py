@@ -156,6 +156,53 @@ def _affected(place: int, group: int, left_stamp: Ints, left_starts: Ints, right
 
 
 @compiled
+def _count(m: int, begin: int, end: int, events: Any, lefts: Ints, todo: Any) -> tuple[int, bool]:
+    """Let a moment's left updates count; list their places, and how often they were there. How many, and overflow."""
+    is_left, places, diffs = events
+    many, overflow = 0, False
+    for p in range(begin, end):
+        if is_left[p]:
+            many = _list(m, places[p], lefts, todo, many)
+            overflow |= bump(lefts, places[p], diffs[p])
+    return many, overflow
+
+
+@compiled
+def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
+    """List a left place, once a moment, with how often it is there."""
+    seen, listed, before = todo
+    if seen[place] != m:
+        seen[place], listed[many], before[many] = m, place, lefts[place]
+        many += 1
+    return many
+
+
+@compiled
+def _look(m: int, touched: int, group: int, was: Any, rights: Ints, sides: Any, todo: Any, many: int) -> int:
+    """List the left places that may look at right rows that came or went."""
+    left_stamp, left_starts, lefts, right, there, rule = sides
+    for i in range(touched):
+        if (was[2][i] > 0) != (rights[was[1][i]] > 0):
+            first, last = _affected(was[1][i], group, left_stamp, left_starts, right, there, rule)
+            for p in range(first, last):
+                many = _list(m, p, lefts, todo, many)
+    return many
+
+
+@compiled
+def _blame(m: int, touched: int, was: Any, rights: Ints, wrong: Any, errors: int) -> tuple[Ints, int]:
+    """Note the right rows whose count has fallen below zero, or risen above."""
+    for i in range(touched):
+        now = rights[was[1][i]]
+        if (was[2][i] < 0) != (now < 0):
+            if errors == wrong.shape[1]:
+                wrong = np.concatenate((wrong, np.empty_like(wrong)), axis=1)
+            wrong[0, errors], wrong[1, errors], wrong[2, errors] = m, was[1][i], 1 if now < 0 else -1
+            errors += 1
+    return wrong, errors
+
+
+@compiled
 def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any, rule: Ints, keeps: bool) -> Any:
     """Go through the moments: (moment, left, right, diff) of what comes and goes, (moment, place, diff) of errors.
 
@@ -166,63 +213,43 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any
     moment_starts, moment_group = moments
     left_stamp, left_starts = left
     right_stamp, right_starts = right
-    bits, levels = there
-    after = _after(right_stamp, right_starts)
+    side = right_stamp, right_starts, _after(right_stamp, right_starts)
     at, beyond = _bounds(left_stamp, left_starts, right_stamp, right_starts)
-    side = right_stamp, right_starts, after
     lefts, rights = np.zeros(len(left_stamp), np.int64), np.zeros(len(right_stamp), np.int64)
     overflow = _start(old[0], old[1], lefts)
     overflow |= _start(old[2], old[3], rights)
-    _fill(rights, bits, levels)
+    _fill(rights, there[0], there[1])
     match = np.full(len(lefts), -1, np.int64)
     for g in range(len(left_starts) - 1):
         for p in range(left_starts[g], left_starts[g + 1]):
             if lefts[p] != 0:
                 match[p] = _met(at[p], beyond[p], left_stamp[p], g, side, there, rule)
     was = np.full(len(rights), -1, np.int64), np.empty(len(rights), np.int64), np.empty(len(rights), np.int64)
-    seen, base, todo = np.full(len(lefts), -1, np.int64), np.zeros(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+    todo = np.full(len(lefts), -1, np.int64), np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+    sides = left_stamp, left_starts, lefts, side, there, rule
     out = np.empty((4, 2 * len(events[0]) + 16), np.int64)
     wrong = np.empty((3, 16), np.int64)
     made, errors = 0, 0
     for m in range(len(moment_starts) - 1):
         begin, end, group = moment_starts[m], moment_starts[m + 1], moment_group[m]
         touched, over = _turn(m, begin, end, events, rights, was, there)
-        overflow |= over
-        many = 0
-        for p in range(begin, end):
-            if events[0][p]:
-                place = events[1][p]
-                if seen[place] != m:
-                    seen[place], base[place], todo[many] = m, lefts[place], place
-                    many += 1
-                overflow |= bump(lefts, place, events[2][p])
-        for i in range(touched):
-            place, before, now = was[1][i], was[2][i], rights[was[1][i]]
-            if (before < 0) != (now < 0):
-                if errors == wrong.shape[1]:
-                    wrong = np.concatenate((wrong, np.empty_like(wrong)), axis=1)
-                wrong[0, errors], wrong[1, errors], wrong[2, errors] = m, place, 1 if now < 0 else -1
-                errors += 1
-            if (before > 0) != (now > 0):
-                first, last = _affected(place, group, left_stamp, left_starts, side, there, rule)
-                for p in range(first, last):
-                    if seen[p] != m:
-                        seen[p], base[p], todo[many] = m, lefts[p], p
-                        many += 1
+        many, too = _count(m, begin, end, events, lefts, todo)
+        overflow |= over | too
+        wrong, errors = _blame(m, touched, was, rights, wrong, errors)
+        many = _look(m, touched, group, was, rights, sides, todo, many)
         if made + 2 * many > out.shape[1]:
             out = np.concatenate((out, np.empty((4, max(out.shape[1], 2 * many)), np.int64)), axis=1)
         for i in range(many):
-            p = todo[i]
-            before, now = base[p], lefts[p]
+            p, before = todo[1][i], todo[2][i]
+            now = lefts[p]
             if before == 0 and now == 0:
                 continue
             met = _met(at[p], beyond[p], left_stamp[p], group, side, there, rule)
             then = match[p] if before != 0 else met
-            if then == met:
-                more = now - before
-                overflow |= ((now ^ before) & (now ^ more)) < 0
-                before, now = 0, more
             match[p] = met
+            if then == met:
+                overflow |= ((now ^ before) & (now ^ (now - before))) < 0
+                before, now = 0, now - before
             for meets, count in ((then, -before), (met, now)):
                 if count != 0 and (keeps or meets >= 0):
                     out[0, made], out[1, made], out[2, made], out[3, made] = m, p, meets, count
