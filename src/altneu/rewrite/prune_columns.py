@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from altneu.expressions import Column
-from altneu.ir import Aggregates, Concat, Consolidate, Constant, Join, Linear, Node, Reduce, Source, TopK, walk
+from altneu.ir import Aggregates, Concat, Consolidate, Constant, Join, Linear, Moments, Node, Reduce, Source, TopK, walk
 from altneu.linear import BoundLogic, Project
 from altneu.linear.normal import normalise
 from altneu.rewrite.demand import arrangement_of
@@ -79,6 +79,8 @@ class _Needs:
                 return _fewer_calls(replace(new, input=fitted), needed)
             case Consolidate(below), _:
                 return Consolidate(_fitted(below, needed))
+            case Moments(below), _:
+                return replace(new, input=_fitted(below, needed))
             case _:
                 return new
 
@@ -113,7 +115,7 @@ def _read(node: Node, i: int, needed: Columns) -> Columns:
         case Concat():
             pairs = zip(node.schema.names, below.schema.names, strict=True)
             return frozenset(theirs for mine, theirs in pairs if mine in needed)
-        case Consolidate():
+        case Consolidate() | Moments():
             return needed
         case Join(left_key=left, right_key=right):
             return frozenset((left, right)[i]) | {c for n, side, c in node.outputs if side == i and n in needed}
