@@ -229,7 +229,8 @@ def test_integrate_takes_what_was_differentiated():
         ORDERS.integrate()
 
 
-def test_moments_of_one_time_do_not_meet_two_times():
+@pytest.mark.parametrize("moments", [ORDERS.differentiate(), ORDERS.delay_to_neu()])
+def test_moments_of_one_time_do_not_meet_two_times(moments):
     about = an.source("about", "item string, note string", time=("known", "day"))
-    with Session() as session, pytest.raises(PlanError, match="a source that has two"):
-        session.maintain("v", ORDERS.differentiate().join(about, on="item").integrate())
+    with Session() as session, pytest.raises(PlanError, match="with two times"):
+        session.maintain("v", moments.join(about, on="item").integrate())
