@@ -45,6 +45,9 @@ HANDED_ON = {
     "join": N.join(M, on="k"),
     "semijoin": N.semijoin(M, on="k"),
     "antijoin": N.antijoin(M.filter("w > 7"), on="k"),
+    "differentiate": N.differentiate().semijoin(M, on="k").integrate(),
+    "integrate": N.differentiate().consolidate().integrate(),
+    "delay_to_neu": N.differentiate().concat(N.delay_to_neu()).integrate(),
 }
 IN_ITS_PLACE = {
     "distinct": N.distinct(),
