@@ -361,11 +361,11 @@ class Collection(LinearVerbs):
     def differentiate(self) -> Collection:
         """The changes of this collection: each there at the moment it happens, and gone right after.
 
-        Every time has two moments, ``alt`` and, right after it, ``neu``, and no other time can tell them apart. An update
-        ``(row, t, diff)`` becomes ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. What is computed of that is in
-        moments too, and so is what it meets: a collection that is not differentiated is seen at ``alt``, with what
-        happens at the same time, or after ``delay_to_neu`` without. ``integrate`` leads back. docs/calculus.md tells
-        what it is for.
+        Every time has two moments, ``alt`` and, right after it, ``neu``, and no other time can tell them apart. An
+        update ``(row, t, diff)`` becomes ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. What is computed of
+        that is in moments too, and so is what it meets: a collection that is not differentiated is seen at ``alt``,
+        with what happens at the same time, or after ``delay_to_neu`` without. ``integrate`` leads back.
+        docs/calculus.md tells what it is for.
 
         The answer depends on when rows came, and not only on which are there: a view that is added later starts from
         the present. It takes what is there then as having come all at once.

@@ -175,8 +175,8 @@ class Lowering:
             around.append(self.scopes[around[-1]].parent)
         if not asked <= {*around}:
             raise PlanError(
-                "what was differentiated has moments of one time, and is used beside a source that has two; "
-                "integrate it first, or differentiate it after it has met (by join, concat) what has two times"
+                "what was differentiated, or delayed to neu, has moments of one time, and is used beside a source that "
+                "has two; declare its source with two times as well, or integrate it first"
             )
         return found
 

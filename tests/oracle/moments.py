@@ -21,6 +21,7 @@ from tests.oracle.runners import Judge
 Time = tuple[int, ...]
 Path = tuple[str, ...]  # of a scope, from outside in: "event", "loop", "moment"
 MOST_ROUNDS = 40
+LAST = 12  # nothing comes or goes by itself later
 
 
 def less_equal(path: Path, s: Time, t: Time) -> bool:
@@ -141,13 +142,18 @@ class Meaning:
         below = {id(n): self.of(n) for n in node.inputs}
         path = max((b.path for b in below.values()), key=len, default=())
         below = {key: found.inside(path) for key, found in below.items()}
+        times = {(0,) * (1 + len(path)), *(t for found in below.values() for _, t in found.updates)}
+        if isinstance(node, ir.Linear) and not node.logic.keeps_times:
+            assert not path
+            times |= {(t,) for t in range(LAST)}
         made, failed = _Apart(path), _Apart(path)
-        for time in closure(
-            path, {t for found in below.values() for _, t in found.updates} or {(0, *(0 for _ in path))}
-        ):
-            held = {key: found.at(time) for key, found in below.items()}
+        for time in closure(path, times):
+
+            def held(n: ir.Node, at: int, time: Time = time) -> Multiset:
+                return below[id(n)].at(time if at == time[0] else (at,))
+
             errors = _Counted()
-            made.add(time, _meaning(node, lambda n, _: held[id(n)], {}, errors, time[0]))  # noqa: B023
+            made.add(time, _meaning(node, held, {}, errors, time[0]))
             failed.add(time, errors)
         self.errors[node.fingerprint] = failed.moving()
         return made.moving()
@@ -175,7 +181,8 @@ class Meaning:
     def failed(self, time: Time) -> Errors:
         """The errors that are there at a time, seen from outside of all scopes; each origin has its own."""
         found: Errors = set()
-        for moving in self.errors.values():
+        for inside in self.errors.values():
+            moving = inside
             while moving.path and moving.path[-1] != "event":
                 moving = moving.outside()
             found |= set(moving.at(time[: 1 + len(moving.path)]))

@@ -356,13 +356,22 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, EnterOp):
             return [None]
-        below = self.plan.lattice_of(self.plan.nodes[i].inputs[0].node)
-        return [replace(updates, times=lifted(updates.times, below, self.plan.lattice_of(i)))]
+        below, inside = self.plan.lattice_of(self.plan.nodes[i].inputs[0].node), self.plan.lattice_of(i)
+        if has_moments(inside):
+            updates = self._present(updates, below)
+        return [replace(updates, times=lifted(updates.times, below, inside))]
+
+    def _present(self, updates: Updates, lattice: Lattice) -> Updates:
+        """What a hydration reads came all at once: how much of history is folded already makes no difference."""
+        if not self.mode.hydrating:
+            return updates
+        return replace(updates, times=self._description(lattice).since.advance(updates.times))
 
     def differentiate(self, i: int) -> list[Message | None]:
         updates, moments = self.one(i), self._moments(i)
         if updates is None:
             return [None]
+        updates = self._present(updates, moments.inner)
         gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
         there = replace(updates, times=moments.alt(updates.times))
         return [Updates.concat([there, gone], updates.schema, moments.width)]

@@ -16,7 +16,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from altneu.expressions import Column, Expr
-from altneu.ir import Aggregates, AsOf, Concat, Consolidate, Inspect, Join, Latest, Linear, Node, Reduce, Source, walk
+from altneu.ir import (
+    Aggregates,
+    AsOf,
+    Concat,
+    Consolidate,
+    Inspect,
+    Join,
+    Latest,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    walk,
+)
 from altneu.linear import BoundLogic, Filter, Temporal
 from altneu.linear.asked import ask, asked_first, parts_of, without_first
 from altneu.linear.mapping import mapped
@@ -88,7 +102,7 @@ class _Flow:
                     logic = ask(logic, new.input.schema, test).logic
             below = new.input
             return Linear(below, without_first(logic, below.schema, lambda t: is_known(below, t)))
-        if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate):
+        if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate | Moments):
             return new
         return with_inputs(new, [self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
 
@@ -129,7 +143,8 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
     names = test.columns_read(node.schema)
     if not names or not names <= columns.keys():
         return None
-    if isinstance(test, Temporal) and (isinstance(node, Reduce | Latest) or (isinstance(node, AsOf) and node.locked)):
+    moves = isinstance(node, Reduce | Latest | Moments) or (isinstance(node, AsOf) and node.locked)
+    if isinstance(test, Temporal) and moves:
         return None
     fields = {n: schema.field(columns[n]) for n in names}
     if any(node.schema.field(n).type != f.type for n, f in fields.items()):
@@ -155,7 +170,7 @@ def _columns_below(node: Node, i: int) -> dict[str, str]:
     match node:
         case Concat(parts):
             return dict(zip(node.schema.names, parts[i].schema.names, strict=True))
-        case Consolidate():
+        case Consolidate() | Moments():
             return {n: n for n in node.schema.names}
         case Reduce(_, key) | Latest(_, key):
             return {k: k for k in key}

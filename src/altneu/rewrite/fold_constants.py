@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from altneu.ir import AsOf, Concat, Consolidate, Constant, Inspect, Join, Latest, Linear, Node, Reduce, Source, walk
+from altneu.ir import (
+    AsOf,
+    Concat,
+    Consolidate,
+    Constant,
+    Inspect,
+    Join,
+    Latest,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    walk,
+)
 from altneu.linear.normal import is_empty, normalise
 from altneu.rewrite.transform import transform
 
@@ -39,7 +53,7 @@ def _is_nothing(node: Node) -> bool:
             return any(empty)
         case AsOf(keeps=keeps):
             return empty[0] or (empty[1] and not keeps)
-        case Concat() | Reduce() | Latest() | Consolidate():
+        case Concat() | Reduce() | Latest() | Consolidate() | Moments():
             return all(empty)
         case _:
             return False

@@ -7,7 +7,21 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from altneu.expressions import Column
-from altneu.ir import Aggregates, AsOf, Concat, Consolidate, Constant, Join, Linear, Node, Reduce, Source, TopK, walk
+from altneu.ir import (
+    Aggregates,
+    AsOf,
+    Concat,
+    Consolidate,
+    Constant,
+    Join,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    TopK,
+    walk,
+)
 from altneu.linear import BoundLogic, Project
 from altneu.linear.normal import normalise
 from altneu.rewrite.demand import arrangement_of
@@ -22,8 +36,8 @@ def prune_columns(node: Node) -> Node:
 
     What several read keeps the columns of all of them, and so does an arrangement, so that it stays one. Where the row
     itself counts nothing is left out: below distinct, count and threshold, below latest, functions and inspect. A top_k
-    ties by the whole row, as an as-of join does on the right, so that only columns behind all that are read may go. Rows that become equal add up; counts
-    that are not negative stay so.
+    ties by the whole row, as an as-of join does on the right, so that only columns behind all that are read may go; what
+    one locks in it tells by the whole left row. Rows that become equal add up; counts that are not negative stay so.
     """
     while True:
         made = merge_linear(transform(node, _Needs.of(node).rebuilt))
@@ -83,6 +97,8 @@ class _Needs:
                 return _fewer_calls(replace(new, input=fitted), needed)
             case Consolidate(below), _:
                 return Consolidate(_fitted(below, needed))
+            case Moments(below), _:
+                return replace(new, input=_fitted(below, needed))
             case _:
                 return new
 
@@ -117,7 +133,7 @@ def _read(node: Node, i: int, needed: Columns) -> Columns:
         case Concat():
             pairs = zip(node.schema.names, below.schema.names, strict=True)
             return frozenset(theirs for mine, theirs in pairs if mine in needed)
-        case Consolidate():
+        case Consolidate() | Moments():
             return needed
         case Join(left_key=left, right_key=right):
             return frozenset((left, right)[i]) | {c for n, side, c in node.outputs if side == i and n in needed}
