@@ -72,11 +72,16 @@ def _views() -> dict[str, Collection]:
         "reduced": plain.group_by("k").reduce(_sizes, "size long"),
         "consolidated": rows.consolidate(),
         "latest": plain.latest("k", "n"),
+        "nearest": plain.asof_join(
+            plain.select("k", "n", y="x"), "k", time="n", mode="revising", allow_exact_matches=False
+        ),
+        "told": plain.asof_join(plain.select("k", "n", y="x"), "k", time="n", mode="locked", how="left"),
+        "met": plain.asof_join(plain.select("k", y="x"), "k", mode="locked"),
         "elements": rows.unnest("xs", as_="element"),
         "months": plain.select("n").generate_series("date'2020-01-31'", "date'2021-01-31'", step="interval 1 month"),
         "members": texts.json("text", _MEMBERS, unit="ms"),
         "while": texts.temporal("at", "at + 2"),
-        "told": texts.count(),
+        "texts": texts.count(),
     }
 
 
