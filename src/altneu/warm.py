@@ -78,6 +78,7 @@ def _views() -> dict[str, Collection]:
         "members": texts.json("text", _MEMBERS, unit="ms"),
         "while": texts.temporal("at", "at + 2"),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
+        "both": known.select("k", m="n div 9").join(known, on="k"),
         "told": texts.count(),
     }
 
@@ -107,7 +108,7 @@ def warm() -> None:
                             session.insert("rows", _ROWS, time=time)
                             session.retract("rows", _ROWS[part:3], time=time)
                             session.insert("known", [("a", time), ("b", time)], time=(time, part))
-                            session.insert("known", [("a", time)], time=(time, time))
+                            session.retract("known", [("a", time)], time=(time, time))
                         session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
                         session.insert("rows", _many(1000 * part + 40))
                         session.advance(to=session.lower + 3)
