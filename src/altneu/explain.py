@@ -67,7 +67,7 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
                 label = f"reduce {label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 bound = max(bound, GROUPS, key=_BOUNDS.index)
-                label += ", line by line over the event times"
+                label += ", along chains of its two times"
         case JoinOp():
             keys = _keys_below(plan, node)
         case LinearOp():
