@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from altneu import ir
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA, PlanError
+from altneu.expressions import Column
 from altneu.kernels import accumulator_of, reduce_spec_of
 from altneu.linear import (
     BoundLogic,
@@ -30,17 +32,22 @@ from altneu.linear import (
     RowStep,
     Unnest,
 )
+from altneu.operators.extend import BY, LEAST, DeltaSpec, ExtensionSpec
 from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
 from altneu.order import Lattice
+from altneu.paths import Path, delta_paths
 from altneu.physical import (
     HOSTS,
     LOGIC_ERRORS,
     ROOT,
     ArrangeOp,
     ConcatOp,
+    ConfirmOp,
     ConsolidateOp,
     ConstantOp,
+    CountOp,
+    DeltaJoinOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
@@ -50,10 +57,12 @@ from altneu.physical import (
     LatestOp,
     LeaveOp,
     LinearOp,
+    NewsOp,
     Operation,
     PhysicalNode,
     Plan,
     Port,
+    ProposeOp,
     ReduceOp,
     Scope,
     SourceOp,
@@ -62,6 +71,7 @@ from altneu.physical import (
     scheduled,
     scope_lattice,
 )
+from altneu.relations import Relations
 
 Key = tuple[str, ...]
 
@@ -98,6 +108,7 @@ class Lowering:
 
     lattice: Lattice
     readers: Mapping[str, int] = field(default_factory=dict)
+    shards: int = 1
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
@@ -117,11 +128,12 @@ class Lowering:
         label: str = "",
         logical: str = "",
         scope: int | None = None,
+        notes: tuple[str, ...] = (),
     ) -> int:
         """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
         if scope is None:
             scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth, default=0)
-        self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope))
+        self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope, notes))
         return len(self.nodes) - 1
 
     def _depth(self, scope: int) -> int:
@@ -180,57 +192,48 @@ class Lowering:
         return self.done[name]
 
     def _lower(self, node: ir.Node) -> Lowered:
-        match node:
-            case ir.Source():
-                scope = self._event_scope() if node.coordinates else 0
-                label = f"source {node.name}"
-                number = self.add(
-                    SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope
-                )
-                port = Port(number)
-                if node.keep:
-                    self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
-                return Lowered(port, None, settled=False)
-            case ir.Constant():
-                return Lowered(
-                    Port(self.add(ConstantOp(node.rows), (), node.schema, label="constant")), None, settled=False
-                )
-            case ir.Linear():
-                return self._linear(node)
-            case ir.Concat():
-                parts = [self.lower(p) for p in node.parts]
-                scope = max(map(self.scope_of, parts), key=self._depth)
-                parts = [self.entered(p, scope) for p in parts]
-                spreads = {p.spread for p in parts}
-                number = self.add(
-                    ConcatOp(), tuple(p.port for p in parts), node.schema, label="concat", logical=node.fingerprint
-                )
-                return Lowered(
-                    Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts)
-                )
-            case ir.Join():
-                return self._join(node)
-            case ir.Reduce():
-                return self._accumulable(node) if node.accumulable else self._general(node)
-            case ir.Latest():
-                return self._latest(node)
-            case ir.Consolidate():
-                return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
-            case ir.Variable():
-                return self.loops[node.level].variables[node.index]
-            case ir.EnterAt():
-                inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
-                label = f"enter at round {node.rounds.sql}"
-                return replace(
-                    inside, port=Port(self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label))
-                )
-            case ir.Result():
-                return self._loop(node.loop)[node.index]
-            case ir.Inspect():
-                self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
-                return self.lower(node.input)
-            case _:
-                raise TypeError(type(node).__name__)
+        return _LOWER[type(node)](self, node)
+
+    def _source(self, node: ir.Source) -> Lowered:
+        scope = self._event_scope() if node.coordinates else 0
+        label = f"source {node.name}"
+        number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
+        port = Port(number)
+        if node.keep:
+            self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
+        return Lowered(port, None, settled=False)
+
+    def _constant(self, node: ir.Constant) -> Lowered:
+        number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
+        return Lowered(Port(number), None, settled=False)
+
+    def _concat(self, node: ir.Concat) -> Lowered:
+        parts = [self.lower(p) for p in node.parts]
+        scope = max(map(self.scope_of, parts), key=self._depth)
+        parts = [self.entered(p, scope) for p in parts]
+        spreads = {p.spread for p in parts}
+        ports = tuple(p.port for p in parts)
+        number = self.add(ConcatOp(), ports, node.schema, label="concat", logical=node.fingerprint)
+        return Lowered(Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts))
+
+    def _consolidate(self, node: ir.Consolidate) -> Lowered:
+        return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
+
+    def _inspect(self, node: ir.Inspect) -> Lowered:
+        self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
+        return self.lower(node.input)
+
+    def _variable(self, node: ir.Variable) -> Lowered:
+        return self.loops[node.level].variables[node.index]
+
+    def _enter_at(self, node: ir.EnterAt) -> Lowered:
+        inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
+        label = f"enter at round {node.rounds.sql}"
+        number = self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label)
+        return replace(inside, port=Port(number))
+
+    def _result(self, node: ir.Result) -> Lowered:
+        return self._loop(node.loop)[node.index]
 
     def _spread_by_row(self, input_node: ir.Node, operation: Operation, label: str) -> Lowered:
         """An operation for which equal rows must meet, however they are spread."""
@@ -285,6 +288,105 @@ class Lowering:
             if all(k in name_of for k in key):
                 return Lowered(port, tuple(name_of[k] for k in key))
         return Lowered(port, None)
+
+    def _delta_join(self, node: ir.MultiJoin) -> Lowered:
+        """Paths over arrangements: one operation where there is one shard, else an exchange at every lookup."""
+        parts = [self.lower(part) for part in node.parts]
+        paths = delta_paths(node.variables)
+        relations = Relations(node, paths)
+        ports = [
+            Port(self.arrange(parts[i], key, self._name_of(node.parts[i]), f"arrange by {', '.join(key)}"))
+            for i, key in relations.arrangements
+        ]
+        scope = max((self.nodes[p.node].scope for p in ports), key=self._depth)
+        label = f"delta join of {len(parts)}"
+        if self.shards == 1:
+            spec = DeltaSpec(node.schema, node.outputs, tuple(map(relations.path_spec, paths)), self.lattice_in(scope))
+            number = self.add(
+                DeltaJoinOp(spec),
+                tuple(ports),
+                node.schema,
+                label=label,
+                logical=node.fingerprint,
+                notes=(node.reason, *map(relations.describe, paths)),
+            )
+            return Lowered(Port(number), None)
+        ends = [self._delta_path(relations, path, ports, scope) for path in paths]
+        number = self.add(
+            ConcatOp(),
+            tuple(ends),
+            node.schema,
+            label=label,
+            logical=node.fingerprint,
+            scope=scope,
+            notes=(node.reason, *map(relations.describe, paths)),
+        )
+        return Lowered(Port(number), None)
+
+    def _delta_path(self, relations: Relations, path: Path, ports: list[Port], scope: int) -> Port:
+        """A path as operations of their own: prefixes go to the shard of each arrangement they are looked up in."""
+        spec = relations.path_spec(path)
+        stream = Lowered(Port(self.add(NewsOp(), (ports[spec.at],), spec.start, label="start", scope=scope)), None)
+        for extension in spec.extensions:
+            stream = self._extended(stream, extension, ports, scope)
+        outputs = tuple((name, relations.column(variable)) for name, variable in relations.node.outputs)
+        project = BoundLogic((Project(outputs),))
+        return Port(self.add(LinearOp(project), (stream.port,), relations.node.schema, label="columns", scope=scope))
+
+    def _extended(self, stream: Lowered, spec: ExtensionSpec, ports: list[Port], scope: int) -> Lowered:
+        """Count, propose, validate; with one relation only propose."""
+        several = len(spec.offers) > 1
+        if several:
+            columns = [pa.field(n, pa.int64(), nullable=False) for n in (LEAST, BY)]
+            schema = pa.schema([*spec.before, *columns])
+            for i, offer in enumerate(spec.offers):
+                at = replace(offer, at=0)
+                stream = self._lookup(CountOp(at, i), stream, offer.key, ports[offer.at], schema, scope, "count")
+        parts = []
+        for i, offer in enumerate(spec.offers):
+            after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.own))])
+            alone = ExtensionSpec(spec.before, after, spec.adds, (replace(offer, at=0),))
+            operation = ProposeOp(alone, i if several else None)
+            made = self._lookup(operation, stream, offer.key, ports[offer.at], after, scope, "propose")
+            for other in spec.offers:
+                if other is offer:
+                    continue
+                if not other.own:
+                    confirming = ConfirmOp(replace(other, at=0), spec.adds)
+                    made = self._lookup(confirming, made, other.key, ports[other.at], after, scope, "validate")
+                    continue
+                before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.own)])
+                lookup = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
+                key = other.confirm_key
+                made = self._lookup(lookup, made, key, ports[other.confirms], after, scope, "look up")
+            if after.names != spec.after.names:
+                outputs = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in spec.after)
+                project = LinearOp(BoundLogic((Project(outputs),)))
+                made = replace(made, port=Port(self.add(project, (made.port,), spec.after, scope=scope)))
+            parts.append(made)
+        if not several:
+            return parts[0]
+        ends = tuple(p.port for p in parts)
+        return Lowered(Port(self.add(ConcatOp(), ends, spec.after, label="extended", scope=scope)), None)
+
+    def _lookup(
+        self,
+        operation: Operation,
+        stream: Lowered,
+        key: Key,
+        arrangement: Port,
+        schema: pa.Schema,
+        scope: int,
+        label: str,
+    ) -> Lowered:
+        exchange = None if stream.spread == key else key
+        inputs = (stream.port, arrangement)
+        text = f"{label} by {', '.join(key)}"
+        number = self.add(operation, inputs, schema, exchange=exchange, label=text, scope=scope)
+        return Lowered(Port(number), key)
+
+    def _reduced(self, node: ir.Reduce) -> Lowered:
+        return self._accumulable(node) if node.accumulable else self._general(node)
 
     def _accumulable(self, node: ir.Reduce) -> Lowered:
         below = self.lower(node.input)
@@ -427,6 +529,23 @@ class Lowering:
         return operation.arrangement
 
 
+_LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
+    ir.Source: Lowering._source,
+    ir.Constant: Lowering._constant,
+    ir.Linear: Lowering._linear,
+    ir.Concat: Lowering._concat,
+    ir.Join: Lowering._join,
+    ir.MultiJoin: Lowering._delta_join,
+    ir.Reduce: Lowering._reduced,
+    ir.Latest: Lowering._latest,
+    ir.Consolidate: Lowering._consolidate,
+    ir.Inspect: Lowering._inspect,
+    ir.Variable: Lowering._variable,
+    ir.EnterAt: Lowering._enter_at,
+    ir.Result: Lowering._result,
+}
+
+
 def _check_times(node: ir.Node) -> None:
     names = ir.coordinates(node) if isinstance(node, ir.Inspect | ir.Latest) else None
     if names:
@@ -436,7 +555,17 @@ def _check_times(node: ir.Node) -> None:
         )
 
 
-_HOSTED = (ir.Join, ir.Reduce, ir.Latest)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+_HOSTED = (
+    ir.Join,
+    ir.MultiJoin,
+    ir.Reduce,
+    ir.Latest,
+)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+
+
+def arrangement_name(node: ir.Node, key: Key) -> str | None:
+    """What the arrangement of a collection outside loops by a key is called in every session; None inside loops."""
+    return _name(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
 def _name(origin: str, key: Key) -> str:
@@ -475,11 +604,11 @@ def _carried(outputs: Outputs, spread: Key) -> Key | None:
     return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice) -> Plan:
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
     """Lower every view of a session into one plan that shares what they have in common."""
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
-    lowering = Lowering(lattice, readers)
+    lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
     return lowering.plan(ports)
