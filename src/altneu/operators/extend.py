@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -194,7 +195,7 @@ def extend(
             made = (
                 _waved(prefixes.take(rows), offered.offer, [o.offer for o in others], spec, inputs, lattice)
                 if wave
-                else _extended(prefixes, rows, offered, others, spec, lattice)
+                else _extended(prefixes, rows, offered, others, spec, inputs, lattice)
             )
             yield from _completed(made, spec, which, inputs, lattice, meter)
 
@@ -291,12 +292,13 @@ class _Offered:
         return values.select([names[self.offer.values.index(v)] for v in adds])
 
     def verified(
-        self, values: Rows, hashes: Ints, confirmed: Sequence[tuple[_Offered, Ints]], adds: tuple[str, ...]
+        self, at: Ints, hashes: Ints, confirmed: Sequence[tuple[_Offered, Ints]], adds: tuple[str, ...]
     ) -> Ints | None:
         """Which candidates really are what others have, hashes aside; None when all are."""
         found: Ints | None = None
+        values = self.added(self.stack.take(at), adds)
         for other, rows in confirmed:
-            some = _equal(self.added(values, adds), other, rows, hashes)
+            some = _equal(values, other, rows, hashes)
             if some is not None:
                 found = some if found is None else np.intersect1d(found, some)
         return found
@@ -317,32 +319,55 @@ def _extended(
     offered: _Offered,
     others: Sequence[_Offered],
     spec: ExtensionSpec,
+    inputs: Sequence[Arranged],
     lattice: Lattice,
 ) -> Updates:
     """Candidates of one relation for some prefixes that others confirm; only what they confirm is built."""
     at, rows = _expanded(offered.found.hits, offered.starts, chosen, offered.stack.starts)
-    hashes = offered.hashes(rows, spec.adds) if others else _NONE
+    if not others:
+        return _built(prefixes, at, offered, rows, [], spec, lattice)
+    hashes = offered.hashes(rows, spec.adds)
+    often = _repeated(at, hashes, offered.controls(rows)[0])
+    parts = []
+    if often.any():  # a history on either side: what is confirmed is not to be a match for every pair of changes
+        made = _built(prefixes, at[often], offered, rows[often], [], spec, lattice)
+        for other in others:
+            made = _sifted(made, other.offer, spec.adds, inputs, lattice)
+        parts.append(made)
+        at, rows, hashes = at[~often], rows[~often], hashes[~often]
     confirmed: list[tuple[_Offered, Ints]] = []
     for other in others:
         index, theirs = _confirmed(at, hashes, other.found.hits, other.starts, other.value_hashes, other.stack.starts)
         at, rows, hashes = at[index], rows[index], hashes[index]
         confirmed = [*((o, r[index]) for o, r in confirmed), (other, theirs)]
-    values = offered.stack.take(rows)
-    some = offered.verified(values, hashes, confirmed, spec.adds)
+    some = offered.verified(rows, hashes, confirmed, spec.adds)
     if some is not None:
-        at, rows, values = at[some], rows[some], values.take(some)
+        at, rows = at[some], rows[some]
         confirmed = [(o, r[some]) for o, r in confirmed]
+    made = _built(prefixes, at, offered, rows, confirmed, spec, lattice)
+    return Updates.concat([*parts, made], made.schema, lattice.width) if parts else made
+
+
+def _built(
+    prefixes: Updates,
+    at: Ints,
+    offered: _Offered,
+    rows: Ints,
+    confirmed: Sequence[tuple[_Offered, Ints]],
+    spec: ExtensionSpec,
+    lattice: Lattice,
+) -> Updates:
+    """Prefixes ``at`` with the values of a relation's rows, as far as known; times joined, diffs multiplied."""
     times, diffs, churned = prefixes.times[:, at], prefixes.diffs[at], False
     for one, theirs in ((offered, rows), *confirmed):
         more, when = one.controls(theirs)
         times = lattice.join(times, entered(when, lattice.width - len(when)))
         diffs = difference.multiply(diffs, more)
         churned |= bool((more < 0).any())
-    before = prefixes.rows.take(at)
-    found = {**_by_name(before), **dict(zip(offered.offer.values, values.columns, strict=True))}
-    names = [n for n in spec.after.names if n in found]
-    schema = pa.schema([spec.after.field(n) for n in names])
-    made = Updates(Rows(schema, tuple([found[n] for n in names]), before.count), times, diffs)
+    values = offered.stack.take(rows)
+    found = {**_by_name(prefixes.rows.take(at)), **dict(zip(offered.offer.values, values.columns, strict=True))}
+    schema = pa.schema([f for f in spec.after if f.name in found])
+    made = Updates(Rows(schema, tuple([found[n] for n in schema.names]), len(at)), times, diffs)
     return consolidate(made, lattice) if churned else made
 
 
@@ -417,10 +442,16 @@ def _waved(
     after = pa.schema([spec.after.field(n) for n in (*spec.before.names, *offer.values)])
     made = _swept(prefixes, offer, offer.key, by_key, after, inputs, lattice)
     for other in others:
-        made = _swept(
-            made, other, (*other.key, *spec.adds), _by_key_and_value(other.key, spec.adds), after, inputs, lattice
-        )
+        made = _sifted(made, other, spec.adds, inputs, lattice)
     return made
+
+
+def _sifted(
+    prefixes: Updates, offer: Offer, adds: tuple[str, ...], inputs: Sequence[Arranged], lattice: Lattice
+) -> Updates:
+    """Prefixes in which ``adds`` are bound and that a relation has, histories swept together."""
+    both = (*offer.key, *adds)
+    return _swept(prefixes, offer, both, _by_key_and_value(offer, adds), prefixes.schema, inputs, lattice)
 
 
 def _swept(
@@ -444,18 +475,28 @@ def _swept(
     return consolidate(matcher.results()[0], lattice)
 
 
-def _by_key_and_value(key: tuple[str, ...], adds: tuple[str, ...]) -> Search:
+def _by_key_and_value(offer: Offer, adds: tuple[str, ...]) -> Search:
     """Where the probes are key and value: rows of the key whose value is equal too."""
 
     def search(batches: Sequence[Batch], _: Hashes, probes: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
-        keys, values = probes.select(key), probes.select(adds)
-        hashes = hash_rows(values)
-        for block, counts, rows in by_key(batches, hash_rows(keys), keys):
-            which = np.repeat(np.arange(probes.count), counts)
-            stack = Stack([block.values, Rows(block.values.schema, values.columns, values.count)], block.values.schema)
-            same = block.value_hash[rows] == hashes[which]
-            same &= stack.equal(rows, stack.starts[1] + which)
-            yield block, np.bincount(which[same], minlength=probes.count), rows[same]
+        keys, values = probes.select(offer.key), probes.select(adds)
+        found = probe(batches, hash_rows(keys), keys)
+        if not len(found.hits):
+            return
+        offered = _Offered(offer, found, *_counted(found.hits, probes.count))
+        hashes = hash_rows(values).view(np.int64)
+        all_probes = np.arange(probes.count)
+        stack = offered.stack
+        which, rows = _confirmed(all_probes, hashes, found.hits, offered.starts, offered.value_hashes, stack.starts)
+        real = _equal(values.take(which), offered, rows, hashes[which])
+        if real is not None:
+            which, rows = which[real], rows[real]
+        blocks = np.searchsorted(stack.starts, rows, side="right") - 1
+        for number, block in enumerate(found.blocks):
+            here = np.flatnonzero(blocks == number)
+            if len(here):
+                counts = np.bincount(which[here], minlength=probes.count)
+                yield block, counts, rows[here] - stack.starts[number]
 
     return search
 
@@ -501,6 +542,25 @@ def _expanded(hits: Ints, starts: Ints, chosen: Ints, bases: Ints) -> tuple[Ints
                 at[to], rows[to] = p, base + row
                 to += 1
     return at, rows
+
+
+@compiled
+def _repeated(at: Ints, hashes: Ints, diffs: Ints) -> Any:
+    """Which candidates a prefix has several times; looked for where one was taken away or two alike lie together."""
+    often = np.zeros(len(at), np.bool_)
+    first = 0
+    while first < len(at):
+        last, suspect = first + 1, diffs[first] < 0
+        while last < len(at) and at[last] == at[first]:
+            suspect |= diffs[last] < 0 or hashes[last] == hashes[last - 1]
+            last += 1
+        if suspect:
+            order = first + np.argsort(hashes[first:last])
+            for i in range(1, len(order)):
+                if hashes[order[i]] == hashes[order[i - 1]]:
+                    often[order[i]] = often[order[i - 1]] = True
+        first = last
+    return often
 
 
 @compiled
