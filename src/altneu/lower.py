@@ -17,7 +17,6 @@ import pyarrow as pa
 from altneu import ir
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.expressions import Column
 from altneu.kernels import accumulator_of, reduce_spec_of
 from altneu.linear import (
     BoundLogic,
@@ -32,22 +31,18 @@ from altneu.linear import (
     RowStep,
     Unnest,
 )
-from altneu.operators.extend import BY, LEAST, DeltaSpec, ExtensionSpec
 from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
 from altneu.order import Lattice
-from altneu.paths import Path, delta_paths
+from altneu.paths import delta_paths
 from altneu.physical import (
     HOSTS,
     LOGIC_ERRORS,
     ROOT,
     ArrangeOp,
     ConcatOp,
-    ConfirmOp,
     ConsolidateOp,
     ConstantOp,
-    CountOp,
-    DeltaJoinOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
@@ -57,12 +52,10 @@ from altneu.physical import (
     LatestOp,
     LeaveOp,
     LinearOp,
-    NewsOp,
     Operation,
     PhysicalNode,
     Plan,
     Port,
-    ProposeOp,
     ReduceOp,
     Scope,
     SourceOp,
@@ -71,7 +64,7 @@ from altneu.physical import (
     scheduled,
     scope_lattice,
 )
-from altneu.relations import Relations
+from altneu.relations import Relations, delta_join
 
 Key = tuple[str, ...]
 
@@ -290,100 +283,14 @@ class Lowering:
         return Lowered(port, None)
 
     def _delta_join(self, node: ir.MultiJoin) -> Lowered:
-        """Paths over arrangements: one operation where there is one shard, else an exchange at every lookup."""
-        parts = [self.lower(part) for part in node.parts]
-        paths = delta_paths(node.variables)
-        relations = Relations(node, paths)
-        ports = [
-            Port(self.arrange(parts[i], key, self._name_of(node.parts[i]), f"arrange by {', '.join(key)}"))
+        parts = [(self.lower(part), self._name_of(part)) for part in node.parts]
+        relations = Relations(node, delta_paths(node.variables))
+        inputs = tuple(
+            Port(self.arrange(parts[i][0], key, parts[i][1], f"arrange by {', '.join(key)}"))
             for i, key in relations.arrangements
-        ]
-        scope = max((self.nodes[p.node].scope for p in ports), key=self._depth)
-        label = f"delta join of {len(parts)}"
-        if self.shards == 1:
-            spec = DeltaSpec(node.schema, node.outputs, tuple(map(relations.path_spec, paths)), self.lattice_in(scope))
-            number = self.add(
-                DeltaJoinOp(spec),
-                tuple(ports),
-                node.schema,
-                label=label,
-                logical=node.fingerprint,
-                notes=(node.reason, *map(relations.describe, paths)),
-            )
-            return Lowered(Port(number), None)
-        ends = [self._delta_path(relations, path, ports, scope) for path in paths]
-        number = self.add(
-            ConcatOp(),
-            tuple(ends),
-            node.schema,
-            label=label,
-            logical=node.fingerprint,
-            scope=scope,
-            notes=(node.reason, *map(relations.describe, paths)),
         )
-        return Lowered(Port(number), None)
-
-    def _delta_path(self, relations: Relations, path: Path, ports: list[Port], scope: int) -> Port:
-        """A path as operations of their own: prefixes go to the shard of each arrangement they are looked up in."""
-        spec = relations.path_spec(path)
-        stream = Lowered(Port(self.add(NewsOp(), (ports[spec.at],), spec.start, label="start", scope=scope)), None)
-        for extension in spec.extensions:
-            stream = self._extended(stream, extension, ports, scope)
-        outputs = tuple((name, relations.column(variable)) for name, variable in relations.node.outputs)
-        project = BoundLogic((Project(outputs),))
-        return Port(self.add(LinearOp(project), (stream.port,), relations.node.schema, label="columns", scope=scope))
-
-    def _extended(self, stream: Lowered, spec: ExtensionSpec, ports: list[Port], scope: int) -> Lowered:
-        """Count, propose, validate; with one relation only propose."""
-        several = len(spec.offers) > 1
-        if several:
-            columns = [pa.field(n, pa.int64(), nullable=False) for n in (LEAST, BY)]
-            schema = pa.schema([*spec.before, *columns])
-            for i, offer in enumerate(spec.offers):
-                at = replace(offer, at=0)
-                stream = self._lookup(CountOp(at, i), stream, offer.key, ports[offer.at], schema, scope, "count")
-        parts = []
-        for i, offer in enumerate(spec.offers):
-            after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.own))])
-            alone = ExtensionSpec(spec.before, after, spec.adds, (replace(offer, at=0),))
-            operation = ProposeOp(alone, i if several else None)
-            made = self._lookup(operation, stream, offer.key, ports[offer.at], after, scope, "propose")
-            for other in spec.offers:
-                if other is offer:
-                    continue
-                if not other.own:
-                    confirming = ConfirmOp(replace(other, at=0), spec.adds)
-                    made = self._lookup(confirming, made, other.key, ports[other.at], after, scope, "validate")
-                    continue
-                before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.own)])
-                lookup = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
-                key = other.confirm_key
-                made = self._lookup(lookup, made, key, ports[other.confirms], after, scope, "look up")
-            if after.names != spec.after.names:
-                outputs = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in spec.after)
-                project = LinearOp(BoundLogic((Project(outputs),)))
-                made = replace(made, port=Port(self.add(project, (made.port,), spec.after, scope=scope)))
-            parts.append(made)
-        if not several:
-            return parts[0]
-        ends = tuple(p.port for p in parts)
-        return Lowered(Port(self.add(ConcatOp(), ends, spec.after, label="extended", scope=scope)), None)
-
-    def _lookup(
-        self,
-        operation: Operation,
-        stream: Lowered,
-        key: Key,
-        arrangement: Port,
-        schema: pa.Schema,
-        scope: int,
-        label: str,
-    ) -> Lowered:
-        exchange = None if stream.spread == key else key
-        inputs = (stream.port, arrangement)
-        text = f"{label} by {', '.join(key)}"
-        number = self.add(operation, inputs, schema, exchange=exchange, label=text, scope=scope)
-        return Lowered(Port(number), key)
+        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        return Lowered(delta_join(self, relations, inputs, scope), None)
 
     def _reduced(self, node: ir.Reduce) -> Lowered:
         return self._accumulable(node) if node.accumulable else self._general(node)

@@ -14,7 +14,7 @@ Distributed evaluation of subgraph queries using worst-case optimal low-memory d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Variables = tuple[str, ...]
@@ -72,8 +72,10 @@ class Path:
         return frozenset(a for e in self.extensions for part in e.parts for a in part.arrangements)
 
 
-def delta_paths(relations: Sequence[Variables], existing: Collection[Keyed] = ()) -> tuple[Path, ...]:
-    """A path for every relation; where there is a choice, along arrangements that exist or that other paths read.
+def delta_paths(relations: Sequence[Variables]) -> tuple[Path, ...]:
+    """A path for every relation; where there is a choice, along arrangements that earlier ones read.
+
+    What a session has arranged for others is no matter, so that a plan is the same whenever it is made.
 
     >>> triangle = [("a", "b"), ("b", "c"), ("a", "c")]
     >>> for path in delta_paths(triangle):
@@ -86,7 +88,7 @@ def delta_paths(relations: Sequence[Variables], existing: Collection[Keyed] = ()
     """
     counts = Counter(v for variables in relations for v in dict.fromkeys(variables))
     shared = {v for v, times in counts.items() if times > 1}
-    known = set(existing)
+    known: set[Keyed] = set()
     paths = []
     for start in range(len(relations)):
         path = _path(relations, start, shared, known)

@@ -19,7 +19,8 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
-from altneu.operators.extend import DeltaSpec, ExtensionSpec, Offer
+from altneu.operators.candidates import Offer
+from altneu.operators.extend import DeltaSpec, ExtensionSpec
 from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
 from altneu.order import Epoch, Lattice, Product, Rounds

@@ -1,17 +1,26 @@
-"""The relations of a join of several collections: their arrangements, and their delta paths as operators take them."""
+"""Delta joins lowered: the arrangements of the relations, and their paths as one operation or as many.
+
+Where there is one shard a path is a loop over lookups, in chunks. Where there are several, each lookup is an operation
+that the prefixes are exchanged for: to the shard that has the key.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 
 from altneu import ir
 from altneu.expressions import Column
-from altneu.operators.extend import ExtensionSpec, Offer, PathSpec
-from altneu.paths import Extension, Keyed, Part, Path
+from altneu.linear import BoundLogic, Outputs, Project
+from altneu.operators.candidates import Offer
+from altneu.operators.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
+from altneu.order import Lattice
+from altneu.paths import Extension, Keyed, Part, Path, Variables
+from altneu.physical import ConcatOp, ConfirmOp, CountOp, DeltaJoinOp, LinearOp, NewsOp, Operation, Port, ProposeOp
 
 
 @dataclass(frozen=True)
@@ -91,3 +100,113 @@ class Relations:
         """A relation by its number and the sources that it is made of."""
         names = [n.name for n in ir.walk(self.node.parts[relation]) if isinstance(n, ir.Source)]
         return f"{relation + 1}:{'+'.join(dict.fromkeys(names))}"
+
+
+class Builder(Protocol):
+    """What lowering is to this module: a plan under construction."""
+
+    shards: int
+
+    def add(
+        self,
+        operation: Operation,
+        inputs: tuple[Port, ...],
+        schema: pa.Schema,
+        *,
+        exchange: Variables | None = None,
+        label: str = "",
+        logical: str = "",
+        scope: int | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> int:
+        """Append an operation."""
+
+    def lattice_in(self, scope: int) -> Lattice:
+        """The times of a scope."""
+
+
+def delta_join(builder: Builder, relations: Relations, inputs: tuple[Port, ...], scope: int) -> Port:
+    """The join of the relations over their arrangements."""
+    node, paths = relations.node, relations.paths
+    label = f"delta join of {len(node.parts)}"
+    notes = (node.reason, *map(relations.describe, paths))
+    if builder.shards == 1:
+        specs = tuple(map(relations.path_spec, paths))
+        operation = DeltaJoinOp(DeltaSpec(node.schema, node.outputs, specs, builder.lattice_in(scope)))
+        return Port(builder.add(operation, inputs, node.schema, notes=notes, label=label, logical=node.fingerprint))
+    ends = tuple(_Path(builder, inputs, scope).made(relations, path) for path in paths)
+    return Port(
+        builder.add(ConcatOp(), ends, node.schema, scope=scope, notes=notes, label=label, logical=node.fingerprint)
+    )
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """Prefixes under way, and by which variables they are spread."""
+
+    port: Port
+    spread: Variables | None = None
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A path as operations of their own: prefixes go to the shard of each arrangement that they are looked up in."""
+
+    builder: Builder
+    inputs: tuple[Port, ...]
+    scope: int
+
+    def made(self, relations: Relations, path: Path) -> Port:
+        """The operations, and the port at the end of them."""
+        spec = relations.path_spec(path)
+        at = self.builder.add(NewsOp(), (self.inputs[spec.at],), spec.start, label="start", scope=self.scope)
+        stream = _Stream(Port(at))
+        for extension in spec.extensions:
+            stream = self._extended(stream, extension)
+        outputs = tuple((name, relations.column(variable)) for name, variable in relations.node.outputs)
+        return self._projected(stream, outputs, relations.node.schema).port
+
+    def _extended(self, stream: _Stream, spec: ExtensionSpec) -> _Stream:
+        """Count, propose, validate; with one relation only propose."""
+        if len(spec.offers) == 1:
+            return self._proposed(stream, spec, 0, None)
+        counted = pa.schema([*spec.before, *(pa.field(n, pa.int64(), nullable=False) for n in (LEAST, BY))])
+        for i, offer in enumerate(spec.offers):
+            operation = CountOp(replace(offer, at=0), i)
+            stream = self._lookup(operation, stream, offer.key, offer.at, counted, "count")
+        ends = tuple(self._proposed(stream, spec, i, i).port for i in range(len(spec.offers)))
+        return _Stream(Port(self.builder.add(ConcatOp(), ends, spec.after, label="extended", scope=self.scope)))
+
+    def _proposed(self, stream: _Stream, spec: ExtensionSpec, proposer: int, number: int | None) -> _Stream:
+        """The candidates of one relation, validated by the others."""
+        offer = spec.offers[proposer]
+        after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.own))])
+        alone = ExtensionSpec(spec.before, after, spec.adds, (replace(offer, at=0),))
+        made = self._lookup(ProposeOp(alone, number), stream, offer.key, offer.at, after, "propose")
+        for other in (o for i, o in enumerate(spec.offers) if i != proposer):
+            if not other.own:
+                confirming = ConfirmOp(replace(other, at=0), spec.adds)
+                made = self._lookup(confirming, made, other.key, other.at, after, "validate")
+                continue
+            before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.own)])
+            looking = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
+            made = self._lookup(looking, made, other.confirm_key, other.confirms, after, "look up")
+        if after.names == spec.after.names:
+            return made
+        return self._projected(
+            made, tuple((f.name, Column(f.name, f.type, f.nullable)) for f in spec.after), spec.after
+        )
+
+    def _lookup(
+        self, operation: Operation, stream: _Stream, key: Variables, at: int, schema: pa.Schema, what: str
+    ) -> _Stream:
+        exchange = None if stream.spread == key else key
+        label = f"{what} by {', '.join(key)}"
+        inputs = (stream.port, self.inputs[at])
+        number = self.builder.add(operation, inputs, schema, exchange=exchange, label=label, scope=self.scope)
+        return _Stream(Port(number), key)
+
+    def _projected(self, stream: _Stream, outputs: Outputs, schema: pa.Schema) -> _Stream:
+        project = LinearOp(BoundLogic((Project(outputs),)))
+        number = self.builder.add(project, (stream.port,), schema, label="columns", scope=self.scope)
+        return replace(stream, port=Port(number))

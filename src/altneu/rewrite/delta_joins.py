@@ -51,8 +51,9 @@ def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> M
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return None
-    known = frozenset((i, key) for i, key in _all_keys(variables) if exists(tree.parts[i], tree.columns(i, key)))
-    reason = _reason(tree, variables, known, exists, joins)
+    read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
+    known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
+    reason = _reason(tree, variables, read - known, exists, joins)
     if not reason:
         return None
     outputs = tuple((name, tree.name(columns[name])) for name in node.schema.names)
@@ -60,28 +61,18 @@ def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> M
 
 
 def _reason(
-    tree: _Tree, variables: tuple[tuple[str, ...], ...], known: frozenset[Keyed], exists: Exists, joins: Joins
+    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: Joins
 ) -> str:
     """Why the relations should be joined at once; nothing when they should not."""
     if joins == "delta":
         return "delta join, as was asked for"
     if is_cyclic(variables):
         return "delta join: the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
-    paths = delta_paths(variables, known)
-    built = {
-        (tree.parts[i].fingerprint, tree.columns(i, key)) for path in paths for i, key in path.arrangements - known
-    }
+    built = {(tree.parts[i].fingerprint, tree.columns(i, key)) for i, key in lacking}
     others = {(n.fingerprint, key) for n, key in tree.binary if not exists(n, key)}
     if len(built) >= len(others):
         return ""
     return f"delta join: it has {len(built)} arrangements to build, binary joins have {len(others)}"
-
-
-def _all_keys(variables: tuple[tuple[str, ...], ...]) -> set[Keyed]:
-    """Arrangements that paths may read where there is a choice."""
-    keys = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
-    counts = Counter(v for part in variables for v in part)
-    return keys | {(i, (v,)) for i, part in enumerate(variables) for v in part if counts[v] > 1}
 
 
 @dataclass
