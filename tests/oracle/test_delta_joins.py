@@ -101,6 +101,9 @@ PLANS = {
     ),
     "triangles for a while": edges_of("ab", "bc", "ac", source=EDGES.temporal("weight", "weight + 3")),
     "what a filter leaves": edges_of("ab", "bc", "ac").filter("a <> b and 4 div (c - 1) > 0").select("a", "c"),
+    "a filter on the way": edges_of("ab", "bc")
+    .filter("a <> c and b <= 2")
+    .join(E, on={"trial": "trial", "a": "src", "c": "dst"}),
     "truss": truss(),
     "closing": closing(),
 }

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import pyarrow as pa
+
+from altneu.expressions import Column, Expr
 from altneu.ir import Join, Linear, MultiJoin, Node
-from altneu.linear import Project
+from altneu.linear import BoundLogic, Filter, Project
 from altneu.paths import Keyed, delta_paths, is_cyclic
 from altneu.rewrite.transform import readers, with_inputs
 
@@ -26,7 +29,8 @@ Exists = Callable[[Node, tuple[str, ...]], bool]
 def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     """The plan with trees of joins as delta joins; ``joins`` says which: those that are worth it, all, or none.
 
-    A join that others read, too, is kept as it is: it would be computed twice. So is what lies below a filter.
+    A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
+    asked of the whole; rows that one fails on may thereby be dropped by a join first.
 
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
@@ -44,7 +48,7 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     return visit(root)
 
 
-def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> MultiJoin | None:
+def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> Node | None:
     """The join of all that a tree joins; None where the tree is better, or no more than one join."""
     tree = _Tree()
     columns = tree.add(node, counts, is_root=True)
@@ -56,8 +60,15 @@ def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> M
     reason = _reason(tree, variables, read - known, exists, joins)
     if not reason:
         return None
-    outputs = tuple((name, tree.name(columns[name])) for name in node.schema.names)
-    return MultiJoin(tuple(tree.parts), variables, outputs, node.schema, reason, known)
+    parts, outputs = tuple(tree.parts), tuple((name, tree.name(columns[name])) for name in node.schema.names)
+    if not tree.filters:
+        return MultiJoin(parts, variables, outputs, node.schema, reason, known)
+    columns_of = tree.fields(variables)
+    made = MultiJoin(parts, variables, tuple((v, v) for v in columns_of), pa.schema(columns_of.values()), reason, known)
+    project = Project(
+        tuple((f.name, Column(v, f.type, f.nullable)) for f, (_, v) in zip(node.schema, outputs, strict=True))
+    )
+    return Linear(made, BoundLogic((*(tree.lifted(f, columns_of) for f in tree.filters), project)))
 
 
 def _reason(
@@ -70,7 +81,7 @@ def _reason(
         return "delta join: the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
     built = {(tree.parts[i].fingerprint, tree.columns(i, key)) for i, key in lacking}
     others = {(n.fingerprint, key) for n, key in tree.binary if not exists(n, key)}
-    if len(built) >= len(others):
+    if len(built) >= len(others) or tree.filters:  # a filter makes less of an intermediate result
         return ""
     return f"delta join: it has {len(built)} arrangements to build, binary joins have {len(others)}"
 
@@ -85,6 +96,7 @@ class _Tree:
     parts: list[Node] = field(default_factory=list)
     variables: list[list[int]] = field(default_factory=list)
     binary: list[tuple[Node, tuple[str, ...]]] = field(default_factory=list)
+    filters: list[tuple[Filter, dict[str, int]]] = field(default_factory=list)
     _leads: list[int] = field(default_factory=list)
 
     def add(self, node: Node, counts: Counter[str], *, is_root: bool = False) -> dict[str, int]:
@@ -96,9 +108,10 @@ class _Tree:
                 for left, right in zip(node.left_key, node.right_key, strict=True):
                     self._leads[self._end(sides[1][right])] = self._end(sides[0][left])
                 return {name: sides[side][column] for name, side, column in node.outputs}
-            if isinstance(node, Linear) and (names := _renamed(node)) is not None and _is_join(node.input, counts):
+            if isinstance(node, Linear) and (found := _picked(node)) is not None and _is_join(node.input, counts):
                 below = self.add(node.input, counts)
-                return {name: below[column] for name, column in names.items()}
+                self.filters += [(test, below) for test in found.filters]
+                return {name: below[column] for name, column in found.names.items()}
         first = len(self._leads)
         fresh = list(range(first, first + len(node.schema)))
         self._leads += fresh
@@ -115,6 +128,20 @@ class _Tree:
         """What a variable is called."""
         return f"v{self._end(variable)}"
 
+    def fields(self, variables: tuple[tuple[str, ...], ...]) -> dict[str, pa.Field]:
+        """Every variable as a column."""
+        pairs = [
+            p for part, names in zip(self.parts, variables, strict=True) for p in zip(part.schema, names, strict=True)
+        ]
+        return {v: f.with_name(v).with_nullable(True) for f, v in pairs}
+
+    def lifted(self, found: tuple[Filter, dict[str, int]], columns: dict[str, pa.Field]) -> Filter:
+        """A filter of an intermediate result as one of the whole."""
+        test, below = found
+        fields = {name: columns[self.name(v)] for name, v in below.items()}
+        instead: dict[str, Expr] = {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()}
+        return replace(test, predicate=test.predicate.substitute(instead))
+
     def columns(self, part: int, key: tuple[str, ...]) -> tuple[str, ...]:
         """The columns of a part that variables are."""
         names = [self.name(v) for v in self.variables[part]]
@@ -122,15 +149,25 @@ class _Tree:
 
 
 def _is_join(node: Node, counts: Counter[str]) -> bool:
-    while isinstance(node, Linear) and _renamed(node) is not None and counts[node.fingerprint] == 1:
+    while isinstance(node, Linear) and _picked(node) is not None and counts[node.fingerprint] == 1:
         node = node.input
     return isinstance(node, Join) and counts[node.fingerprint] == 1
 
 
-def _renamed(node: Linear) -> dict[str, str] | None:
-    """For logic that only picks and renames columns, what each was called."""
-    if node.logic.delay.parts or len(node.logic.steps) != 1 or not isinstance(step := node.logic.steps[0], Project):
-        return None
-    if not all(expression.is_column for _, expression in step.outputs):
-        return None
-    return {name: expression.column_name for name, expression in step.outputs}
+@dataclass(frozen=True)
+class _Picked:
+    """What logic does that only filters rows and picks and renames columns: its filters, and what each was called."""
+
+    filters: tuple[Filter, ...]
+    names: dict[str, str]
+
+
+def _picked(node: Linear) -> _Picked | None:
+    steps = node.logic.steps
+    names = {n: n for n in node.schema.names}
+    if steps and isinstance(last := steps[-1], Project):
+        if not all(expression.is_column for _, expression in last.outputs):
+            return None
+        steps, names = steps[:-1], {name: expression.column_name for name, expression in last.outputs}
+    filters = tuple(step for step in steps if isinstance(step, Filter))
+    return None if node.logic.delay.parts or len(filters) < len(steps) else _Picked(filters, names)
