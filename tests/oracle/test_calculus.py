@@ -84,6 +84,9 @@ def plans(orders, prices):
         "then a count": d.join(prices, on=KEY).integrate().group_by(*KEY).agg(n="count(*)", total="sum(w)"),
         "as of what was as of": d.join(prices, on=KEY).integrate().differentiate().join(before, on=KEY).integrate(),
         "moments of moments": d.join(prices, on=KEY).differentiate().semijoin(prices, on=KEY).integrate().integrate(),
+        "triangles as of": d.join(prices.select("trial", v="k", x="w"), on=["trial", "v"])
+        .join(before.select("trial", "k", x="w"), on=[*KEY, "x"])
+        .integrate(),
         "a loop in moments": reach(d.select(*KEY), edges).integrate(),
         "a loop over moments": reach(orders.select(*KEY), edges.differentiate()).integrate(),
         "moments in a loop": rounds(orders.select(*KEY), lambda x: along(x.differentiate(), edges).integrate()),
@@ -148,6 +151,7 @@ FEW = [
     "sums of changes",
     "a function",
     "moments of moments",
+    "triangles as of",
     "moments in a loop",
 ]
 
