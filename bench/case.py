@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import asof, first, graphs, histories, linear, steps, streams, times, workloads
+from bench import asof, first, graphs, histories, linear, steps, streams, times, triangles, workloads
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -22,6 +22,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "g": graphs.measure,
     "h": histories.measure,
     "i": asof.measure,
+    "j": triangles.measure,
 }
 
 

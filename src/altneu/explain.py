@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from altneu.errors import UnboundedCostError
@@ -14,6 +14,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ExplodeOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LinearOp,
@@ -52,6 +53,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     keys: tuple[str, ...] = ()
     state, bound = "", CHANGE
     label = node.label
+    if node.notes:
+        inputs = tuple(dict.fromkeys(_arranged_below(plan, node)))
     match operation:
         case ArrangeOp(_, layout):
             keys, state = layout.key, _state(operation)
@@ -66,7 +69,7 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
                 label = f"reduce {label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 bound = max(bound, GROUPS, key=_BOUNDS.index)
-                label += ", line by line over the event times"
+                label += ", along chains of its two times"
         case JoinOp() | AsofOp() | LockedOp():
             keys = _keys_below(plan, node)
         case LinearOp():
@@ -87,6 +90,16 @@ def _state(operation: ArrangeOp) -> str:
     names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
     more = "" if operation.latest is None else ", the latest row of each key"
     return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
+
+
+def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
+    """The arrangements that a delta join reads, whatever operations it is made of."""
+    for port in node.inputs:
+        below = plan.nodes[port.node]
+        if isinstance(below.operation, ArrangeOp):
+            yield port.node
+        else:
+            yield from _arranged_below(plan, below)
 
 
 def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
@@ -121,7 +134,7 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
                 else ""
             )
             parts.append(f"state: {line.state}{count}")
-        if not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
+        if node.notes or not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
             parts.append(f"cost per step: {line.bound}")
         repeated = i in shown and node.inputs
         lines.append(
@@ -131,20 +144,19 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
         )
         if not repeated:
             shown.add(i)
+            lines.extend(f"{'  ' * (depth + 1)}| {note}" for note in node.notes)
             for child in line.inputs:
                 show(child, depth + 1)
 
     show(plan.arrangements[ports.contents], 1)
     if ports.errors:
         lines.append(f"  errors of {len(ports.errors)} operator(s), each a set, kept apart")
-    exchanges = sum(
-        1 for i in plan.upstream(Port(plan.arrangements[ports.contents])) if plan.nodes[i].exchange is not None
-    )
-    worst = max(
-        (cost(plan, plan.nodes[i]).bound for i in plan.upstream(Port(plan.arrangements[ports.contents]))),
-        key=_BOUNDS.index,
-    )
+    upstream = [*plan.upstream(Port(plan.arrangements[ports.contents]))]
+    exchanges = sum(1 for i in upstream if plan.nodes[i].exchange is not None)
+    worst = max((cost(plan, plan.nodes[i]).bound for i in upstream), key=_BOUNDS.index)
     lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst}")
+    if any(isinstance(plan.nodes[i].operation, IntegrateOp) for i in upstream):
+        lines.append("  depends on when rows come: a view added later starts from the present")
     return "\n".join(lines)
 
 

@@ -60,6 +60,7 @@ PLANS = {
     "a function": A.group_by("trial", "k").reduce(_best, "best long"),
     "a failing function": A.group_by("trial", "k").reduce(lambda _, group: [6 // group[0][0].v], "best long"),
     "joined with one time": A.join(B, on=["trial", "k"]).group_by("trial", "k").agg(n="sum(w)"),
+    "errors of one time": A.join(B.filter("4 div w > 1"), on=["trial", "k"]),
     "left join": A.join(B, on=["trial", "k"], how="left"),
     "antijoin": B.antijoin(A, on=["trial", "k"]),
     "self-join": A.join(A.select("trial", "k", u="v"), on=["trial", "k"]).count(),
@@ -69,6 +70,18 @@ PLANS = {
     "a loop in a loop": E.iterate(_inner, max_rounds=2, on_limit="stop"),
     "a loop of one time beside": A.join(
         B.select("trial", "k").iterate(lambda x: x.concat(B.select("trial", "k")).distinct()), on=["trial", "k"]
+    ),
+}
+
+
+WEDGES = E.join(E, on={"trial": "trial", "dst": "k"}).select("trial", a="k", b="dst", c="`right.dst`")
+PLANS |= {
+    "triangles": WEDGES.join(E, on={"trial": "trial", "a": "k", "c": "dst"}),
+    "triangles with one time": WEDGES.join(B, on={"trial": "trial", "a": "k", "c": "w"}),
+    "triangles in a loop": E.iterate(
+        lambda x: x.concat(
+            WEDGES.join(x, on={"trial": "trial", "a": "k", "b": "dst"}).select("trial", k="a", dst="c")
+        ).distinct()
     ),
 }
 
