@@ -145,6 +145,21 @@ def test_a_late_view_begins_with_the_present():
                 assert unlike(contents_of(view), Counter({row: n for row, n in wanted.items() if n > 0})) == {}, name
 
 
+@pytest.mark.parametrize("arranged", [False, True])
+def test_a_late_view_meets_what_came_last_too(arranged):
+    """Also without what is simultaneous, and whether the right side is read from its arrangement or from its rows."""
+    with Session() as session:
+        for source, collection in SOURCES.items():
+            session.maintain(f"all of {source}", collection)
+        session.insert("left", [(0, 1, 5, 1)])
+        for time in range(4):
+            session.insert("right", [(0, 1, time, "x")], time=time)
+            session.advance(to=time + 1)
+        if arranged:
+            session.maintain("in", PLANS["by time, left"])
+        assert session.maintain("out", PLANS["by time, simultaneous out"]).to_pylist() == [(0, 1, 5, 1, 3, "x")]
+
+
 def test_nothing_is_left_when_every_copy_is_taken_back():
     with Session() as session:
         for name, plan in PLANS.items():
