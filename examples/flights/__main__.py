@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     help="Keep the state here, and go on from it.",
 )
 def main(months: int, days: int | None, local: bool, report: Path, state: Path | None) -> None:
-    """Keep six views over the flights of New York City right while a year happens, and check them against Spark."""
+    """Keep seven views over the flights of New York City right while a year happens, and check them against Spark."""
     console = Console()
     console.print(show.INTRODUCTION, show.VIEWS, sep="\n")
     begin = time.perf_counter()
@@ -70,8 +70,8 @@ def _run(console: Console, folder: Path, cut: int, stop: int, *, local: bool, re
                 console.print(f"The state in {state} goes on from {data.day_of(pipeline.lower):%d %B %Y}.")
             _days(console, pipeline, stop)
             console.print(show.board_table(pipeline, show.last_day(pipeline)), show.routes_table(pipeline))
-            chains = show.chains_table(pipeline)
-            console.print(show.as_rich(chains), "")
+            more = [show.chains_table(pipeline), show.weather_table(pipeline)]
+            console.print(*map(show.as_rich, more), "")
             console.print(
                 "[bold]Is it right?[/bold] Spark computes every view from scratch, from the flights as they now stand:"
             )
@@ -80,7 +80,7 @@ def _run(console: Console, folder: Path, cut: int, stop: int, *, local: bool, re
                 table = show.comparison(pipeline, verdicts)
                 console.print("", show.as_rich(table))
                 title = "The flights of New York City, 2013, kept up day by day"
-                console.print(f"Report: {show.write_report(report, pipeline, [table, chains], title)}")
+                console.print(f"Report: {show.write_report(report, pipeline, [table, *more], title)}")
             return all(verdict.equal for verdict in verdicts)
     finally:
         spark.stop()

@@ -49,6 +49,7 @@ FLIGHTS = (
 )
 PLANES = "tailnum string, built int, manufacturer string, model string, seats int"
 AIRLINES = "carrier string, airline string"
+WEATHER = "origin string, observed long, temp double, visib double"
 
 COLUMNS = tuple(column.split()[0] for column in FLIGHTS.split(", "))
 
@@ -127,6 +128,26 @@ def airlines() -> pl.DataFrame:
     return pl.read_csv(folder() / "airlines.csv").select("carrier", pl.col("name").alias("airline"))
 
 
+PUBLISHED_AFTER = (20, 80)
+"""Minutes between the hour of an observation and when it is known: a guess, for the data does not say."""
+
+
+def weather() -> pl.DataFrame:
+    """Hourly weather by airport, in the columns of ``WEATHER`` and ``published``, the tick at which it became known.
+
+    That is 20 to 80 minutes after its hour, by a fixed hash of airport and hour. Hours are those of the clock, as for
+    flights; in the night in which it is turned back three observations share theirs with another.
+    """
+    frame = pl.read_csv(folder() / "weather.csv", null_values="NA", infer_schema_length=None)
+    day = pl.date(pl.col("year"), pl.col("month"), pl.col("day"))
+    frame = frame.with_columns(observed=(day - pl.lit(FIRST_DAY)).dt.total_days() * DAY + pl.col("hour") * 60)
+    least, most = PUBLISHED_AFTER
+    place = pl.col("origin").replace_strict({"EWR": 1, "JFK": 2, "LGA": 3}, return_dtype=pl.Int64)
+    mixed = (pl.col("observed") // 60 * 3 + place) * 2_654_435_761 % 2**32 // 2**16
+    published = pl.col("observed") + least + mixed % (most - least + 1)
+    return frame.select("origin", "observed", "temp", "visib", published=published).sort("published", "origin")
+
+
 def _clock(column: str) -> pl.Expr:
     """Minutes since midnight of an ``HHMM`` number."""
     return pl.col(column) // 100 * 60 + pl.col(column) % 100
@@ -155,11 +176,13 @@ def _with_ticks(raw: pl.DataFrame) -> pl.DataFrame:
 class Stream:
     """The year as versions of flights: each row holds from ``start`` until ``end`` (null: for good).
 
-    Shape:  ``versions`` has the columns of ``FLIGHTS``, ``start`` and ``end``; a flight has two or three of them.
+    Shape:  ``versions`` has the columns of ``FLIGHTS``, ``start`` and ``end``; a flight has two or three of them;
+            ``weather`` is as the function of that name gives it.
     Units:  ticks of one minute since 2013-01-01 00:00.
     """
 
     versions: pl.DataFrame
+    weather: pl.DataFrame
 
     @classmethod
     def load(cls) -> Stream:
@@ -186,7 +209,7 @@ class Stream:
         shape = [*COLUMNS, "start", "end"]
         versions = pl.concat([frame.select(shape) for frame in (scheduled, departed, ended)])
         # A version that ends in the tick in which it starts never was: its two updates are equal but for their signs.
-        return cls(versions.filter(pl.col("end").is_null() | (pl.col("end") > pl.col("start"))))
+        return cls(versions.filter(pl.col("end").is_null() | (pl.col("end") > pl.col("start"))), weather())
 
     @cached_property
     def updates(self) -> pl.DataFrame:
@@ -200,6 +223,10 @@ class Stream:
         time = self.updates["time"]
         start, stop = time.search_sorted(lower, "left"), time.search_sorted(upper, "left")
         return self.updates.slice(start, stop - start)
+
+    def published(self, lower: int, upper: int) -> pl.DataFrame:
+        """The weather that became known at times ``lower <= time < upper``."""
+        return self.weather.filter(pl.col("published").is_between(lower, upper, closed="left"))
 
     def current(self, upper: int) -> pl.DataFrame:
         """The rows that hold just before ``upper``, computed from the versions and not from the updates."""

@@ -11,10 +11,11 @@ ENOUGH_FLIGHTS = 200
 
 
 def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
-    """Build the views over the sources ``flights``, ``planes`` and ``airlines``, by name."""
+    """Build the views over the sources ``flights``, ``planes``, ``airlines`` and ``weather``, by name."""
     flights = an.source("flights", data.FLIGHTS)
     planes = an.source("planes", "value string").join_function(an.cdc.debezium(data.PLANES))  # events of a database
     airlines = an.source("airlines", data.AIRLINES)
+    observations = an.source("weather", data.WEATHER)
 
     # How many flights of each day stand where: the departure board.
     board = flights.group_by("day", "origin", "state").agg(flights="count(*)")
@@ -60,7 +61,23 @@ def views(enough: int = ENOUGH_FLIGHTS) -> dict[str, Collection]:
         "fleet": fleet,
         "recent": recent,
         "chains": delay_chains(flights),
+        "weather": departures_in_weather(flights, observations),
     }
+
+
+def departures_in_weather(flights: Collection, observations: Collection) -> Collection:
+    """Each departure with the last observation at its airport: as it was known then, and as it turned out.
+
+    An hour's observation is published later than that, so whoever left in between was told of an earlier hour. That is
+    locked in. Beside it stands the last hour before the departure, which comes when it is published.
+
+    Shape:  ``known`` and ``observed`` are the ticks of the two observations, null where there is none.
+    """
+    left = flights.filter("dep_delay is not null").select("id", "day", "origin", departed="sched_dep + dep_delay")
+    times = {"left_time": "departed", "right_time": "observed"}
+    told = left.asof_join(observations, "origin", mode="locked", how="left", **times)
+    told = told.select("id", "day", "origin", "departed", known="observed", known_temp="temp", known_visib="visib")
+    return told.asof_join(observations, "origin", mode="revising", how="left", **times)
 
 
 def delay_chains(flights: Collection) -> Collection:

@@ -49,7 +49,7 @@ class Verdict:
 
 
 class Pipeline:
-    """A session that maintains the six views over one stream of flights.
+    """A session that maintains the seven views over one stream of flights.
 
     ``record`` keeps what every step cost, as the report wants it; the bulk load is ``bulk`` and not among them.
     """
@@ -66,7 +66,7 @@ class Pipeline:
         return int(self.session.lower)
 
     def load(self, updates: pl.DataFrame | DataFrame, upper: int) -> StepRecord:
-        """Insert planes (as Debezium events), airlines and the updates before ``upper``; compute the views once."""
+        """Insert planes (as Debezium events), airlines, and what happens before ``upper``; compute the views once."""
         self.session.insert("planes", data.plane_events())
         self.session.insert("airlines", data.airlines())
         self.bulk = self._step("bulk load", updates, upper)
@@ -84,6 +84,7 @@ class Pipeline:
     def _step(self, label: str, updates: pl.DataFrame | DataFrame, upper: int) -> StepRecord:
         begin = time.perf_counter()
         self.session.insert("flights", updates, time="time", diff="diff")
+        self.session.insert("weather", self.stream.published(self.lower, upper), time="published")
         step = self.session.advance(to=upper)
         seconds = time.perf_counter() - begin
         return StepRecord(label, seconds, step.changes_in, dict(step.changes_out), step.state_rows, str(step.placement))
@@ -95,7 +96,7 @@ class Pipeline:
 
     def verdicts(self, spark: SparkSession, updates: Path, folder: Path, runs: int = 3) -> Iterator[Verdict]:
         """Have Spark compute every view from scratch, from ``updates`` as a Parquet file, and compare."""
-        with verify.spark_tables(spark, updates, self.lower, folder):
+        with verify.spark_tables(spark, updates, self.stream.weather, self.lower, folder):
             for name, view in self.views.items():
                 anew = verify.recompute(spark, verify.query(name, self.lower - 1, self.enough), runs)
                 problem = verify.difference(view.to_arrow(), anew.rows)

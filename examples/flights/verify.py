@@ -64,6 +64,24 @@ def query(view: str, now: int, enough: int = ENOUGH_FLIGHTS) -> str:
             SELECT root.id AS root, day, tailnum, root.carrier, root.flight, root.origin, root.dest, late,
                 chain.flights, chain.minutes
             FROM chains WHERE chain.flights > 0""",
+        "weather": f"""
+            WITH departures AS (
+                SELECT id, day, origin, sched_dep + dep_delay AS departed FROM flights WHERE dep_delay IS NOT NULL
+            ), observations AS (
+                SELECT origin, published, observed, struct(observed, temp, visib) AS seen
+                FROM weather WHERE published <= {now}
+            ), events AS (
+                SELECT *, NULL AS told, NULL AS later FROM departures
+                UNION ALL SELECT NULL, NULL, origin, published, seen, NULL FROM observations
+                UNION ALL SELECT NULL, NULL, origin, observed, NULL, seen FROM observations
+            ), met AS (
+                SELECT id, day, origin, departed, max(told) OVER before AS told, max(later) OVER before AS later
+                FROM events WINDOW before AS (
+                    PARTITION BY origin ORDER BY departed RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+            )
+            SELECT id, day, origin, departed, told.observed AS known, told.temp AS known_temp,
+                told.visib AS known_visib, later.observed, later.temp, later.visib
+            FROM met WHERE id IS NOT NULL""",
     }[view]
 
 
@@ -82,13 +100,14 @@ class Recomputation:
 
 
 @contextmanager
-def spark_tables(spark: SparkSession, updates: Path, upper: int, folder: Path) -> Iterator[None]:
-    """Make the input's final state the tables ``flights``, ``planes`` and ``airlines`` of Spark, as Parquet files."""
+def spark_tables(spark: SparkSession, updates: Path, weather: pl.DataFrame, upper: int, folder: Path) -> Iterator[None]:
+    """Make the input's final state tables of Spark, as Parquet files: flights, planes, airlines, and all weather."""
+    weather.write_parquet(folder / "weather.parquet")
     data.planes().write_parquet(folder / "planes.parquet")
     data.airlines().write_parquet(folder / "airlines.parquet")
     spark.read.parquet(str(updates)).createOrReplaceTempView("updates")
     spark.sql(_now(upper)).write.mode("overwrite").parquet(str(folder / "flights.parquet"))
-    tables = ("flights", "planes", "airlines")
+    tables = ("flights", "planes", "airlines", "weather")
     for name in tables:
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     try:

@@ -24,6 +24,7 @@ from altneu.update import Updates
 BLOCK_ROWS = 1 << 16
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
+SIGN = np.uint64(1 << 63)
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -31,6 +32,9 @@ _ONE_BLOCK = np.zeros(1, np.int64)
 @dataclass(frozen=True)
 class Layout:
     """How updates of ``schema`` are arranged: by ``key``, with times of ``lattice``; the other columns are the value.
+
+    With ``order``, a value column of whole numbers, dates or timestamps without nulls, the values of a key are in its
+    order: what stands in the place of their hash is that column, and so a collision is a tie.
 
     >>> from altneu.order import Epoch
     >>> schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("w", pa.float64())])
@@ -42,6 +46,7 @@ class Layout:
     schema: pa.Schema
     key: tuple[str, ...]
     lattice: Lattice
+    order: str | None = None
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -75,6 +80,10 @@ class Layout:
             Rows(self.value_schema, tuple([columns[i] for i in value]), count),
         )
 
+    def value_hashes(self, values: Rows) -> Hashes:
+        """What value rows are sorted by within a key: their hashes, or the order column, as unsigned words."""
+        return hash_rows(values) if self.order is None else ordered_words(values.column(self.order))
+
     def join(self, keys: Rows, values: Rows) -> Rows:
         """Key rows and value rows as rows of ``schema``."""
         both = keys.columns + values.columns
@@ -91,7 +100,8 @@ class Description:
     1. for all data x and all times t with since <= t: the sum of d over (x, s, d) in U with s <= t equals the sum of d
        over (x, s, d) in C with lower <= s, not upper <= s, and s <= t;
     2. no two updates of U have the same x and s; no d is zero;
-    3. U is sorted by (key hash, key bytes, value hash, value bytes, linear extension of s).
+    3. U is sorted by (key hash, key bytes, value hash, value bytes, linear extension of s); where the layout has an
+       order, by (key hash, key bytes, order column, value hash, value bytes, linear extension of s).
 
     It does not promise: that for all (x, s, d) in U, not upper <= s (a time may have been advanced by ``since`` to or
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
@@ -264,7 +274,7 @@ class Batch:
         if count == 0:
             return cls(layout, description, ())
         keys, values = layout.split(updates.rows)
-        key_hash, value_hash = hash_rows(keys), hash_rows(values)
+        key_hash, value_hash = hash_rows(keys), layout.value_hashes(values)
         if count == 1:
             if updates.diffs[0] == 0:
                 return cls(layout, description, ())
@@ -370,8 +380,19 @@ def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
     Raises:
         TypeMismatchError: the probes' columns are not of the key's types.
     """
-    hits, used = _search(*_all_blocks(batches), key_hash, keys)
-    layout = batches[0].layout
+    return matches_of(*runs_of(batches, key_hash, keys), batches[0].layout)
+
+
+def runs_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block]]:
+    """Where probes are in many batches: runs of rows as lines (probe, block, start, stop), and the blocks meant.
+
+    Shape:  lines by probe, for each older blocks first.
+    """
+    return _search(*_all_blocks(batches), key_hash, keys)
+
+
+def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
+    """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those."""
     if len(hits) == 1:  # one run of one block: nothing to gather
         probe, number, start, stop = hits[0].tolist()
         block, cut = used[number], slice(start, stop)
@@ -384,6 +405,18 @@ def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
         return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
     control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
     return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+
+
+def ordered_words(column: pa.Array) -> Hashes:
+    """Whole numbers, dates or timestamps as unsigned words in the same order.
+
+    >>> ordered_words(pa.array([-1, 0, 5])).argsort().tolist()
+    [0, 1, 2]
+    """
+    if pa.types.is_temporal(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    words = np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+    return words.view(np.uint64) ^ SIGN
 
 
 def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:

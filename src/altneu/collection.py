@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from altneu import ir
+from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
 from altneu.grouping import Grouping, check_names, user_schema
@@ -81,6 +82,8 @@ class Collection(LinearVerbs):
         return self._linear(verb.bind(self.schema))
 
     def _linear(self, logic: BoundLogic) -> Collection:
+        if not logic.keeps_times:
+            self._refuse_moments("a filter or function of time", "does not commute with it")
         return Collection(ir.Linear(self.node, logic)) if logic else self
 
     def _project(self, outputs: Iterable[tuple[str, Expr]]) -> Collection:
@@ -121,6 +124,7 @@ class Collection(LinearVerbs):
 
         Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
         """
+        self._refuse_moments("inspect", "shows times and not moments")
         return Collection(ir.Inspect(self.node, Function.of(function)))
 
     # joins ----------------------------------------------------------------------------------------------------------
@@ -172,6 +176,92 @@ class Collection(LinearVerbs):
             text = value if here else f"CAST({value} AS {type_name(f.type)})"
             outputs.append((f.name, parse(text, self.schema)))
         return self._project(outputs)
+
+    def asof_join(  # noqa: PLR0913 -- each says one thing, and by name
+        self,
+        right: Collection,
+        on: On = (),
+        *,
+        mode: AsOfMode | None = None,
+        time: str | None = None,
+        left_time: str | None = None,
+        right_time: str | None = None,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+        how: Literal["inner", "left"] = "inner",
+        simultaneous: bool = True,
+    ) -> Collection:
+        """Join each row with the right side as of a time; ``mode`` says which time, and what a retraction takes back.
+
+        * ``"revising"``: the right row nearest to the row's timestamp, at every time: corrected when late rows come or
+          go. A view of today's inputs, however they came.
+        * ``"locked"``: what the right side says when the row comes, kept with it: all right rows of the key, or, with
+          timestamps, the nearest one as known then. A retraction takes back what was emitted, whatever the right side
+          has become.
+        * ``"logical"``: each update meets the right side as of that update's own time, a retraction too, which may so
+          take back something else than was emitted: no view of the inputs, but every change as it happened.
+
+        docs/asof.md runs one example in all three. ``on`` is as in ``join``; with timestamps there may be no key.
+        ``time`` names the timestamp of both sides (``left_time`` and ``right_time`` where they differ): whole numbers,
+        dates or timestamps. ``direction`` is ``"backward"`` (the latest at or before), ``"forward"`` (the first at or
+        after) or ``"nearest"`` (the earlier of two at one distance); ``tolerance`` is how far away at most, a number or
+        for timestamps a timedelta or an interval (``"10 minutes"``); without ``allow_exact_matches`` the row's own
+        timestamp does not count. Null keys and timestamps meet nothing. Of right rows with one timestamp the greatest
+        is met, column by column, nulls least. With ``how="left"`` a row that meets nothing has nulls.
+
+        Locked in, copies of a row go in the order in which they came; a retraction of a row that is not there is an
+        error row, and the next copy that comes makes good for it. ``simultaneous=False``: changes of the right side at
+        the row's own time are not met. It depends on when rows came, so a view maintained late begins with the present.
+
+        Shape:  this side's columns, then the other's, named as by ``join``. By timestamps one row for each left row,
+                as often as that counts; a right row whose count is negative is an error row and is not there. Without
+                timestamps counts multiply.
+        Cost:   one exchange a side by key; an arrangement a side, ordered by the timestamp within the key. Revising, a
+                change re-reads the rows between its neighbours and no more. Locked, the left side's arrangement is of
+                what each row met. In loops and with two times the groups that change are read again.
+        Law:    at every time the as-of join of the rows there are (tests/oracle/test_asof.py); locked, what each copy
+                that is there met when it came (tests/oracle/test_locked.py).
+
+        Raises:
+            PlanError: no mode; arguments that do not go together.
+            UnknownColumnError: a key or a timestamp that is no column.
+            TypeMismatchError: keys or timestamps that cannot be compared, or a tolerance that has other units.
+
+        >>> import altneu as an
+        >>> trades = an.source("trades", "ticker string, at long, quantity long")
+        >>> quotes = an.source("quotes", "ticker string, at long, bid long")
+        >>> with an.Session() as session:
+        ...     quoted = trades.asof_join(quotes, "ticker", time="at", mode="revising")
+        ...     view = session.maintain("quoted", quoted.select("ticker", "at", "bid"))
+        ...     session.insert("quotes", [("A", 10, 500), ("A", 20, 510)])
+        ...     session.insert("trades", [("A", 15, 7), ("A", 25, 3)])
+        ...     _ = session.advance()
+        ...     session.insert("quotes", [("A", 12, 505)])  # late
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('A', 15, 505), ('A', 25, 510)]
+        """
+        times = times_of(time, left_time, right_time)
+        options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous)
+        options.check()
+        if mode == "logical":
+            return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()
+        for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
+            side._check(names)
+        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
+        if mode == "locked":
+            left._by_row(ir.Distinct())  # its rows are told apart
+            for side in (self, right):
+                side._refuse_moments("a locked asof_join", "is about when rows come")
+        outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
+        keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
+        joined = Collection(as_of((left.node, other.node), keys, outputs, options))
+        alone = absent(left.node, (*keys[0], *(times or ())[:1])) if how == "left" else None
+        if alone is None:
+            return joined
+        mine = {n: c for n, side, c in outputs if side == 0}
+        return joined.concat(Collection(alone)._pad(joined.schema, mine))
 
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
@@ -256,7 +346,7 @@ class Collection(LinearVerbs):
             PlanError: outside the body of a loop, or on what changes from round to round.
             TypeMismatchError: the expression is no whole number.
         """
-        level = getattr(_open_loops, "count", 0) - 1
+        level = _level()
         if level < 0:
             raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
         if ir.free_level(self.node) == level:
@@ -265,6 +355,101 @@ class Collection(LinearVerbs):
         if not pa.types.is_integer(value.type):
             raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
         return Collection(ir.EnterAt(self.node, value, level))
+
+    # calculus -------------------------------------------------------------------------------------------------------
+
+    def differentiate(self) -> Collection:
+        """The changes of this collection: each there at the moment it happens, and gone right after.
+
+        Every time has two moments, ``alt`` and, right after it, ``neu``, and no other time can tell them apart. An
+        update ``(row, t, diff)`` becomes ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. What is computed of
+        that is in moments too, and so is what it meets: a collection that is not differentiated is seen at ``alt``,
+        with what happens at the same time, or after ``delay_to_neu`` without. ``integrate`` leads back.
+        docs/calculus.md tells what it is for.
+
+        The answer depends on when rows came, and not only on which are there: a view that is added later starts from
+        the present. It takes what is there then as having come all at once.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state; twice the updates. An operator on moments keeps what is not differentiated, and
+                of changes only those of the last step.
+        Law:    ``x.differentiate().integrate()`` is x (tests/oracle/test_calculus.py).
+        Source: McSherry, Differential dataflow meets calculus.
+
+        >>> import altneu as an
+        >>> orders, prices = an.source("orders", "item string"), an.source("prices", "item string, price long")
+        >>> pay_me = orders.differentiate().join(prices, on="item").integrate()
+        >>> with an.Session() as session:
+        ...     view = session.maintain("pay_me", pay_me)
+        ...     session.insert("prices", [("bacon", 5)])
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     session.retract("prices", [("bacon", 5)])
+        ...     session.insert("prices", [("bacon", 6)])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [('bacon', 5)]
+        """
+        level = _level()
+        return Collection(ir.Differentiate(self.node, ir.moments(self.node).get(level, 0) + 1, level))
+
+    def integrate(self) -> Collection:
+        """What the changes add up to that ``differentiate`` and what followed it made: the way back to ordinary times.
+
+        An update ``(row, alt(t), diff)`` becomes ``(row, t, diff)``, and those at ``neu`` are forgotten. A row that was
+        there for a moment is there from then on. Errors are integrated as rows are: one of a single moment stays.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state.
+        Law:    as ``differentiate``.
+
+        Raises:
+            PlanError: nothing was differentiated, or it was outside of the loop that this is written in.
+        """
+        level, found = _level(), ir.moments(self.node)
+        if not found:
+            raise PlanError(
+                "integrate adds up the changes of what was differentiated, and nothing was: use it after "
+                "differentiate and the verbs in between"
+            )
+        if max(found) != level:
+            raise PlanError(
+                "integrate belongs where differentiate does: both inside the body of the same loop, or both outside"
+            )
+        return Collection(ir.Integrate(self.node, found[level], level))
+
+    def delay_to_neu(self) -> Collection:
+        """This collection beside one that was differentiated, seen right after each time and not at it.
+
+        So a change meets what was there before its time, without what happens at the same time. As the times of
+        ``differentiate`` are those of the loop that it is written in, so are these.
+
+        Shape:  the same columns.
+        Cost:   no exchange, no state; an arrangement of it serves moments alone.
+        Law:    ``orders.differentiate().join(prices.delay_to_neu(), ...)`` meets prices before the time of an order
+                (tests/oracle/test_calculus.py).
+
+        >>> import altneu as an
+        >>> orders, prices = an.source("orders", "item string"), an.source("prices", "item string, price long")
+        >>> before = orders.differentiate().join(prices.delay_to_neu(), on="item").integrate()
+        >>> with an.Session() as session:
+        ...     view = session.maintain("before", before)
+        ...     session.insert("prices", [("bacon", 5)])
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     session.insert("orders", [("bacon",)])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [('bacon', 5)]
+        """
+        level = _level()
+        return Collection(ir.ToNeu(self.node, max(ir.moments(self.node).get(level, 0), 1), level))
+
+    def _refuse_moments(self, verb: str, why: str) -> None:
+        if ir.moments(self.node):
+            raise PlanError(
+                f"{verb} {why}, and this was differentiated; use it before differentiate or after integrate"
+            )
 
     # reductions -----------------------------------------------------------------------------------------------------
 
@@ -357,6 +542,7 @@ class Collection(LinearVerbs):
         ...     view.to_pylist()
         [(4, 'tea', 5)]
         """
+        self._refuse_moments("latest", "reads a log that only grows")
         keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
         if not columns:
             raise PlanError("latest needs a column that tells which row of a key is the later one: order=...")
@@ -385,10 +571,12 @@ def _names_two(time: Any) -> bool:
     return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
 
 
-def _comparable(left: Collection, right: Collection, on: On) -> tuple[Collection, Collection, list[_Pair]]:
+def _comparable(
+    left: Collection, right: Collection, on: On, *, keyless: bool = False
+) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
-    if not names:
+    if not names and not keyless:
         raise PlanError(
             "join needs at least one key column; a join without a key would pair everything with everything"
         )
@@ -482,6 +670,11 @@ def recursive(
 _open_loops = threading.local()
 
 
+def _level() -> int:
+    """The level of the innermost loop that is being written, -1 outside of all."""
+    return getattr(_open_loops, "count", 0) - 1
+
+
 def loop(
     body: Callable[..., Sequence[Collection]], initial: Mapping[str, Collection], max_rounds: int, on_limit: OnLimit
 ) -> tuple[Collection, ...]:
@@ -519,9 +712,11 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 f"the loop's variable {name} has the columns {_show(mine)}, and its body gives {_show(theirs)}; "
                 "use select to make them equal"
             )
+        if max(ir.moments(collection.node), default=-1) >= variables[0].level:
+            raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
         for node in ir.walk(collection.node):
-            if isinstance(node, ir.Latest | ir.Inspect) and ir.free_level(node) is not None:
-                verb = type(node).__name__.lower()
+            verb = ir.told_by_arrival(node)
+            if verb and ir.free_level(node) is not None:
                 raise PlanError(
                     f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
                 )

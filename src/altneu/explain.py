@@ -10,12 +10,14 @@ from altneu.operators.reduce import AccumulableSpec
 from altneu.physical import (
     HOSTS,
     ArrangeOp,
+    AsofOp,
     ConcatOp,
     ConsolidateOp,
     ExplodeOp,
     JoinOp,
     LatestOp,
     LinearOp,
+    LockedOp,
     PhysicalNode,
     Plan,
     Port,
@@ -53,10 +55,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     if node.notes:
         inputs = tuple(dict.fromkeys(_arranged_below(plan, node)))
     match operation:
-        case ArrangeOp(_, layout, latest):
-            keys = layout.key
-            names = ", ".join(layout.schema.names if latest is None else layout.schema.names[:-1])
-            state = f"arrangement ({names})" + (", the latest row of each key" if latest is not None else "")
+        case ArrangeOp(_, layout):
+            keys, state = layout.key, _state(operation)
         case LatestOp():
             keys = _keys_below(plan, node)
         case ReduceOp(spec):
@@ -69,7 +69,7 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
             if plan.has_event_times(node):
                 bound = max(bound, GROUPS, key=_BOUNDS.index)
                 label += ", line by line over the event times"
-        case JoinOp():
+        case JoinOp() | AsofOp() | LockedOp():
             keys = _keys_below(plan, node)
         case LinearOp():
             label = f"linear {label}"
@@ -88,6 +88,17 @@ def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
             yield port.node
         else:
             yield from _arranged_below(plan, below)
+
+
+def _state(operation: ArrangeOp) -> str:
+    """What an arrangement keeps."""
+    layout, locked = operation.layout, operation.locked
+    if locked is not None:
+        met = ", ".join(locked.met) or "nothing but its key"
+        return f"arrangement ({', '.join(layout.key)}), each row that is there with what it met ({met})"
+    names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
+    more = "" if operation.latest is None else ", the latest row of each key"
+    return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
 
 
 def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:

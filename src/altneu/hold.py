@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from altneu.order import Antichain, Lattice
+from altneu.order import Antichain, Lattice, epochs, fixed, lifted_frontier, parted, placed
 from altneu.rows import Ints
 from altneu.update import Updates, consolidate
 
@@ -42,8 +42,8 @@ class Run:
         return self.whole.times[:, self.skip :]
 
     def least(self, lattice: Lattice) -> int:
-        """The first sort key of the first update left."""
-        return int(lattice.sort_keys(self.times[:, :1])[0][0])
+        """The epoch of the first update left."""
+        return int(epochs(lattice, self.times[:, :1])[0])
 
     def updates(self) -> Updates:
         """What is left."""
@@ -117,7 +117,7 @@ class Hold:
         return Hold(self.schema, self.lattice, tuple(run for run in runs if len(run)))
 
     def least(self) -> int | None:
-        """The least first sort key held: nothing here is due before it."""
+        """The least epoch held: nothing here is due before it."""
         return min((run.least(self.lattice) for run in self.runs), default=None)
 
     def due(self, upper: Antichain) -> int:
@@ -145,26 +145,30 @@ Rounds = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Holds:
-    """Future updates of a place inside ``depth`` loops: a hold of its own for every round that has any; immutable.
+    """Future updates of one scope: a hold of its own for every round of loops that has any; immutable.
 
     So a round finds what is due in it without looking at what waits for others. Outside loops there is one hold.
 
-    Shape:  times are those of ``outer``, then one line a loop.
+    Shape:  times are those of ``lattice``; of what is held those of ``outer``, which is ``lattice`` at fixed rounds.
     Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
     """
 
     schema: pa.Schema
-    outer: Lattice
-    depth: int = 0
+    lattice: Lattice
     buckets: Mapping[Rounds, Hold] = field(default_factory=dict)
 
+    @property
+    def outer(self) -> Lattice:
+        """The times of each hold."""
+        return fixed(self.lattice)
+
     @classmethod
-    def of(cls, schema: pa.Schema, outer: Lattice, depth: int, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
+    def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
         """Holds out of runs, each of one round."""
         found: dict[Rounds, tuple[Run, ...]] = {}
         for rounds, run in runs:
             found[rounds] = (*found.get(rounds, ()), run)
-        return cls(schema, outer, depth, {r: Hold(schema, outer, some) for r, some in found.items()})
+        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in found.items()})
 
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
@@ -185,12 +189,8 @@ class Holds:
         return self._of(buckets)
 
     def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
-        if not self.depth:
-            yield (), updates
-            return
-        width = self.outer.width
-        outer = Updates(updates.rows, updates.times[:width], updates.diffs)
-        lines = updates.times[width:]
+        times, lines = parted(self.lattice, updates.times)
+        outer = Updates(updates.rows, times, updates.diffs)
         if (lines == lines[:, :1]).all():
             yield tuple(lines[:, 0].tolist()), outer
             return
@@ -199,11 +199,11 @@ class Holds:
             yield tuple(rounds), outer.filter(which.reshape(-1) == i)
 
     def _of(self, buckets: Mapping[Rounds, Hold]) -> Holds:
-        return Holds(self.schema, self.outer, self.depth, {r: hold for r, hold in buckets.items() if len(hold)})
+        return Holds(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
         """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
-        hold = self.buckets.get(rounds)
+        hold, upper = self.buckets.get(rounds), self._bound(upper)
         if hold is None or not hold.is_due(upper):
             return [], self
         due, rest = hold.take(upper)
@@ -213,36 +213,41 @@ class Holds:
         if not rounds:
             return updates
         lines = np.repeat(np.array(rounds, np.int64)[:, None], len(updates), axis=1)
-        return Updates(updates.rows, np.concatenate([updates.times, lines]), updates.diffs)
+        return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
+
+    def _bound(self, upper: Antichain) -> Antichain:
+        """A bound of the session's times as one of those held; where these have more columns, the first says it."""
+        return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
 
     def least(self) -> int | None:
-        """The least first sort key held, in any round."""
+        """The least epoch held, in any round."""
         return min((least for hold in self.buckets.values() if (least := hold.least()) is not None), default=None)
 
     def due(self, upper: Antichain) -> int:
         """How many of the held updates are not at or beyond ``upper``, in any round."""
+        upper = self._bound(upper)
         return sum(hold.due(upper) for hold in self.buckets.values())
 
     def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
         """Whether anything of a round lies before ``upper``."""
         hold = self.buckets.get(rounds)
-        return hold is not None and hold.is_due(upper)
+        return hold is not None and hold.is_due(self._bound(upper))
 
     def due_in(self, rounds: Rounds, upper: Antichain) -> int:
         """How many updates of a round lie before ``upper``."""
         hold = self.buckets.get(rounds)
-        return 0 if hold is None else hold.due(upper)
+        return 0 if hold is None else hold.due(self._bound(upper))
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
-        at = len(rounds)
+        at, upper = len(rounds), self._bound(upper)
         found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
         return min(found, default=None)
 
     def updates(self) -> Updates:
         """Everything held."""
         parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
-        return Updates.concat(parts, self.schema, self.outer.width + self.depth)
+        return Updates.concat(parts, self.schema, self.lattice.width)
 
 
 def _bytes(run: Run) -> int:

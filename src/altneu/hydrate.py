@@ -45,7 +45,9 @@ class _Cutter:
         """
         exchange = node.exchange
         if isinstance(node.operation, ArrangeOp):
-            exchange = node.operation.layout.key if inputs else None
+            locked = node.operation.locked
+            key = node.operation.layout.key if locked is None else locked.keys[0]
+            exchange = key if inputs else None
         elif isinstance(node.operation, ConsolidateOp):
             exchange = tuple(node.schema.names)
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
@@ -63,11 +65,14 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             self._need_loop(loop)
             return self.made[i]
+        moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
-            self.given.add(operation.arrangement)
-            return self.add(replace(node, exchange=None), ())
+            if not moments:
+                self.given.add(operation.arrangement)
+                return self.add(replace(node, exchange=None), ())
+            self.anew.add(operation.arrangement)
         reader = self._reader(i)
-        if reader is not None:
+        if reader is not None and not moments:
             self.read.add(reader)
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=f"read {node.label}", scope=node.scope)
             return self.add(read, ())
@@ -111,7 +116,7 @@ class _Cutter:
                 isinstance(node.operation, ArrangeOp)
                 and node.inputs == (Port(i),)
                 and node.operation.arrangement in self.existing
-                and node.operation.latest is None  # it keeps one of each key
+                and not node.operation.transforms
             ):
                 return node.operation.arrangement
         return None

@@ -7,7 +7,7 @@ ends derive the rest from them (semijoin, antijoin, outer joins, distinct, count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -249,7 +249,43 @@ class PythonReduce:
         return f"reduce {self.function.name}"
 
 
-Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce
+@dataclass(frozen=True)
+class AsOfRule:
+    """Which right row a left row meets: the nearest in a direction, no further than ``tolerance`` units away.
+
+    ``exact`` says whether its own timestamp counts.
+    """
+
+    direction: str
+    tolerance: int | None
+    exact: bool
+
+    def __str__(self) -> str:
+        within = "" if self.tolerance is None else f", within {self.tolerance}"
+        return f"{self.direction}{within}{'' if self.exact else ', no exact matches'}"
+
+
+@dataclass(frozen=True)
+class AsOfReduce:
+    """An as-of join of groups that hold rows of both sides: what ``AsOf`` is where times are no chain.
+
+    ``side`` is true in left rows, ``stamp`` is their timestamp; ``left`` and ``right`` are columns of one side, and
+    ``shown`` the right side's columns as (name, column), for errors.
+    """
+
+    side: str
+    stamp: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...]
+    rule: AsOfRule
+    keeps: bool
+
+    def __str__(self) -> str:
+        return f"as-of join, {self.rule}"
+
+
+Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce | AsOfReduce
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,6 +321,9 @@ class Reduce(Node):
                 return pa.schema([*self.input.schema, pa.field(column, pa.int64(), nullable=False)])
             case PythonReduce(_, result):
                 return pa.schema([*keys, *result])
+            case AsOfReduce(left=left, right=right):
+                theirs = [self.input.schema.field(n).with_nullable(True) for n in right]
+                return pa.schema([*keys, *(self.input.schema.field(n) for n in left), *theirs])
 
     def describe(self) -> str:
         """Key and reducer."""
@@ -315,6 +354,45 @@ class Latest(Node):
     def describe(self) -> str:
         """Key and order."""
         return f"{self.key} {self.order}"
+
+
+@dataclass(frozen=True, eq=False)
+class AsOf(Node):
+    """Each left row with right rows of equal key as of its timestamp, or as of when it came.
+
+    ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
+    With ``keeps`` a left row that meets nothing has nulls. With ``locked`` a left row meets what is there at its own
+    logical time (``simultaneous`` changes in or out), and keeps it; else the matches follow the right side. Keys and
+    timestamps are not null. ``outputs`` as in ``Join``.
+    """
+
+    left: Node
+    right: Node
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    outputs: tuple[tuple[str, int, str], ...]
+    keeps: bool
+    stamps: tuple[str, str] | None
+    rule: AsOfRule | None
+    locked: bool = False
+    simultaneous: bool = True
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The output columns; those of the right side are nullable where a left row may meet nothing."""
+        sides = (self.left.schema, self.right.schema)
+        fields = [(side, sides[side].field(column).with_name(name)) for name, side, column in self.outputs]
+        return pa.schema([f.with_nullable(f.nullable or (self.keeps and side == 1)) for side, f in fields])
+
+    def describe(self) -> str:
+        """Keys, outputs and which rows are met."""
+        times = f"{self.stamps} {self.rule} {self.locked} {self.simultaneous}"
+        return f"{self.left_key} {self.right_key} {self.outputs} {self.keeps} {times}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,6 +479,48 @@ class EnterAt(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Moments(Node):
+    """What goes into a scope of moments, two for each time, or out of it.
+
+    ``level`` is that of the innermost loop that was being written (-1: none): the times are those there. ``depth``
+    counts the scopes of moments inside one another at that level, from 1.
+    """
+
+    input: Node
+    depth: int = 1
+    level: int = -1
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    def describe(self) -> str:
+        """Which scope."""
+        return f"{self.level}.{self.depth}"
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiate(Moments):
+    """The changes of a collection, each there at the earlier moment of its time and gone at the later one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToNeu(Moments):
+    """A collection in a scope of moments, each change at the later moment of its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Integrate(Moments):
+    """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
+
+
+@dataclass(frozen=True, eq=False)
 class Loop(Node):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
@@ -462,6 +582,13 @@ def coordinates(node: Node) -> tuple[str, str] | None:
     return next(found, None)
 
 
+def told_by_arrival(node: Node) -> str | None:
+    """The verb of a node that takes one time, outside loops, because it is about when rows come; None for others."""
+    if isinstance(node, AsOf):
+        return "a locked asof_join" if node.locked else None
+    return type(node).__name__.lower() if isinstance(node, Inspect | Latest) else None
+
+
 def open_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with nulls allowed everywhere: a round may bring what the first collection had not."""
     return pa.schema([f.with_nullable(True) for f in schema])
@@ -477,13 +604,54 @@ def _free(node: Node) -> frozenset[int]:
     if found is None:
         if isinstance(node, Variable):
             found = frozenset([node.level])
-        elif isinstance(node, EnterAt):
+        elif isinstance(node, EnterAt | Differentiate | ToNeu) and node.level >= 0:
             found = _free(node.input) | {node.level}
         else:
             found = frozenset().union(*map(_free, node.inputs))
             if isinstance(node, Loop):
                 found = frozenset().union(*map(_free, node.initial), *map(_free, node.bodies)) - {node.level}
         object.__setattr__(node, "_free_levels", found)
+    return found
+
+
+def read_from_outside(loop: Loop) -> Iterator[Node]:
+    """The collections from outside that a loop reads, each fingerprint once."""
+    seen: set[str] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if node.fingerprint in seen:
+            return
+        seen.add(node.fingerprint)
+        if max(_free(node), default=-1) < loop.level:
+            yield node
+        else:
+            for below in node.inputs:
+                yield from visit(below)
+
+    for node in loop.inputs:
+        yield from visit(node)
+
+
+def moments(node: Node) -> Mapping[int, int]:
+    """The scopes of moments that a collection is in: how many inside one another, by the level of the loop around.
+
+    What one input is in all others enter; a loop leaves those of its own level.
+    """
+    found: dict[int, int] | None = getattr(node, "_moments", None)
+    if found is None:
+        found = {}
+        for below in node.inputs:
+            for level, depth in moments(below).items():
+                found[level] = max(depth, found.get(level, 0))
+        match node:
+            case Differentiate(_, depth, level) | ToNeu(_, depth, level):
+                found[level] = depth
+            case Integrate(_, depth, level) if level in found:
+                found[level] = min(found[level], depth - 1)
+            case Loop():
+                found = {level: depth for level, depth in found.items() if level < node.level}
+        found = {level: depth for level, depth in found.items() if depth}
+        object.__setattr__(node, "_moments", found)
     return found
 
 

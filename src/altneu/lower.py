@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from altneu import ir
 from altneu.batch import Layout
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.kernels import accumulator_of, reduce_spec_of
+from altneu.kernels import accumulator_of, asof_spec_of, lock_spec_of, mixed, reduce_spec_of
 from altneu.linear import (
     BoundLogic,
     Emit,
@@ -33,6 +33,7 @@ from altneu.linear import (
 )
 from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
+from altneu.operators.locked import locked_layout
 from altneu.order import Lattice
 from altneu.paths import delta_paths
 from altneu.physical import (
@@ -40,18 +41,22 @@ from altneu.physical import (
     LOGIC_ERRORS,
     ROOT,
     ArrangeOp,
+    AsofOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    DifferentiateOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
     FeedOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LeaveOp,
     LinearOp,
+    LockedOp,
     Operation,
     PhysicalNode,
     Plan,
@@ -60,6 +65,7 @@ from altneu.physical import (
     Scope,
     SourceOp,
     TapOp,
+    ToNeuOp,
     ViewPorts,
     scheduled,
     scope_lattice,
@@ -105,7 +111,7 @@ class Lowering:
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
-    arranged: dict[tuple[Port, Key], int] = field(default_factory=dict)
+    arranged: dict[tuple[Port, Key, str | None], int] = field(default_factory=dict)
     exploded: dict[str, int] = field(default_factory=dict)
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
@@ -125,7 +131,7 @@ class Lowering:
     ) -> int:
         """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
         if scope is None:
-            scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth, default=0)
+            scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope, notes))
         return len(self.nodes) - 1
 
@@ -142,19 +148,76 @@ class Lowering:
 
     def entered(self, lowered: Lowered, scope: int) -> Lowered:
         """Updates as they are seen in a loop; those that are there already as they are."""
-        levels = self._depth(scope) - self._depth(self.scope_of(lowered))
-        if not levels:
+        if self._innermost([scope, self.scope_of(lowered)]) == self.scope_of(lowered):
             return lowered
         schema = self._schema(lowered.port)
-        number = self.add(EnterOp(levels), (lowered.port,), schema, label="enter the loop", scope=scope)
+        label = "enter at the earlier moment" if self.scopes[scope].kind == "moment" else "enter the loop"
+        number = self.add(EnterOp(), (lowered.port,), schema, label=label, scope=scope)
         return replace(lowered, port=Port(number))
 
     def left(self, lowered: Lowered) -> Lowered:
-        """Updates as they are seen outside the innermost loop that they are in."""
-        scope = self.scopes[self.scope_of(lowered)].parent
+        """Updates as they are seen outside the innermost scope that they are in."""
+        inside = self.scopes[self.scope_of(lowered)]
         schema = self._schema(lowered.port)
-        label = f"leave the loop over {', '.join(self.scopes[self.scope_of(lowered)].names)}"
-        return replace(lowered, port=Port(self.add(LeaveOp(), (lowered.port,), schema, label=label, scope=scope)))
+        operation: Operation = LeaveOp()
+        label = f"leave the loop over {', '.join(inside.names)}"
+        if inside.kind == "moment":
+            operation, label = IntegrateOp(), "integrate"
+        return replace(
+            lowered, port=Port(self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent))
+        )
+
+    def _innermost(self, scopes: Iterable[int]) -> int:
+        """Of scopes that are inside one another the innermost.
+
+        Raises:
+            PlanError: they are not.
+        """
+        asked = set(scopes)
+        found = max(asked, key=self._depth, default=0)
+        around = [found]
+        while around[-1]:
+            around.append(self.scopes[around[-1]].parent)
+        if not asked <= {*around}:
+            raise PlanError(
+                "what was differentiated, or delayed to neu, has moments of one time, and is used beside a source that "
+                "has two; declare its source with two times as well, or integrate it first"
+            )
+        return found
+
+    def _moments(self, around: int) -> int:
+        """The scope of the moments of a scope's times."""
+        found = next((i for i, s in enumerate(self.scopes) if s.kind == "moment" and s.parent == around), None)
+        if found is None:
+            found = len(self.scopes)
+            self.scopes.append(Scope(around, self._depth(around) + 1, "moment"))
+        return found
+
+    def _moments_of(self, node: ir.Moments, below: Lowered) -> int:
+        """The scope that a node says, of the times of the loop that it was written in."""
+        scope = self.scope_of(below)
+        if node.level >= 0:
+            scope = self.loops[node.level].scope
+        else:
+            while self.scopes[scope].kind == "moment":
+                scope = self.scopes[scope].parent
+        for _ in range(node.depth):
+            scope = self._moments(scope)
+        return scope
+
+    def _in_moments(self, node: ir.Differentiate | ir.ToNeu | ir.Integrate) -> Lowered:
+        below = self.lower(node.input)
+        scope = self._moments_of(node, below)
+        match node:
+            case ir.Differentiate():
+                below = self.entered(below, self.scopes[scope].parent)
+                number = self.add(DifferentiateOp(), (below.port,), node.schema, label="differentiate", scope=scope)
+            case ir.ToNeu():
+                below = self.entered(below, scope)
+                number = self.add(ToNeuOp(), (below.port,), node.schema, label="delay to neu", scope=scope)
+            case ir.Integrate():  # of what is in no moments nothing is forgotten
+                return self.left(below) if self.scope_of(below) == scope else below
+        return replace(below, port=Port(number))
 
     def _schema(self, port: Port) -> pa.Schema:
         return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
@@ -164,17 +227,19 @@ class Lowering:
         level = ir.free_level(node)
         return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
 
-    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str) -> int:
+    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str, order: str | None = None) -> int:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
-        if (lowered.port, key) not in self.arranged:
+        place = (lowered.port, key, order)
+        if place not in self.arranged:
             schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
-            operation = ArrangeOp(_name(origin, key), Layout(schema, key, lattice))
-            self.arranged[lowered.port, key] = self.add(
+            name = _name(origin if order is None else f"{origin}|by {order}", key)
+            operation = ArrangeOp(name, Layout(schema, key, lattice, order))
+            self.arranged[place] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
-        return self.arranged[lowered.port, key]
+        return self.arranged[place]
 
     def lower(self, node: ir.Node) -> Lowered:
         """Lower a node and all it depends on, once."""
@@ -202,7 +267,7 @@ class Lowering:
 
     def _concat(self, node: ir.Concat) -> Lowered:
         parts = [self.lower(p) for p in node.parts]
-        scope = max(map(self.scope_of, parts), key=self._depth)
+        scope = self._innermost(map(self.scope_of, parts))
         parts = [self.entered(p, scope) for p in parts]
         spreads = {p.spread for p in parts}
         ports = tuple(p.port for p in parts)
@@ -273,7 +338,7 @@ class Lowering:
             Port(self.arrange(lowered, key, self._name_of(side), f"arrange by {', '.join(key)}"))
             for lowered, side, key in sides
         )
-        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
         port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint))
         for side, key in ((0, node.left_key), (1, node.right_key)):
@@ -289,7 +354,7 @@ class Lowering:
             Port(self.arrange(parts[i][0], key, parts[i][1], f"arrange by {', '.join(key)}"))
             for i, key in relations.arrangements
         )
-        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         return Lowered(delta_join(self, relations, inputs, scope), None)
 
     def _reduced(self, node: ir.Reduce) -> Lowered:
@@ -334,6 +399,51 @@ class Lowering:
         self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), node.key)
 
+    def _asof(self, node: ir.AsOf) -> Lowered:
+        left, right = self.lower(node.left), self.lower(node.right)
+        scope = self._innermost(map(self.scope_of, (left, right)))
+        if node.locked:
+            return self._locked(node, left, right)
+        if scope:  # of times that are no chain, or no longer the sides' own
+            return self.lower(mixed(node))
+        sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
+        inputs = tuple(
+            Port(self._by_stamp(lowered, key, side, stamp))
+            for (lowered, side, key), stamp in zip(sides, node.stamps or (), strict=True)
+        )
+        label = f"as-of join by {' and '.join(dict.fromkeys(node.stamps or ()))}, {node.rule}"
+        operation = AsofOp(asof_spec_of(node))
+        number = self.add(operation, inputs, node.schema, label=label, logical=node.fingerprint)
+        return self._joined(node, number)
+
+    def _by_stamp(self, lowered: Lowered, key: Key, side: ir.Node, stamp: str) -> int:
+        label = f"arrange by {', '.join((*key, stamp))}"
+        return self.arrange(lowered, key, self._name_of(side), label, stamp)
+
+    def _locked(self, node: ir.AsOf, left: Lowered, right: Lowered) -> Lowered:
+        """What left rows have met is kept where the right rows of their key are, whatever the key is that it is by."""
+        if node.stamps is None:
+            label = f"arrange by {', '.join(node.right_key)}"
+            state = self.arrange(right, node.right_key, self._name_of(node.right), label)
+        else:
+            state = self._by_stamp(right, node.right_key, node.right, node.stamps[1])
+        spec = lock_spec_of(node)
+        layout = locked_layout(spec, self.lattice)
+        operation = ArrangeOp(_name(f"locked|{node.fingerprint}", layout.key), layout, locked=spec)
+        exchange = None if left.spread is not None and left.spread == node.left_key else node.left_key
+        label = f"as-of join on {', '.join(node.left_key)}, locked in"
+        inputs = (left.port, Port(state))
+        logical = node.fingerprint
+        kept = self.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
+        return self._joined(node, self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical))
+
+    def _joined(self, node: ir.AsOf, number: int) -> Lowered:
+        """The output of an as-of join: spread as the left side's key is."""
+        self._may_fail(node, Lowered(Port(number, 1), None))
+        name_of = {column: name for name, side, column in node.outputs if side == 0}
+        known = all(k in name_of for k in node.left_key)
+        return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
+
     def view(self, node: ir.Node) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
         lowered = self.lower(node)
@@ -358,10 +468,10 @@ class Lowering:
 
     def _event_scope(self) -> int:
         """The scope of what has a second time."""
-        found = next((i for i, s in enumerate(self.scopes) if s.is_event), None)
+        found = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
         if found is None:
             found = len(self.scopes)
-            self.scopes.append(Scope(0, 1, is_event=True))
+            self.scopes.append(Scope(0, 1, "event"))
         return found
 
     def _may_fail(self, node: ir.Node, errors: Lowered) -> None:
@@ -372,17 +482,13 @@ class Lowering:
         return [p for p in (Port(i, 1), Port(i, LOGIC_ERRORS)) if p in self.failing]
 
     def _outside(self, lowered: Lowered) -> Lowered:
-        """Updates as they are seen outside all loops."""
-        while not self._is_outside(lowered):
+        """Updates as they are seen outside all loops and moments."""
+        while self.scopes[self.scope_of(lowered)].kind in ("loop", "moment"):
             key = f"leave|{lowered.port}"
             if key not in self.done:
                 self.done[key] = self.left(lowered)
             lowered = self.done[key]
         return lowered
-
-    def _is_outside(self, lowered: Lowered) -> bool:
-        scope = self.scopes[self.scope_of(lowered)]
-        return not scope.depth or scope.is_event
 
     def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
         """Lower a loop, once; what its variables come to, outside it."""
@@ -396,8 +502,10 @@ class Lowering:
         parent = 0 if level is None else self.loops[level].scope
         if level is None and ir.coordinates(loop):
             parent = self._event_scope()
+        if ir.moments(loop):
+            parent = self._innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
         scope = len(self.scopes)
-        self.scopes.append(Scope(parent, self._depth(parent) + 1, loop.names, loop.max_rounds))
+        self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds))
         initial = [self.entered(self.lower(i), scope) for i in loop.initial]
         feeds = [_name(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
         variables = []
@@ -445,6 +553,10 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.MultiJoin: Lowering._delta_join,
     ir.Reduce: Lowering._reduced,
     ir.Latest: Lowering._latest,
+    ir.AsOf: Lowering._asof,
+    ir.Differentiate: Lowering._in_moments,
+    ir.ToNeu: Lowering._in_moments,
+    ir.Integrate: Lowering._in_moments,
     ir.Consolidate: Lowering._consolidate,
     ir.Inspect: Lowering._inspect,
     ir.Variable: Lowering._variable,
@@ -454,10 +566,11 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
 
 
 def _check_times(node: ir.Node) -> None:
-    names = ir.coordinates(node) if isinstance(node, ir.Inspect | ir.Latest) else None
+    verb = ir.told_by_arrival(node)
+    names = ir.coordinates(node) if verb else None
     if names:
         raise PlanError(
-            f"{type(node).__name__.lower()} takes collections with one time, and a source below it has two, "
+            f"{verb} takes collections with one time, and a source below it has two, "
             f"{' and '.join(names)}; view.changes() shows both"
         )
 
@@ -467,6 +580,7 @@ _HOSTED = (
     ir.MultiJoin,
     ir.Reduce,
     ir.Latest,
+    ir.AsOf,
 )  # lowered to HOSTS; what an Inspect shows is lowered to them too
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
+from typing import Literal
 
 import pyarrow as pa
 
@@ -19,11 +20,13 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
+from altneu.operators.asof import AsofSpec
 from altneu.operators.candidates import Offer
 from altneu.operators.extend import DeltaSpec, ExtensionSpec
 from altneu.operators.join import JoinSpec
+from altneu.operators.locked import LockSpec
 from altneu.operators.reduce import ReduceSpec
-from altneu.order import Epoch, Lattice, Product, Rounds
+from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 
 IDENTITY = BoundLogic()
 
@@ -81,12 +84,19 @@ class ArrangeOp:
     """The one stateful operation: updates into an arrangement, future ones into its hold.
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
-    columns (``operators/latest.py``).
+    columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
+    arrangement of the right ones, and what is kept is what each met (``operators/locked.py``).
     """
 
     arrangement: str
     layout: Layout
     latest: tuple[str, ...] | None = None
+    locked: LockSpec | None = None
+
+    @property
+    def transforms(self) -> bool:
+        """Whether something else is kept than what comes in."""
+        return self.latest is not None or self.locked is not None
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,14 @@ class DeltaJoinOp:
 
 
 @dataclass(frozen=True)
+class AsofOp:
+    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
+
+    spec: AsofSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
 class NewsOp:
     """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
 
@@ -167,6 +185,14 @@ class ConfirmOp:
 
 
 @dataclass(frozen=True)
+class LockedOp:
+    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+
+    spec: LockSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
 class ReduceOp:
     """A function of each group of an arrangement, and the linear logic that is applied to its results.
 
@@ -179,9 +205,7 @@ class ReduceOp:
 
 @dataclass(frozen=True)
 class EnterOp:
-    """Updates on their way into loops: they count from round 0 on, in each of ``levels`` loops."""
-
-    levels: int = 1
+    """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +218,21 @@ class EnterAtOp:
 @dataclass(frozen=True)
 class LeaveOp:
     """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
+
+
+@dataclass(frozen=True)
+class DifferentiateOp:
+    """Each update at the earlier moment of its time, and its opposite at the later one."""
+
+
+@dataclass(frozen=True)
+class ToNeuOp:
+    """Each update at the later moment of its time."""
+
+
+@dataclass(frozen=True)
+class IntegrateOp:
+    """The updates of earlier moments, each at the time whose moment it was."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +253,7 @@ class FeedOp:
 
 STATEFUL = (ArrangeOp, FeedOp)
 """Operations that keep state, under the name of an arrangement."""
-HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp)
+HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
 """Operations that take over the linear logic that alone reads their rows."""
 LOGIC_ERRORS = 2
 """The output on which they give its errors."""
@@ -237,10 +276,15 @@ Operation = (
     | CountOp
     | ProposeOp
     | ConfirmOp
+    | AsofOp
+    | LockedOp
     | ReduceOp
     | EnterOp
     | EnterAtOp
     | LeaveOp
+    | DifferentiateOp
+    | ToNeuOp
+    | IntegrateOp
     | FeedbackOp
     | FeedOp
 )
@@ -265,22 +309,26 @@ class PhysicalNode:
     notes: tuple[str, ...] = ()  # what EXPLAIN says beside the label, a line each
 
 
+ScopeKind = Literal["root", "loop", "event", "moment"]
+
+
 @dataclass(frozen=True)
 class Scope:
-    """Where times have a coordinate more: its parent (-1: none) and how many coordinates it adds to the session's.
+    """Where times are finer than in its parent (-1: none), and how many scopes it is inside of.
 
-    The first scope is what adds none. Others are loops over the variables ``names``, which add the round; one, with
-    ``is_event``, is what has a second time of its own. Its times are not run one after the other.
+    The first scope, the root, has the session's times. Others are loops over the variables ``names``, which add the
+    round; one, of what has a second time of its own, adds the event time; and some have two moments of each time. Only
+    loops are run one time after the other.
     """
 
     parent: int
     depth: int
+    kind: ScopeKind = "loop"
     names: tuple[str, ...] = ()
     max_rounds: int = 0
-    is_event: bool = False
 
 
-ROOT = Scope(-1, 0)
+ROOT = Scope(-1, 0, "root")
 PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
 
 
@@ -334,7 +382,7 @@ class Plan:
     schedule: Schedule = ((0,),)
 
     def lattice_of(self, node: int) -> Lattice:
-        """The times of a node's updates: those of the session, then a round for every loop that the node is in."""
+        """The times of a node's updates: those of the scope that the node is in."""
         return self.lattices[self.nodes[node].scope]
 
     @cached_property
@@ -352,20 +400,27 @@ class Plan:
     @property
     def loops(self) -> bool:
         """Whether anything is computed round by round."""
-        return any(s.depth and not s.is_event for s in self.scopes)
+        return any(s.kind == "loop" for s in self.scopes)
 
     def has_event_times(self, node: PhysicalNode) -> bool:
         """Whether a node's updates have a second time of their own."""
-        scope = node.scope
-        while scope and not self.scopes[scope].is_event:
+        return any(s.kind == "event" for s in self._around(node.scope))
+
+    def has_moments(self, node: PhysicalNode) -> bool:
+        """Whether a node's updates are of moments."""
+        return any(s.kind == "moment" for s in self._around(node.scope))
+
+    def _around(self, scope: int) -> Iterator[Scope]:
+        """A scope and all that it is inside of, without the root."""
+        while scope:
+            yield self.scopes[scope]
             scope = self.scopes[scope].parent
-        return scope > 0
 
     def loop_around(self, scope: int) -> int:
         """The outermost loop that a scope is in, 0 when it is in none."""
         found = 0
         while scope:
-            found = found if self.scopes[scope].is_event else scope
+            found = scope if self.scopes[scope].kind == "loop" else found
             scope = self.scopes[scope].parent
         return found
 
@@ -504,14 +559,24 @@ def pended(node: int) -> str:
 
 def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Lattice:
     """The times of a scope, when ``lattice`` are those of the session."""
-    loops = 0
-    while scope:
-        if scopes[scope].is_event:
-            lattice = Product(lattice, Epoch())
-        else:
-            loops += 1
+    if not scope:
+        return lattice
+    around = scope_lattice(lattice, scopes, scopes[scope].parent)
+    match scopes[scope].kind:
+        case "event":
+            return Product(around, Epoch())
+        case "moment":
+            return AltNeu(around)
+        case _:
+            outer, loops = outside(around)
+            return Rounds(outer, loops + 1)
+
+
+def _run_with(scopes: Sequence[Scope], scope: int) -> int:
+    """The loop that a scope is run with, or the root: event times and moments are not run one after the other."""
+    while scopes[scope].kind in ("event", "moment"):
         scope = scopes[scope].parent
-    return Rounds(lattice, loops) if loops else lattice
+    return scope
 
 
 def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[tuple[PhysicalNode, ...], Schedule]:
@@ -519,7 +584,7 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
-    home = [0 if s.is_event else i for i, s in enumerate(scopes)]  # an event time is no round
+    home = [_run_with(scopes, i) for i in range(len(scopes))]
     numbers = [0] * len(nodes)
     counter = count()
 
@@ -535,7 +600,7 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
     def number(scope: int) -> Schedule:
         levels: dict[tuple[int | None, int], int] = {}
         inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
-        loops = [s for s in range(1, len(scopes)) if home[s] and home[scopes[s].parent] == scope]
+        loops = [i for i, s in enumerate(scopes) if s.kind == "loop" and home[s.parent] == scope]
         changed = True
         while changed:  # a loop's level depends on all of its nodes, wherever they stand
             changed = False

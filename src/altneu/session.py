@@ -575,5 +575,10 @@ def _check_maintained(name: object, collection: object) -> None:
             "the collection reads the variable of a loop, which is only known inside the loop's body; "
             "maintain what iterate or recursive returns"
         )
+    if ir.moments(collection.node):
+        raise PlanError(
+            "the collection was differentiated: what it holds is there for a moment, and a view is read at times; "
+            "maintain what integrate() makes of it"
+        )
     if not isinstance(name, str) or not name:
         raise PlanError(f"a view is named by a text, not {name!r}")

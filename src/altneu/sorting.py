@@ -15,7 +15,7 @@ import numpy as np
 
 from altneu.columns import Mask, Stack
 from altneu.difference import sum_runs
-from altneu.hashing import NULL_HASH, Hashes, is_injective
+from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.order import Lattice
 from altneu.rows import Ints
 
@@ -263,7 +263,8 @@ def settle(given: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorte
         order_of = k, v.copy(), order.copy()
         within = _sort_by_bytes(given, order_of, _widen(k, v, wrong_keys, by_value=False), differs)
         wrong_values = wrong_values[~within[wrong_values]]
-        _sort_by_bytes(given, order_of, _widen(k, v, wrong_values, by_value=True), differs)
+        tied = _sort_by_hash(given.values, order_of, _widen(k, v, wrong_values, by_value=True), differs)
+        _sort_by_bytes(given, order_of, tied, differs)
     return _sum(given, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
 
 
@@ -294,6 +295,39 @@ def _widen(k: Hashes, v: Hashes, positions: Ints, by_value: bool) -> Ints:
         runs[0, count], runs[1, count] = start, stop
         count += 1
     return runs[:, :count].copy()
+
+
+def _sort_by_hash(values: Stack, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Ints:
+    """Sort runs of values in place by the hashes of their rows; return the runs that these cannot tell apart either.
+
+    Where rows are sorted by a column and not by a hash of them (``Layout.order``), ties are many.
+    """
+    if not runs.size:
+        return runs
+    order = order_of[2]
+    at, run = _positions(runs)
+    hashes = hash_rows(values.take(order[at]))
+    place = np.lexsort((hashes, run))
+    order[at] = order[at[place]]
+    hashes = hashes[place]
+    later = np.flatnonzero((run[1:] == run[:-1]) & (hashes[1:] == hashes[:-1])) + 1
+    same = values.equal(order[at[later - 1]], order[at[later]])
+    differs[at] = True
+    differs[at[later[same]]] = False
+    return runs[:, np.unique(run[later[~same]])]
+
+
+@numba.njit(cache=True)
+def _positions(runs: Ints) -> tuple[Ints, Ints]:
+    """Every position of the runs, and the number of its run."""
+    total = np.sum(runs[1] - runs[0])
+    at, run = np.empty(total, np.int64), np.empty(total, np.int64)
+    to = 0
+    for r in range(runs.shape[1]):
+        for position in range(runs[0, r], runs[1, r]):
+            at[to], run[to] = position, r
+            to += 1
+    return at, run
 
 
 def _sort_by_bytes(given: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Mask:

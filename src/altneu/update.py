@@ -69,11 +69,6 @@ class Updates:
         return Updates(rows, self.times, self.diffs)
 
 
-def entered(times: Ints, levels: int) -> Ints:
-    """Times as they are inside so many more loops: at round 0 of each."""
-    return np.concatenate([times, np.zeros((levels, times.shape[1]), np.int64)]) if levels else times
-
-
 def consolidate(updates: Updates, lattice: Lattice) -> Updates:
     """Sum the diffs of equal ``(data, time)`` pairs and drop the zeros.
 

@@ -102,18 +102,40 @@ def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, loca
         days = list(pipeline.keep_up(stop))
         verdicts = list(pipeline.verdicts(spark, everything, tmp_path, runs=1))
         table = show.comparison(pipeline, verdicts)
-        tables = [table, show.chains_table(pipeline)]
+        tables = [table, show.chains_table(pipeline), show.weather_table(pipeline)]
+        weather = pl.DataFrame(pl.from_arrow(pipeline.views["weather"].to_arrow()))
         page = show.write_report(tmp_path / "out" / "flights.html", pipeline, tables, "A week").read_text()
 
     assert {verdict.view: verdict.problem for verdict in verdicts} == dict.fromkeys(pipeline.views)
     assert {verdict.view: verdict.rows > 0 for verdict in verdicts} == dict.fromkeys(pipeline.views, True)
     assert [day.changes_in for day in days] == [
-        len(stream.between(t, t + data.DAY)) for t in range(cut, stop, data.DAY)
+        len(stream.between(t, t + data.DAY)) + len(stream.published(t, t + data.DAY))
+        for t in range(cut, stop, data.DAY)
     ]
-    assert all(day.changes_out["fleet"] == day.changes_in for day in days)
+    assert all(
+        day.changes_out["fleet"] == len(stream.between(t, t + data.DAY))
+        for t, day in zip(range(cut, stop, data.DAY), days, strict=True)
+    )
+    assert_weather(weather, stream)
     assert "<title>A week</title>" in page
     assert "Delay chains" in page
+    assert "The weather at departure" in page
     assert "✗" not in page
+
+
+def assert_weather(weather, stream):
+    """What was known is no later than what turned out, published by then, and often older."""
+    known = weather.join(stream.weather, left_on=["origin", "known"], right_on=["origin", "observed"])
+    assert len(known) > len(weather) - 100
+    assert (known["published"] <= known["departed"]).all()
+    assert (known["known"] <= known["observed"]).all()
+    assert 0.5 < (known["known"] != known["observed"]).mean() < 0.95
+
+
+def test_weather_is_published_within_the_hour_after_or_so(stream):
+    late = stream.weather["published"] - stream.weather["observed"]
+    assert (late.min(), late.max(), len(stream.weather)) == (20, 80, 26_115)
+    assert late.value_counts()["count"].min() > 26_115 / 61 / 2
 
 
 def test_a_page_carries_everything_and_fetches_nothing():

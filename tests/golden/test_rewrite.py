@@ -19,6 +19,7 @@ from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.oracle import runners, test_loops
 from tests.oracle.histories import accumulated
+from tests.oracle.moments import Meaning, Moving
 from tests.oracle.plans import random_plan
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
@@ -56,6 +57,8 @@ EXAMPLES = {
         "groups of nothing are nothing": NOTHING.group_by("k").agg(n="count(*)").concat(T.select("k", n="v")),
         "everything has a row, of nothing too": NOTHING.group_by().agg(n="count(*)", m="max(v)"),
         "what is there beside nothing in an outer join": T.join(U.filter("false"), on="k", how="left"),
+        "changes of nothing": NOTHING.differentiate().join(U, on="k").integrate(),
+        "what is left needs no moments": NOTHING.differentiate().concat(T).integrate(),
         "not what is shown": T.inspect(plans.look).filter("false"),
         "not what is kept": KEPT.filter("false").select("k", v="w").concat(T),
         "not where a column would be said to hold no null": T.select("k", v="1L").concat(NOTHING),
@@ -69,6 +72,11 @@ EXAMPLES = {
         "a threshold may say anything": T.distinct().threshold(lambda n: 2 * n).distinct(),
         "a row may come twice in a top_k": T.top_k(2, "v").distinct(),
         "counts of one key may cancel in a semijoin": T.semijoin(T, on="k"),
+        "integrated right after it was differentiated": T.differentiate().integrate(),
+        "each by itself": T.differentiate().differentiate().integrate().integrate(),
+        "not across another": T.differentiate().semijoin(U, on="k").integrate(),
+        "changes of what is consolidated are so": T.distinct().differentiate().consolidate().integrate().consolidate(),
+        "later moments may cancel": T.distinct().differentiate().delay_to_neu().consolidate().integrate(),
     },
     push_filters: {
         "to the side that has the columns, and to both when it reads the key": PAIRS.filter(
@@ -87,6 +95,7 @@ EXAMPLES = {
         "not into what another reads whole": PAIRS.filter("v > 0").concat(T.join(U, on="k").select("k", "v", "w")),
         "into what all who read it drop": PAIRS.filter("v > 0").concat(PAIRS.filter("v > 0 and w > 1")),
         "not below what is asked for by name": PAIRS.inspect(plans.look).filter("v > 0"),
+        "into moments": T.differentiate().join(U.delay_to_neu(), on="k").integrate().filter("v > 0 and w > 1"),
         "not into an arrangement kept anyway": U.join(KEPT, on=["k", "w"]).filter("k > 0"),
     },
     push_bounds: {
@@ -96,6 +105,11 @@ EXAMPLES = {
         "of all parts of a sum": T.antijoin(U, on="k").filter("logical_now() < 9 div v"),
         "not below a reduce": T.group_by("k").agg(n="max(v)").filter("logical_now() < k"),
         "not below latest": T.latest("k", "v").filter("logical_now() < k"),
+        "not into moments": T.differentiate().join(U, on="k").integrate().filter("logical_now() < v"),
+        "not out of what is differentiated": T.filter("logical_now() < v")
+        .differentiate()
+        .semijoin(U, on="k")
+        .integrate(),
         "not before a delay": T.delay(by=2).filter("logical_now() < v"),
         "through a sum and a self-join": TWICE.join(TWICE, on="k").filter("logical_now() < v"),
     },
@@ -125,6 +139,7 @@ EXAMPLES = {
         "what is kept is kept whole, beside it less": KEPT_WIDE.join(U, on="k")
         .select("a", "w")
         .concat(KEPT_WIDE.join(KEPT_WIDE, on=["k", "a", "b", "c"]).select("a", w="b")),
+        "into moments": WIDE.differentiate().join(U.delay_to_neu(), on="k").integrate().select("a", "w"),
         "keys, casts and pads of an outer join": WIDE.join(B, on="k", how="full").select("a", "x"),
     },
 }
@@ -249,10 +264,26 @@ def random_tables(plan, rng):
 
 def shows_the_same(plan, made, tables, now=1):
     """Whether the first plan makes no error, and then the other shows the same."""
+    if any(isinstance(node, ir.Moments) for node in ir.walk(plan)):
+        return moments_show_the_same(plan, made, tables)
     contents, errors = recompute(plan, tables, now, lambda _: tables)
     if errors:
         return False
     assert recompute(made, tables, now, lambda _: tables) == (contents, set())
+    return True
+
+
+def moments_show_the_same(plan, made, tables):
+    """The same, of rows that come one by one."""
+    sources = {
+        name: Moving.of((), ((row, (i % 3,), n) for i, (row, n) in enumerate(rows.items())))
+        for name, rows in tables.items()
+    }
+    before, after = Meaning(sources), Meaning(sources)
+    contents = before.of(plan)
+    if any(before.failed((time,)) for time in range(3)):
+        return False
+    assert after.of(made) == contents
     return True
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from altneu.hold import Hold, Holds
-from altneu.order import AltNeu, Antichain, Epoch, Product
+from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
 from altneu.rows import Rows
 from altneu.update import Updates
 
@@ -112,7 +112,7 @@ change = st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 5), rounds), st.s
     )
 )
 def test_holds_of_rounds_give_each_round_what_is_due_in_it(actions):
-    holds, model = Holds(SCHEMA, Epoch(), 2), Counter()
+    holds, model = Holds(SCHEMA, Rounds(Epoch(), 2)), Counter()
     for what in actions:
         if isinstance(what, list):
             added = updates_of(LOOPS, [(k, [e, *r], n) for k, (e, r), n in what])

@@ -157,6 +157,10 @@ def _meaning(
             return _reduce(node, contents(below, now), errors)
         case ir.Latest(below):
             return _latest(node, contents(below, now))
+        case ir.AsOf(left, right) if node.locked:
+            return locked(node, [(contents(left, t), contents(right, t)) for t in range(now + 1)], errors)
+        case ir.AsOf(left, right):
+            return _as_of(node, contents(left, now), contents(right, now), errors)
         case ir.Consolidate(below) | ir.Inspect(below):
             return contents(below, now)
         case _:
@@ -234,7 +238,7 @@ def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors
             except FailureError as failure:
                 failed[failure.code, _shown(row, schema.names)] += n
         rows, schema = made, step.output(schema)
-    errors |= {error for error, n in failed.items() if n}
+    errors.update({error: n for error, n in failed.items() if n})
     return rows
 
 
@@ -425,6 +429,83 @@ def _join_all(node: ir.MultiJoin, parts: list[Multiset]) -> Multiset:
     made: Multiset = Counter()
     for bound, n in found:
         made[tuple(bound[v] for _, v in node.outputs)] += n
+    return made
+
+
+# as-of joins ----------------------------------------------------------------------------------------------------------
+
+
+def _as_of(node: ir.AsOf, left: Multiset, right: Multiset, errors: Errors) -> Multiset:
+    """Each left row with the one right row that is nearest."""
+    errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.right.schema.names)) for row, n in right.items() if n < 0}
+    made: Multiset = Counter()
+    for row, n in left.items():
+        for met, m in _met(node, row, right).items():
+            made[_pair(node, row, met)] += n * m
+    return made
+
+
+def _met(node: ir.AsOf, row: Row, right: Multiset) -> Multiset:
+    """What a left row meets, None standing for nothing."""
+    mine, theirs = node.left.schema.names, node.right.schema.names
+    key = [row[mine.index(k)] for k in node.left_key]
+    found = Counter({r: n for r, n in right.items() if key == [r[theirs.index(k)] for k in node.right_key]})
+    if node.rule is not None:
+        assert node.stamps is not None
+        at, of = row[mine.index(node.stamps[0])], theirs.index(node.stamps[1])
+        best = [r for r, n in found.items() if n > 0 and _may_meet(node.rule, at, r[of])]
+        # the nearest, the earlier of two at one distance, and of one timestamp the greatest
+        nearest = min(((abs(at - r[of]), r[of]) for r in best), default=None)
+        tied = (
+            in_order([r for r in best if r[of] == nearest[1]], [(i, False, True) for i in range(len(theirs))])
+            if best
+            else []
+        )
+        found = Counter(tied[-1:])
+    return found or Counter([None] if node.keeps else [])
+
+
+def _may_meet(rule: ir.AsOfRule, at: Any, other: Any) -> bool:
+    if other == at and not rule.exact:
+        return False
+    if (rule.direction == "backward" and other > at) or (rule.direction == "forward" and other < at):
+        return False
+    return rule.tolerance is None or abs(at - other) <= rule.tolerance
+
+
+def _pair(node: ir.AsOf, row: Row, met: Row | None) -> Row:
+    mine, theirs = node.left.schema.names, node.right.schema.names
+    return tuple(
+        row[mine.index(c)] if side == 0 else None if met is None else met[theirs.index(c)]
+        for _, side, c in node.outputs
+    )
+
+
+def locked(node: ir.AsOf, history: list[tuple[Multiset, Multiset]], errors: Errors) -> Multiset:
+    """What each copy of a left row met when it came: a queue for every row, and how often it is owed."""
+    copies: dict[Row, list[Multiset]] = {}
+    owed: Multiset = Counter()
+    before: tuple[Multiset, Multiset] = (Counter(), Counter())
+    for left, right in history:
+        for row in left.keys() | before[0].keys():
+            diff, queue = left[row] - before[0][row], copies.setdefault(row, [])
+            for _ in range(diff):
+                if owed[row]:
+                    owed[row] -= 1
+                else:
+                    queue.append(_met(node, row, right if node.simultaneous else before[1]))
+            for _ in range(-diff):
+                if queue:
+                    queue.pop(0)
+                else:
+                    owed[row] += 1
+        before = left, right
+    errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.left.schema.names)) for row, n in owed.items() if n}
+    made: Multiset = Counter()
+    for row, queue in copies.items():
+        for found in queue:
+            for met, n in found.items():
+                made[_pair(node, row, met)] += n
     return made
 
 

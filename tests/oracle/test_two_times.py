@@ -14,7 +14,7 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.hashing import hash_bits
-from altneu.operators import rounds
+from altneu.operators import along
 from altneu.rewrite import optimise
 from tests.oracle.histories import random_cuts
 from tests.oracle.recompute import Multiset, Row, plain, recompute, without_zeros
@@ -220,7 +220,7 @@ def test_on_every_runner(runner: Runner, name):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_late_view_and_few_rows_at_once_and_collisions(name, monkeypatch):
-    monkeypatch.setattr(rounds, "MOST_ROWS", 3)
+    monkeypatch.setattr(along, "MOST_ROWS", 3)
     plan, history = PLANS[name], History.random(13)
     with hash_bits(2), Session(retain="all") as session:
         session.maintain("a", A)

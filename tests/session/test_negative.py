@@ -45,12 +45,18 @@ HANDED_ON = {
     "join": N.join(M, on="k"),
     "semijoin": N.semijoin(M, on="k"),
     "antijoin": N.antijoin(M.filter("w > 7"), on="k"),
+    "asof_join": N.asof_join(M, "k", left_time="v", right_time="w", direction="nearest", mode="revising"),
+    "differentiate": N.differentiate().semijoin(M, on="k").integrate(),
+    "integrate": N.differentiate().consolidate().integrate(),
+    "delay_to_neu": N.differentiate().concat(N.delay_to_neu()).integrate(),
 }
 IN_ITS_PLACE = {
     "distinct": N.distinct(),
     "semijoin": M.semijoin(N, on="k"),
     "antijoin": M.antijoin(N, on="k"),
     "left join": M.join(N, on="k", how="left"),
+    "asof_join": M.asof_join(N, "k", left_time="w", right_time="v", mode="revising"),
+    "locked": N.asof_join(M, "k", mode="locked"),
 }
 GROUPS = {
     "top_k": N.top_k(1, by="v", per="k").select("k", x="v"),

@@ -14,33 +14,40 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu import difference
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
+from altneu.operators.asof import asof_join
 from altneu.operators.extend import Meter, confirm, counted, delta_join, news, proposed
 from altneu.operators.join import join
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
+from altneu.operators.locked import arrivals, lock, locked_rows
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
-from altneu.order import Antichain, Lattice, outside
+from altneu.order import AltNeu, Antichain, Lattice, fixed, has_moments, lifted, lifted_frontier, parted
 from altneu.physical import (
     ArrangeOp,
+    AsofOp,
     ConcatOp,
     ConfirmOp,
     ConsolidateOp,
     ConstantOp,
     CountOp,
     DeltaJoinOp,
+    DifferentiateOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
     FeedbackOp,
     FeedOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LeaveOp,
     LinearOp,
+    LockedOp,
     NewsOp,
     Plan,
     Port,
@@ -49,11 +56,12 @@ from altneu.physical import (
     ReduceOp,
     SourceOp,
     TapOp,
+    ToNeuOp,
     pended,
 )
 from altneu.rows import Rows
 from altneu.spine import Spine, merge
-from altneu.update import Updates, consolidate, entered
+from altneu.update import Updates, consolidate
 
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 
@@ -73,14 +81,13 @@ class Region:
     folded: Antichain | None = None
 
     def inside(self, lattice: Lattice) -> Description:
-        """The region's bounds in the times of a loop, for what a batch says of itself."""
+        """The region's bounds in the times of a scope, for what a batch says of itself."""
         return _inside(self.lower, self.upper, self.since, lattice)
 
 
 @lru_cache(maxsize=16)
 def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
-    depth = lattice.width - lower.lattice.width
-    return Description(*(Antichain(lattice, entered(f.elements, depth)) for f in (lower, upper, since)))
+    return Description(*(lifted_frontier(f, lattice) for f in (lower, upper, since)))
 
 
 @dataclass(frozen=True)
@@ -224,14 +231,19 @@ class _Stage:
         return Arranged(layout, old, Batch.empty(layout, self._description(layout.lattice)))
 
     def _description(self, lattice: Lattice) -> Description:
-        if lattice.width == self.plan.lattice.width:
+        if lattice == self.plan.lattice:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
     def _final(self, lattice: Lattice) -> Antichain:
-        """How far an arrangement may be folded that nobody comes back to in this step."""
+        """How far an arrangement may be folded that nobody comes back to in this step.
+
+        Moments are read by the step alone whose times they are, so of them nothing is retained.
+        """
+        if has_moments(lattice):
+            return self._description(lattice).upper
         region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
-        return region.since if lattice.width == self.plan.lattice.width else region.inside(lattice).since
+        return region.since if lattice == self.plan.lattice else region.inside(lattice).since
 
     # One method per operation: (node number) -> a value, or None, for each output.
 
@@ -285,8 +297,11 @@ class _Stage:
         if name in self.mode.given and state is not None:
             return [Arranged(layout, (), state.spine.merged(self._description(layout.lattice).since))]
         parts = self.received(i)
+        folded = self.region.since if self.mode.hydrating else None
         if operation.latest is not None:
-            parts = [events(part, layout, self.region.since if self.mode.hydrating else None) for part in parts]
+            parts = [events(part, layout, folded) for part in parts]
+        elif operation.locked is not None:
+            parts = [arrivals(part, layout, folded) for part in parts]
         if not parts and (state is None or not state.holds.is_due(self.region.rounds, self.region.upper)):
             return [None]
         if state is None:
@@ -298,6 +313,9 @@ class _Stage:
         old = state.spine.batches
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
+        elif operation.locked is not None:
+            right = self.arranged(i, self.plan.nodes[i].inputs[1])
+            new = lock(Arranged(layout, old, new), right, operation.locked, folded)
         spine = state.spine
         if len(new):
             since = description.since if i in self.plan.revisited else self._final(layout.lattice)
@@ -309,16 +327,19 @@ class _Stage:
         return [Arranged(layout, old, new)]
 
     def _holds(self, layout: Layout) -> Holds:
-        return Holds(layout.schema, *outside(layout.lattice))
+        return Holds(layout.schema, layout.lattice)
 
     def _split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
         arrived, later = [], []
-        width, rounds = outside(lattice)[0].width, np.array(self.region.rounds, np.int64)[:, None]
+        rounds, upper = np.array(self.region.rounds, np.int64)[:, None], self.region.upper
+        if fixed(lattice).is_total:
+            upper = lifted_frontier(upper, fixed(lattice))
         for part in parts:
-            beyond = self.region.upper.less_equal(part.times[: self.plan.lattice.width])
+            times, at = parted(lattice, part.times)
+            beyond = upper.less_equal(times[: upper.lattice.width])
             if len(rounds):
-                beyond = beyond | (part.times[width:] != rounds).any(axis=0)
+                beyond = beyond | (at != rounds).any(axis=0)
             if not beyond.any():
                 arrived.append(part)
             else:
@@ -341,7 +362,41 @@ class _Stage:
         operation = self.plan.nodes[i].operation
         if updates is None or not isinstance(operation, EnterOp):
             return [None]
-        return [replace(updates, times=entered(updates.times, operation.levels))]
+        below, inside = self.plan.lattice_of(self.plan.nodes[i].inputs[0].node), self.plan.lattice_of(i)
+        if has_moments(inside):
+            updates = self._present(updates, below)
+        return [replace(updates, times=lifted(updates.times, below, inside))]
+
+    def _present(self, updates: Updates, lattice: Lattice) -> Updates:
+        """What a hydration reads came all at once: how much of history is folded already makes no difference."""
+        if not self.mode.hydrating:
+            return updates
+        return replace(updates, times=self._description(lattice).since.advance(updates.times))
+
+    def differentiate(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(i)
+        if updates is None:
+            return [None]
+        updates = self._present(updates, moments.inner)
+        gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
+        there = replace(updates, times=moments.alt(updates.times))
+        return [Updates.concat([there, gone], updates.schema, moments.width)]
+
+    def to_neu(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(i)
+        return [None if updates is None else replace(updates, times=moments.neu(moments.unwrap(updates.times)))]
+
+    def integrate(self, i: int) -> list[Message | None]:
+        updates, moments = self.one(i), self._moments(self.plan.nodes[i].inputs[0].node)
+        if updates is None:
+            return [None]
+        kept = updates.filter(~moments.is_neu(updates.times))
+        return [replace(kept, times=moments.unwrap(kept.times))]
+
+    def _moments(self, i: int) -> AltNeu:
+        moments = self.plan.lattice_of(i)
+        assert isinstance(moments, AltNeu)
+        return moments
 
     def enter_at(self, i: int) -> list[Message | None]:
         """Where the expression has no value it is round 0: when a row enters is of no consequence."""
@@ -413,7 +468,7 @@ class _Stage:
 
     def news(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
-        return [news(self.arranged(i, node.inputs[0]), node.schema, self._width(i))]
+        return [news(self.arranged(i, node.inputs[0]), node.schema, self.plan.lattice_of(i))]
 
     def count(self, i: int) -> list[Message | None]:
         prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
@@ -446,12 +501,27 @@ class _Stage:
         own = new.layout.schema.remove(len(new.layout.schema) - 1)
         return _finished(node.operation, *current(new, own, node.operation.order, node.label))
 
+    def asof(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        left, right = (self.arranged(i, port) for port in node.inputs)
+        if not isinstance(node.operation, AsofOp) or not (len(left.new) or len(right.new)):
+            return [None, None]
+        made = asof_join(left, right, node.operation.spec, node.label)
+        return _finished(node.operation, made.oks, made.errs)
+
+    def locked(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        new = self.arranged(i, node.inputs[0]).new
+        if not isinstance(node.operation, LockedOp) or not len(new):
+            return [None, None]
+        return _finished(node.operation, *locked_rows(new, node.operation.spec, node.label))
+
     def reduce(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         arranged = self.arranged(i, node.inputs[0])
         if not isinstance(node.operation, ReduceOp):
             return [None, None]
-        if arranged.layout.lattice.width > 1:
+        if not arranged.layout.lattice.is_total:
             return self._reduce_in_round(i, arranged, node.operation)
         if not len(arranged.new):
             return [None, None]
@@ -477,7 +547,9 @@ class _Stage:
         return _finished(operation, made.oks, made.errs)
 
 
-def _finished(operation: ReduceOp | LatestOp, rows: Updates, errors: Updates) -> list[Message | None]:
+def _finished(
+    operation: ReduceOp | LatestOp | AsofOp | LockedOp, rows: Updates, errors: Updates
+) -> list[Message | None]:
     """What an operation made, with the linear logic that it took over applied."""
     if not operation.logic:
         return [rows, errors]
@@ -536,6 +608,8 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     TapOp: _Stage.tap,
     LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
+    AsofOp: _Stage.asof,
+    LockedOp: _Stage.locked,
     DeltaJoinOp: _Stage.delta,
     NewsOp: _Stage.news,
     CountOp: _Stage.count,
@@ -545,6 +619,9 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     EnterOp: _Stage.enter,
     EnterAtOp: _Stage.enter_at,
     LeaveOp: _Stage.leave,
+    DifferentiateOp: _Stage.differentiate,
+    ToNeuOp: _Stage.to_neu,
+    IntegrateOp: _Stage.integrate,
     FeedbackOp: _Stage.feedback,
     FeedOp: _Stage.feed,
 }

@@ -17,6 +17,7 @@ from altneu.executor.draft import Draft
 from altneu.executor.state import Data, Held, StateTable
 from altneu.executor.wire import Parcel, Sent, rows_in
 from altneu.hold import Holds, Rounds
+from altneu.order import epochs
 from altneu.physical import ArrangeOp, LoopUnit, Plan, ReadOp, Schedule, Stages
 from altneu.update import Updates
 
@@ -113,7 +114,8 @@ class Run:
         for name, shard in {(name, shard) for stage in unit.stages for name, shard, _ in self._waiting(stage)}:
             state = self.states.get(name, shard)
             if state is not None:
-                due |= {int(t) for part in state.holds.take(rounds, self.region.upper)[0] for t in part.times[0]}
+                lattice, (parts, _) = state.holds.lattice, state.holds.take(rounds, self.region.upper)
+                due |= {int(t) for part in parts for t in epochs(lattice, part.times)}
         times = ", ".join(map(str, sorted(due)[:_EPOCHS_NAMED])) + (", …" if len(due) > _EPOCHS_NAMED else "")
         return NoFixpointError(
             f"the loop over {', '.join(scope.names)} still changes after {scope.max_rounds} rounds at time {times}; "

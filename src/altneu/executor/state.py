@@ -18,7 +18,7 @@ import pyarrow as pa
 from altneu.batch import Batch, Description, Layout
 from altneu.executor.base import ArrangementState
 from altneu.hold import Holds, Rounds, Run
-from altneu.order import Antichain, Lattice, outside
+from altneu.order import Antichain, Lattice, fixed
 from altneu.rows import Rows
 from altneu.spine import Spine
 from altneu.store import Admitted, SegmentRef, Store, open_segment
@@ -138,10 +138,10 @@ def state_to_json(state: ArrangementState, names: Names) -> Data:
 
 def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
     """Open everything that one arrangement keeps in one shard."""
-    outer, depth = outside(layout.lattice)
+    outer = fixed(layout.lattice)
     spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
     runs = [(tuple(told.get("rounds", ())), _run_from_json(layout, outer, told, open_data)) for told in value["hold"]]
-    return ArrangementState(spine, Holds.of(layout.schema, outer, depth, runs))
+    return ArrangementState(spine, Holds.of(layout.schema, layout.lattice, runs))
 
 
 def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> Run:
@@ -152,7 +152,7 @@ def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenD
 
 @dataclass(frozen=True)
 class Held:
-    """What a hold has, without opening it: of each run its round, the least first coordinate of a time, its updates.
+    """What a hold has, without opening it: of each run its round, the least epoch, its updates.
 
     It answers as ``Holds`` does where outer times are a total order; how many are due it says at most.
     """
@@ -172,7 +172,7 @@ class Held:
 
     @cached_property
     def least(self) -> int:
-        """The least first coordinate of all."""
+        """The least epoch of all."""
         return min((least for _, least, _ in self.runs), default=0)
 
     @cached_property

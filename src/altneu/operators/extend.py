@@ -36,9 +36,9 @@ from altneu.operators.candidates import (
 )
 from altneu.operators.join import JoinSpec, Matcher, Search, TooManyMatches, by_key
 from altneu.operators.linear import run_logic
-from altneu.order import Antichain, Lattice
+from altneu.order import Antichain, Lattice, lifted
 from altneu.rows import Ints, Rows
-from altneu.update import Updates, consolidate, entered
+from altneu.update import Updates, consolidate
 
 Mask = npt.NDArray[np.bool_]
 
@@ -129,10 +129,10 @@ def named(rows: Rows, outputs: Sequence[tuple[str, str]], schema: pa.Schema) -> 
     return Rows(schema, tuple([rows.column(variable) for _, variable in outputs]), rows.count)
 
 
-def news(arranged: Arranged, schema: pa.Schema, width: int) -> Updates:
-    """What is new of a relation, its columns called by their variables, at times of ``width`` coordinates."""
+def news(arranged: Arranged, schema: pa.Schema, lattice: Lattice) -> Updates:
+    """What is new of a relation, its columns called by their variables, at times of ``lattice``."""
     updates = arranged.new.updates()
-    times = entered(updates.times, width - len(updates.times))
+    times = lifted(updates.times, arranged.layout.lattice, lattice)
     return Updates(Rows(schema, updates.rows.columns, len(updates)), times, updates.diffs)
 
 
@@ -143,7 +143,7 @@ def _along(path: PathSpec, inputs: Sequence[Arranged], lattice: Lattice, meter: 
     start = inputs[path.at].new
     if not len(start):
         return
-    yield from _deeper(news(inputs[path.at], path.start, lattice.width), path.extensions, inputs, lattice, meter)
+    yield from _deeper(news(inputs[path.at], path.start, lattice), path.extensions, inputs, lattice, meter)
 
 
 def _deeper(
@@ -262,7 +262,7 @@ def _built(
     times, diffs, churned = prefixes.times[:, at], prefixes.diffs[at], False
     for one, theirs in ((offered, rows), *confirmed):
         more, when = one.controls(theirs)
-        times = lattice.join(times, entered(when, lattice.width - len(when)))
+        times = lattice.join(times, lifted(when, one.lattice, lattice))
         diffs = difference.multiply(diffs, more)
         churned |= bool((more < 0).any())
     values = offered.stack.take(rows)
@@ -295,7 +295,7 @@ def confirm(
         at, rows = at[real], rows[real]
     diffs, times = offered.controls(rows)
     made = prefixes.take(at)
-    times = lattice.join(made.times, entered(times, lattice.width - len(times)))
+    times = lattice.join(made.times, lifted(times, offered.lattice, lattice))
     made = Updates(made.rows, times, difference.multiply(made.diffs, diffs))
     return consolidate(made, lattice) if (diffs < 0).any() else made
 

@@ -26,9 +26,9 @@ from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
 from altneu.operators.matched import MatchedRows, Pairs
 from altneu.operators.sweep import Found, sweep
-from altneu.order import Lattice
+from altneu.order import Lattice, lifted
 from altneu.rows import Ints, Rows
-from altneu.update import Updates, entered
+from altneu.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
@@ -129,9 +129,8 @@ class Matcher:
         while first < total:
             last = min(first + self._room, total)
             mine, theirs = _expand(*found, upto, first, last)
-            width = self.spec.lattice.width
-            one, two = (entered(t, width - len(t)) for t in (block.times[:, mine], other.times[:, theirs]))
-            times = self.spec.lattice.join(one, two)
+            one = self._inside(block.times[:, mine], block)
+            times = self.spec.lattice.join(one, self._inside(other.times[:, theirs], other))
             yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
             first = last
 
@@ -142,8 +141,8 @@ class Matcher:
         mine_runs, their_runs = (
             np.arange(len(b)) if r is None else r for b, r in zip((block, other), runs, strict=True)
         )
-        mine_history = (mine_runs, block.times[0], block.diffs)
-        their_history = (their_runs, other.times[0], other.diffs)
+        mine_history = (mine_runs, self._inside(block.times, block)[0], block.diffs)
+        their_history = (their_runs, self._inside(other.times, other)[0], other.diffs)
         cursor = np.zeros(5, np.int64)
         while cursor[0] < len(found[0]):
             (mine, theirs, times, diffs), fits = sweep(found, mine_history, their_history, cursor, self._room)
@@ -153,6 +152,10 @@ class Matcher:
                 )
             self._allow(len(mine))
             yield mine, theirs, times.reshape(1, -1), diffs
+
+    def _inside(self, times: Ints, block: Block) -> Ints:
+        """Times of a side as they are in the scope of the join, which may be further in."""
+        return lifted(times, block.layout.lattice, self.spec.lattice)
 
     @property
     def _room(self) -> int:

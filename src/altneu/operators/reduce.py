@@ -13,12 +13,13 @@ from altneu.operators.accumulable import (
     default_row,
     reduce_accumulable,
 )
+from altneu.operators.asof import UnionSpec, reduce_asof
 from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.python_reduce import PythonReduce, reduce_python
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.top_k import TopK, reduce_top_k
 
-ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | PythonReduce
+ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | PythonReduce | UnionSpec
 
 
 def reduce(given: Arranged | Groups, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
@@ -33,6 +34,8 @@ def reduce(given: Arranged | Groups, spec: ReduceSpec, operator: str = "reduce")
             return reduce_top_k(given, spec, operator)
         case PythonReduce():
             return reduce_python(given, spec, operator)
+        case UnionSpec():
+            return reduce_asof(given, spec, operator)
     return reduce_accumulable(given, spec, operator)
 
 

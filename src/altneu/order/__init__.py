@@ -13,6 +13,7 @@ Antichain({(0, 1), (1, 0)})
 from altneu.order.antichain import Antichain
 from altneu.order.closure import chain_joins, due_and_pended, interesting_times
 from altneu.order.lattice import LARGEST, AltNeu, Epoch, Lattice, Moment, Product, Rounds, alt, neu, outside
+from altneu.order.scopes import epochs, fixed, has_moments, lifted, lifted_frontier, parted, placed
 
 __all__ = [
     "LARGEST",
@@ -26,7 +27,14 @@ __all__ = [
     "alt",
     "chain_joins",
     "due_and_pended",
+    "epochs",
+    "fixed",
+    "has_moments",
     "interesting_times",
+    "lifted",
+    "lifted_frontier",
     "neu",
     "outside",
+    "parted",
+    "placed",
 ]

@@ -349,7 +349,7 @@ class AltNeu(Lattice):
         Raises:
             TimeRangeError: a time does not fit the packed form.
         """
-        return self._moments(times, 0)
+        return self.moments(times, 0)
 
     def neu(self, times: Times) -> Times:
         """The later moments of times of ``inner``.
@@ -357,7 +357,7 @@ class AltNeu(Lattice):
         Raises:
             TimeRangeError: a time does not fit the packed form.
         """
-        return self._moments(times, 1)
+        return self.moments(times, 1)
 
     def unwrap(self, moments: Times) -> Times:
         """The times of ``inner`` whose moments these are."""
@@ -368,9 +368,15 @@ class AltNeu(Lattice):
         mask: Mask = ((moments[0] & 1) if self.is_total else moments[-1]) != 0
         return mask
 
-    def _moments(self, times: Times, flag: int) -> Times:
+    def moments(self, times: Times, is_neu: int | npt.NDArray[np.integer | np.bool_]) -> Times:
+        """Moments of times of ``inner``: the later one where ``is_neu`` is 1, the earlier one where it is 0.
+
+        Raises:
+            TimeRangeError: a time does not fit the packed form.
+        """
+        flag = np.asarray(is_neu, np.int64)
         if not self.is_total:
-            return np.concatenate([times, np.full((1, times.shape[1]), flag, np.int64)])
+            return np.concatenate([times, np.broadcast_to(flag, (1, times.shape[1]))])
         packed = times << 1
         if ((packed >> 1) != times).any():
             raise TimeRangeError(
@@ -399,7 +405,7 @@ class AltNeu(Lattice):
         """The later moment of the greatest time."""
         if self.is_total:
             return super().maximum()
-        return self._moments(self.inner.maximum(), 1)
+        return self.moments(self.inner.maximum(), 1)
 
     def encode(self, value: object) -> tuple[int, ...]:
         """``alt(t)``, ``neu(t)`` or ``(t, flag)``, packed over a total order, else with the flag last."""

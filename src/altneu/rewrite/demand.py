@@ -16,7 +16,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from altneu.expressions import Column, Expr
-from altneu.ir import Aggregates, Concat, Consolidate, Inspect, Join, Latest, Linear, Node, Reduce, Source, walk
+from altneu.ir import (
+    Aggregates,
+    AsOf,
+    Concat,
+    Consolidate,
+    Inspect,
+    Join,
+    Latest,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    walk,
+)
 from altneu.linear import BoundLogic, Filter, Temporal
 from altneu.linear.asked import ask, asked_first, parts_of, without_first
 from altneu.linear.mapping import mapped
@@ -88,7 +102,7 @@ class _Flow:
                     logic = ask(logic, new.input.schema, test).logic
             below = new.input
             return Linear(below, without_first(logic, below.schema, lambda t: is_known(below, t)))
-        if not isinstance(new, Concat | Join | Reduce | Latest | Consolidate):
+        if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate | Moments):
             return new
         return with_inputs(new, [self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
 
@@ -111,6 +125,10 @@ def arrangement_of(node: Node, i: int) -> object:
     match node:
         case Join(left_key=left, right_key=right):
             return (left, right)[i]
+        case AsOf(left_key=left, right_key=right, stamps=stamps):
+            if node.locked and (i == 0 or stamps is None):
+                return right if i else None
+            return (left, right)[i], stamps[i] if stamps else None
         case Reduce(_, key, reducer):
             kept = reducer if isinstance(reducer, Aggregates) else "counts"
             return (key, kept) if node.accumulable else key
@@ -125,7 +143,8 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
     names = test.columns_read(node.schema)
     if not names or not names <= columns.keys():
         return None
-    if isinstance(test, Temporal) and isinstance(node, Reduce | Latest):
+    moves = isinstance(node, Reduce | Latest | Moments) or (isinstance(node, AsOf) and node.locked)
+    if isinstance(test, Temporal) and moves:
         return None
     fields = {n: schema.field(columns[n]) for n in names}
     if any(node.schema.field(n).type != f.type for n, f in fields.items()):
@@ -151,7 +170,7 @@ def _columns_below(node: Node, i: int) -> dict[str, str]:
     match node:
         case Concat(parts):
             return dict(zip(node.schema.names, parts[i].schema.names, strict=True))
-        case Consolidate():
+        case Consolidate() | Moments():
             return {n: n for n in node.schema.names}
         case Reduce(_, key) | Latest(_, key):
             return {k: k for k in key}
@@ -159,6 +178,8 @@ def _columns_below(node: Node, i: int) -> dict[str, str]:
             mine, theirs = ((left, right), (right, left))[i]
             same = dict(zip(theirs, mine, strict=True))
             return {n: c if side == i else same[c] for n, side, c in node.outputs if side == i or c in same}
+        case AsOf():
+            return {n: c for n, side, c in node.outputs if side == i == 0}
         case _:
             return {}
 
@@ -172,4 +193,4 @@ def is_known(node: Node, test: Test) -> bool:
         return is_known(node.input, test)
     below = [(below, test_below(node, i, test)) for i, below in enumerate(node.inputs)]
     passed = [t is not None and is_known(below, t) for below, t in below]
-    return any(passed) if isinstance(node, Join) else bool(passed) and all(passed)
+    return any(passed) if isinstance(node, Join | AsOf) else bool(passed) and all(passed)

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from altneu.ir import Aggregates, Concat, Consolidate, CountOf, Distinct, Inspect, Latest, Linear, Node, Reduce
+from altneu.ir import (
+    Aggregates,
+    Concat,
+    Consolidate,
+    CountOf,
+    Differentiate,
+    Distinct,
+    Inspect,
+    Integrate,
+    Latest,
+    Linear,
+    Node,
+    Reduce,
+)
 from altneu.linear import Filter, FilterFunction, Negate
 from altneu.rewrite.transform import transform
 
 
 def drop_identities(node: Node) -> Node:
     """Leave out sums of one part, consolidation of what is consolidated, and distinct of what has every row once.
+
+    What is integrated right after it was differentiated is as it was.
 
     Linear operators that do nothing go with ``merge_linear``. A threshold stays, for its function may say anything; and
     so does a semijoin of a collection with itself, for counts of one key may cancel.
@@ -24,6 +39,8 @@ def _without(node: Node) -> Node:
             return below
         case Reduce(below, _, Distinct()) if _is_set(below):
             return below
+        case Integrate(Differentiate(below, depth, level)) if (depth, level) == (node.depth, node.level):
+            return below
         case _:
             return node
 
@@ -36,7 +53,7 @@ def _is_consolidated(node: Node) -> bool:
         case Linear(below, logic):
             only_drops = all(isinstance(s, Filter | FilterFunction | Negate) for s in logic.steps)
             return only_drops and not logic.delay and _is_consolidated(below)
-        case Inspect(below):
+        case Inspect(below) | Differentiate(below) | Integrate(below):
             return _is_consolidated(below)
         case _:
             return False

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from altneu.ir import Concat, Consolidate, Constant, Inspect, Join, Latest, Linear, Node, Reduce, Source, walk
+from altneu.ir import (
+    AsOf,
+    Concat,
+    Consolidate,
+    Constant,
+    Inspect,
+    Join,
+    Latest,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    walk,
+)
 from altneu.linear.normal import is_empty, normalise
 from altneu.rewrite.transform import transform
 
@@ -37,7 +51,9 @@ def _is_nothing(node: Node) -> bool:
             return empty[0] or is_empty(normalise(logic, below.schema))
         case Join():
             return any(empty)
-        case Concat() | Reduce() | Latest() | Consolidate():
+        case AsOf(keeps=keeps):
+            return empty[0] or (empty[1] and not keeps)
+        case Concat() | Reduce() | Latest() | Consolidate() | Moments():
             return all(empty)
         case _:
             return False

@@ -7,7 +7,21 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from altneu.expressions import Column
-from altneu.ir import Aggregates, Concat, Consolidate, Constant, Join, Linear, Node, Reduce, Source, TopK, walk
+from altneu.ir import (
+    Aggregates,
+    AsOf,
+    Concat,
+    Consolidate,
+    Constant,
+    Join,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    TopK,
+    walk,
+)
 from altneu.linear import BoundLogic, Project
 from altneu.linear.normal import normalise
 from altneu.rewrite.demand import arrangement_of
@@ -22,8 +36,8 @@ def prune_columns(node: Node) -> Node:
 
     What several read keeps the columns of all of them, and so does an arrangement, so that it stays one. Where the row
     itself counts nothing is left out: below distinct, count and threshold, below latest, functions and inspect. A top_k
-    ties by the whole row, so that only columns behind all that are read may go. Rows that become equal add up; counts
-    that are not negative stay so.
+    ties by the whole row, as an as-of join does on the right, so that only columns behind all that are read may go; what
+    one locks in it tells by the whole left row. Rows that become equal add up; counts that are not negative stay so.
     """
     while True:
         made = merge_linear(transform(node, _Needs.of(node).rebuilt))
@@ -74,11 +88,17 @@ class _Needs:
                 outputs = tuple(o for o in old.outputs if o[0] in needed)
                 left, right = (self._arranged(old, i, below) for i, below in enumerate((left, right)))
                 return replace(new, left=left, right=right, outputs=outputs)
+            case AsOf(left, right), AsOf():
+                outputs = tuple(o for o in old.outputs if o[0] in needed)
+                left, right = (self._arranged(old, i, below) for i, below in enumerate((left, right)))
+                return replace(new, left=left, right=right, outputs=outputs)
             case Reduce(below), Reduce():
                 fitted = below if old.accumulable else self._arranged(old, 0, below)
                 return _fewer_calls(replace(new, input=fitted), needed)
             case Consolidate(below), _:
                 return Consolidate(_fitted(below, needed))
+            case Moments(below), _:
+                return replace(new, input=_fitted(below, needed))
             case _:
                 return new
 
@@ -113,20 +133,35 @@ def _read(node: Node, i: int, needed: Columns) -> Columns:
         case Concat():
             pairs = zip(node.schema.names, below.schema.names, strict=True)
             return frozenset(theirs for mine, theirs in pairs if mine in needed)
-        case Consolidate():
+        case Consolidate() | Moments():
             return needed
         case Join(left_key=left, right_key=right):
             return frozenset((left, right)[i]) | {c for n, side, c in node.outputs if side == i and n in needed}
+        case AsOf():
+            return _met(node, i, needed)
         case Reduce(_, key, Aggregates() as reducer):
             calls = (reducer.calls[at] for at in _calls(reducer, needed))
             return frozenset(key).union(*(call.arguments for call in calls))
         case Reduce(_, key, TopK(_, order)):
-            sorted_by = frozenset(key) | {column for column, _, _ in order}
-            names = below.schema.names
-            last = max((at for at, n in enumerate(names) if n in needed - sorted_by), default=-1)
-            return sorted_by | frozenset(names[: last + 1])
+            return _up_to(below, frozenset(key) | {column for column, _, _ in order}, needed)
         case _:
             return _all(below)
+
+
+def _met(node: AsOf, i: int, needed: Columns) -> Columns:
+    """What an as-of join reads of a side: one that is locked tells left rows apart by all of their columns."""
+    wanted = frozenset(c for n, side, c in node.outputs if side == i and n in needed)
+    fixed = frozenset((node.left_key, node.right_key)[i]) | frozenset((node.stamps or ())[i : i + 1])
+    if i == 0:
+        return _all(node.left) if node.locked else fixed | wanted
+    return fixed | wanted if node.rule is None else _up_to(node.right, fixed, wanted)
+
+
+def _up_to(below: Node, fixed: Columns, needed: Columns) -> Columns:
+    """Columns of an input whose ties are decided by all of them in turn: those behind all that are needed may go."""
+    names = below.schema.names
+    last = max((at for at, n in enumerate(names) if n in needed - fixed), default=-1)
+    return fixed | frozenset(names[: last + 1])
 
 
 def _calls(reducer: Aggregates, needed: Columns) -> list[int]:
