@@ -22,7 +22,7 @@ from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
-from altneu.order import Antichain, Lattice, outside
+from altneu.order import Antichain, Lattice, Product, outside
 from altneu.physical import (
     ArrangeOp,
     ConcatOp,
@@ -57,7 +57,7 @@ class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
     ``since`` is how far history may be folded while the step runs, ``folded`` how far where no round of a loop comes
-    back to it (None: as ``since``).
+    back to it (None: as ``since``). What is about event times before ``events`` counts as of then.
     """
 
     lower: Antichain
@@ -65,16 +65,25 @@ class Region:
     since: Antichain
     rounds: tuple[int, ...] = ()
     folded: Antichain | None = None
+    events: int = 0
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a loop, for what a batch says of itself."""
-        return _inside(self.lower, self.upper, self.since, lattice)
+        return _inside(self.lower, self.upper, self.since, self.events, lattice)
 
 
 @lru_cache(maxsize=16)
-def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
+def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, lattice: Lattice) -> Description:
     depth = lattice.width - lower.lattice.width
-    return Description(*(Antichain(lattice, entered(f.elements, depth)) for f in (lower, upper, since)))
+    times = [entered(f.elements, depth) for f in (lower, upper, since)]
+    if events and has_events(lattice):
+        times[2][1] = events
+    return Description(*(Antichain(lattice, elements) for elements in times))
+
+
+def has_events(lattice: Lattice) -> bool:
+    """Whether times have an event time, as their second coordinate."""
+    return isinstance(outside(lattice)[0], Product)
 
 
 @dataclass(frozen=True)
@@ -288,7 +297,8 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         arrived, later = self._split(parts, layout.lattice)
         description = self._description(layout.lattice)
-        new = Batch.build(Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, description)
+        updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
+        new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         old = state.spine.batches
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
@@ -301,6 +311,14 @@ class _Stage:
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = new
         return [Arranged(layout, old, new)]
+
+    def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
+        """Updates about event times that are no longer kept apart, all as of the first that is."""
+        if not self.region.events or not has_events(lattice):
+            return updates
+        times = updates.times.copy()
+        times[1] = np.maximum(times[1], self.region.events)
+        return replace(updates, times=times)
 
     def _holds(self, layout: Layout) -> Holds:
         return Holds(layout.schema, *outside(layout.lattice))
@@ -463,19 +481,19 @@ def _folded(new: Batch, since: Antichain) -> Batch:
 
 
 def folded(
-    states: Mapping[tuple[str, int], ArrangementState], lower: Antichain, since: Antichain
+    states: Mapping[tuple[str, int], ArrangementState], region: Region
 ) -> dict[tuple[str, int], ArrangementState]:
-    """The states that a step with loops from ``lower`` on has made, its long histories folded up to ``since``.
+    """The states that a step with loops has made, its long histories folded up to what its region says.
 
     Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
-    return {key: _folded_after(state, lower, since) for key, state in states.items()}
+    return {key: _folded_after(state, region) for key, state in states.items()}
 
 
-def _folded_after(state: ArrangementState, lower: Antichain, since: Antichain) -> ArrangementState:
-    bounds = _inside(lower, lower, since, state.spine.layout.lattice)
+def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
+    bounds = region.inside(state.spine.layout.lattice)
     return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
 
 
