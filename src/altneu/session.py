@@ -7,6 +7,7 @@ import threading
 import time as clock
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -30,7 +31,7 @@ from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
 from altneu.executor.portion import portion
-from altneu.executor.read import At
+from altneu.executor.read import At, event_times
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
@@ -298,10 +299,13 @@ class Session:
         return self._plan.views[name]
 
     def explain(self, name: str) -> str:
-        """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost."""
+        """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
+
+        Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        """
         with self.lock:
             self.ports(name)
-            return explain(self._plan, name, self.table.rows)
+            return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
 
     # inputs ---------------------------------------------------------------------------------------------------------
 
