@@ -82,7 +82,8 @@ def _strong() -> Collection:
 def _temporal() -> Collection:
     """Edges that are there for a while, and nodes from their own time on."""
     edges = EDGES.temporal("weight", f"weight + {LASTS}").select("trial", "src", "dst")
-    return ROOTS.iterate(lambda x: _along(x, edges).concat(ROOTS).distinct().filter("logical_now() >= node - 2"))
+    begun = "logical_now() >= node - 2"
+    return ROOTS.filter(begun).iterate(lambda x: _along(x, edges).concat(ROOTS).distinct().filter(begun))
 
 
 def _peeled() -> Collection:
@@ -173,13 +174,15 @@ def _strong_second(loops: Any, graph: Any, _roots: Any, edges: Any, _: Any) -> A
     return loops.scc(graph, edges)
 
 
-def _temporal_second(loops: Any, graph: Any, roots: Any, edges: Any, opened: Any) -> Any:
+def _temporal_second(loops: Any, graph: Any, roots: Any, edges: Any, begun: Any) -> Any:
+    def only_begun(nodes: Any, begun: Any) -> Any:
+        return nodes.map(lambda node: (node, ())).join(begun).map(lambda row: row[0])
+
     def body(x: Any, scope: Any) -> Any:
         met = x.map(lambda node: (node, ())).join(edges.enter(scope)).map(lambda row: row[1][1])
-        there = met.concat(roots.enter(scope)).distinct().map(lambda node: (node, ()))
-        return there.join(opened.enter(scope)).map(lambda row: row[0])
+        return only_begun(met.concat(roots.enter(scope)).distinct(), begun.enter(scope))
 
-    return loops.iterate(graph, roots, body, graph.root)
+    return loops.iterate(graph, only_begun(roots, begun), body, graph.root)
 
 
 def _peeled_second(loops: Any, graph: Any, _roots: Any, edges: Any, _: Any) -> Any:
@@ -286,13 +289,13 @@ def agree(family: Family, runs: int, seed: int, reference: Witness | None = None
     """Do so many runs of a family, in batches of ``trials``.
 
     Raises:
-        AssertionError: naming the batch that disagrees, by its seed and number.
+        AssertionError: what is shown is wrong; a note names the batch, by its seed and number.
     """
     for number, start in enumerate(range(0, runs, trials)):
         batch = Batch.draw(random.Random(f"{seed} {family.name} {number}"), min(trials, runs - start))
         try:
             batch.check(family, reference)
-        except AssertionError as error:
+        except Exception as error:
             error.add_note(
                 f"seed {seed}, batch {number}: cuts {batch.cuts}, retain {batch.retain}, {batch.shards} shards"
             )
