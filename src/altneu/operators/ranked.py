@@ -38,7 +38,7 @@ from altneu.operators.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, ReduceOutput, is_quiet, output, require_total
 from altneu.operators.ranking import order_within_groups, sort_lines
-from altneu.rows import Ints, Rows
+from altneu.rows import Ints, Rows, positions_of, taken
 
 # What an aggregate reads: sums, how many ranks are there, the first or last of them, or all of them.
 SUMS, DISTINCT_SUMS, RANKS, FIRST, LAST, LIST, SET = range(7)
@@ -202,7 +202,7 @@ def _rank(tracks: Sequence[_Track], held: Contents) -> _Ranks:
             position[t, some] = 0
             continue
         if track.ordered:
-            (line,) = sort_lines(columns[0].take(pa.array(some)), descending=False, nulls_first=True)
+            (line,) = sort_lines(taken(columns[0], positions_of(some)), descending=False, nulls_first=True)
             order, _ = order_within_groups([line], held.group[some], groups)
             rank, first = _dense_ranks(line, held.group[some], order)
         else:
