@@ -83,6 +83,10 @@ def plans(orders, prices):
         "extremes": d.group_by(*KEY).agg(least="min(v)", all="collect_list(v)").integrate(),
         "then a count": d.join(prices, on=KEY).integrate().group_by(*KEY).agg(n="count(*)", total="sum(w)"),
         "as of what was as of": d.join(prices, on=KEY).integrate().differentiate().join(before, on=KEY).integrate(),
+        "a circle as of": d.select("trial", a="k", b="v")
+        .join(before.select("trial", b="k", c="w"), on=["trial", "b"])
+        .join(orders.select("trial", a="k", c="v"), on=["trial", "a", "c"])
+        .integrate(),
         "moments of moments": d.join(prices, on=KEY).differentiate().semijoin(prices, on=KEY).integrate().integrate(),
         "a loop in moments": reach(d.select(*KEY), edges).integrate(),
         "a loop over moments": reach(orders.select(*KEY), edges.differentiate()).integrate(),
