@@ -167,10 +167,64 @@ def traps(findings: Findings, times: int) -> None:
     findings.aims.append(Aim("h: odds and evens never meet", f"{found} pairs", 1.0 if found == 0 else 2.0))
 
 
+# two times ------------------------------------------------------------------------------------------------------------
+
+
+def at_two_times(shape: str, rows: int) -> Any:
+    """One group of which every update has a system and an event time of its own, counted and summed in one step."""
+    values = an.source("values", "g long, v long", time=("system", "event"))
+    sums = values.group_by("g").agg(n="count(*)", s="sum(v)")
+    with an.Session() as warm:
+        warm.maintain("sums", sums)
+        for _ in range(2):
+            warm.insert("values", [(0, 1), (0, 2)], time=3 - warm.lower)
+            warm.advance()
+    session = an.Session()
+    view = session.maintain("sums", sums)
+    at = np.arange(rows)
+    axis = np.where(at % 2 == 0, at // 2, 0), np.where(at % 2 == 1, at // 2, 0)
+    system, event = {"diagonal": (at, at), "one epoch": (0 * at, at), "grid": axis}[shape]
+    table = pa.table({"g": 0 * at, "v": at % 1000, "s": system, "e": event})
+
+    def run() -> dict[str, float]:
+        session.insert("values", table, time=("s", "e"))
+        started = time.perf_counter()
+        session.advance(to=rows)
+        return {"seconds": time.perf_counter() - started, "changes": view.changes().num_rows}
+
+    return run
+
+
+def two_times(findings: Findings, rows: int) -> None:
+    """Chains of times, at ten times as many; a grid, of which each pair of coordinates is a time that matters."""
+    shown = Table(
+        "h. count and sum of one group over two times, in one step",
+        ["updates at", "updates", "seconds", "of a tenth as many", "changes", "added MiB"],
+    )
+    side = round(rows**0.5)
+    for shape, many, fewer in (("diagonal", rows, rows // 10), ("one epoch", rows, rows // 10), ("grid", 2 * side, 0)):
+        made = apart(at_two_times, shape, many)
+        seconds = made.result["seconds"]
+        growth = seconds / apart(at_two_times, shape, fewer).result["seconds"] if fewer else 0.0
+        shown.add(
+            {"diagonal": "(i, i)", "one epoch": "(0, i)", "grid": "(i, 0) and (0, i)"}[shape],
+            f"{many:,}",
+            f"{seconds:.2f}",
+            f"{growth:.1f}x" if fewer else "",
+            f"{made.result['changes']:,}",
+            f"{made.added / MIB:,.0f}",
+        )
+        if fewer:
+            text = f"h: two times, {shape}: ten times as many updates cost no more than 16x"
+            findings.aims.append(Aim(text, f"{growth:.1f}x", growth / 16))
+    findings.tables.append(shown)
+
+
 def measure(scale: Scale) -> Findings:
     """All of it."""
     findings, full = Findings(), scale.name == "full"
     rows = MILLION if full else MILLION // 10
     long_histories(findings, rows)
     traps(findings, rows)
+    two_times(findings, MILLION // 10)
     return findings

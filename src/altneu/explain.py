@@ -14,6 +14,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ExplodeOp,
+    IntegrateOp,
     JoinOp,
     LatestOp,
     LinearOp,
@@ -86,7 +87,7 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
                 label = f"reduce {label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 bound = max(bound, GROUPS, key=_BOUNDS.index)
-                label += ", line by line over the event times"
+                label += ", along chains of its two times"
         case JoinOp() | AsofOp() | LockedOp():
             keys = _keys_below(plan, node)
         case LinearOp():
@@ -175,14 +176,12 @@ def explain(
     show(plan.arrangements[ports.contents], 1)
     if ports.errors:
         lines.append(f"  errors of {len(ports.errors)} operator(s), each a set, kept apart")
-    exchanges = sum(
-        1 for i in plan.upstream(Port(plan.arrangements[ports.contents])) if plan.nodes[i].exchange is not None
-    )
-    worst = max(
-        (cost(plan, plan.nodes[i]).bound for i in plan.upstream(Port(plan.arrangements[ports.contents]))),
-        key=_BOUNDS.index,
-    )
+    upstream = [*plan.upstream(Port(plan.arrangements[ports.contents]))]
+    exchanges = sum(1 for i in upstream if plan.nodes[i].exchange is not None)
+    worst = max((cost(plan, plan.nodes[i]).bound for i in upstream), key=_BOUNDS.index)
     lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst}")
+    if any(isinstance(plan.nodes[i].operation, IntegrateOp) for i in upstream):
+        lines.append("  depends on when rows come: a view added later starts from the present")
     return "\n".join(lines)
 
 

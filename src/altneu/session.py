@@ -200,7 +200,8 @@ class Session:
 
         A view added late is computed from what other views keep, without re-reading sources. What came before
         ``since`` counts as of then at the latest, as its own times are not kept: a late view with a ``delay`` may lack
-        it for as long as the delay is, from ``since`` on.
+        it for as long as the delay is, from ``since`` on. What is between ``differentiate`` and ``integrate`` depends
+        on when rows came, and takes all of that as having come at ``since``.
 
         In a store that has the view already, its state is taken up where it was left; a store that is opened again
         wants all its views maintained, or dropped, before the next ``advance``.

@@ -18,6 +18,7 @@ PLANS = {
     "top of everything": FLIGHTS.top_k(3, "delay desc"),
     "distinct": FLIGHTS.select("origin").distinct(),
     "no second exchange": FLIGHTS.join(CARRIERS, on="carrier").group_by("carrier").agg(n="count(*)"),
+    "as of": FLIGHTS.differentiate().join(CARRIERS.delay_to_neu(), on="carrier").integrate(),
     "diamond": FLIGHTS.distinct().concat(FLIGHTS.distinct().negate()),
 }
 

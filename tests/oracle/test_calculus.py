@@ -10,7 +10,7 @@ import pytest
 
 import altneu as an
 from altneu import Session, spine
-from altneu.executor import base
+from altneu.executor import base, portion
 from altneu.hashing import hash_bits
 from altneu.rewrite import optimise
 from tests.oracle.histories import random_cuts, random_history, undone
@@ -88,6 +88,9 @@ def plans(orders, prices):
         .join(orders.select("trial", a="k", c="v"), on=["trial", "a", "c"])
         .integrate(),
         "moments of moments": d.join(prices, on=KEY).differentiate().semijoin(prices, on=KEY).integrate().integrate(),
+        "triangles as of": d.join(prices.select("trial", v="k", x="w"), on=["trial", "v"])
+        .join(before.select("trial", "k", x="w"), on=[*KEY, "x"])
+        .integrate(),
         "a loop in moments": reach(d.select(*KEY), edges).integrate(),
         "a loop over moments": reach(orders.select(*KEY), edges.differentiate()).integrate(),
         "moments in a loop": rounds(orders.select(*KEY), lambda x: along(x.differentiate(), edges).integrate()),
@@ -152,6 +155,7 @@ FEW = [
     "sums of changes",
     "a function",
     "moments of moments",
+    "triangles as of",
     "moments in a loop",
 ]
 
@@ -201,6 +205,19 @@ def test_steps_and_folding_change_nothing(name, folds_at_once):
     judge.check(name, trace)
     assert all(changes == seen[0] for changes in seen)
     assert seen[0]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_advance_in_many_steps_is_as_one(monkeypatch, seed):
+    """What is not due yet waits for its moments, and is counted by the epochs of these."""
+    monkeypatch.setattr(portion, "STEP_ROWS", 3)
+    _, history = histories(5 + seed, cases=2)
+    few = {name: PLANS[name] for name in FEW}
+    judge = CalculusJudge(few, history)
+    for cuts in ([TIMES + 1], [2, TIMES + 1]):
+        runner = Runner("memory", lambda _: Session(), ahead=True, together=bool(seed))
+        for name, trace in runner.run(few, SOURCES, history, cuts).items():
+            judge.check(name, trace)
 
 
 def test_hashes_that_collide_change_nothing():

@@ -60,6 +60,7 @@ PLANS = {
     "a function": A.group_by("trial", "k").reduce(_best, "best long"),
     "a failing function": A.group_by("trial", "k").reduce(lambda _, group: [6 // group[0][0].v], "best long"),
     "joined with one time": A.join(B, on=["trial", "k"]).group_by("trial", "k").agg(n="sum(w)"),
+    "errors of one time": A.join(B.filter("4 div w > 1"), on=["trial", "k"]),
     "left join": A.join(B, on=["trial", "k"], how="left"),
     "antijoin": B.antijoin(A, on=["trial", "k"]),
     "self-join": A.join(A.select("trial", "k", u="v"), on=["trial", "k"]).count(),

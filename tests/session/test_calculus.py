@@ -8,7 +8,7 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.errors import HydrationError, PlanError, ViewHasErrorsError
+from altneu.errors import HydrationError, PlanError, TimeRangeError, ViewHasErrorsError
 from altneu.physical import ArrangeOp, JoinOp
 
 ORDERS = an.source("orders", "id long, item string")
@@ -86,6 +86,14 @@ def test_a_late_view_starts_from_the_present(tmp_path, path, other):
             session.maintain("paid", blips.join(KEPT_PRICES, on="item").integrate())
         if other == "count":
             session.maintain("count", blips.group_by("item").agg(n="count(*)").integrate())
+        assert later(session, KEPT_ORDERS, KEPT_PRICES) == [(1, 7), (2, 7)]
+
+
+def test_a_late_view_on_spark_starts_from_the_present(spark):
+    with Session(spark, placement="spark", shards=2) as session:
+        session.maintain("orders", KEPT_ORDERS)
+        session.maintain("prices", KEPT_PRICES)
+        session.maintain("paid", KEPT_ORDERS.differentiate().join(KEPT_PRICES, on="item").integrate())
         assert later(session, KEPT_ORDERS, KEPT_PRICES) == [(1, 7), (2, 7)]
 
 
@@ -198,6 +206,19 @@ def test_a_time_without_end_is_no_moment_of_a_step():
         session.insert("orders", [(3, "tea")])
         session.advance(to=5)
         assert view.to_pylist() == [("tea", 1)]
+
+
+def test_a_time_that_has_no_moments_is_refused_and_can_be_discarded():
+    with Session() as session:
+        view = session.maintain("paid", PAID)
+        price(session, 5)
+        session.insert("orders", [(1, "tea")], time=2**62)
+        with pytest.raises(TimeRangeError, match="below 2\\^62"):
+            session.advance()
+        session.discard("orders")
+        session.insert("orders", [(2, "tea")])
+        session.advance()
+        assert view.to_pylist() == [(2, "tea", 5)]
 
 
 REFUSED = {

@@ -23,13 +23,15 @@ At = tuple[int, ...]  # a time, coordinate by coordinate
 def accumulated(state: ArrangementState, at: At) -> Updates:
     """The rows of one shard with their counts at a time, all stamped with its first coordinate.
 
-    Shape:  no two of equal row, no zero count.
+    Shape:  no two of equal row, no zero count; what has fewer coordinates than ``at``, as what a view with two times
+            has from a source with one, is there at all of the others.
     """
     layout = state.spine.layout
+    own = np.array(at[: layout.lattice.width], np.int64)[:, None]
     parts = []
     for batch in state.spine.batches:
         updates = batch.updates()
-        late = np.asarray((updates.times > np.array(at, np.int64)[:, None]).any(axis=0))
+        late = np.asarray((updates.times > own).any(axis=0))
         parts.append(updates.filter(~late) if late.any() else updates)
     stamped = [replace(p, times=np.full((1, len(p)), at[0])) for p in parts]
     if len(parts) == 1 and not (parts[0].times != parts[0].times[:, :1]).any():

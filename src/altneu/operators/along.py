@@ -121,5 +121,5 @@ class Spread:
         many = high - low
         which = np.repeat(np.arange(len(rows)), many)
         request = np.arange(len(which)) + np.repeat(low - (np.cumsum(many) - many), many)
-        times = self.times[:, targets[request]]
+        times = self.times.take(targets[request], axis=1)
         return Updates(made.rows.take(rows[which]), times, multiply(diffs[which], factors[request]))

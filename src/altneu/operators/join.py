@@ -26,10 +26,12 @@ from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
 from altneu.operators.matched import MatchedRows, Pairs
 from altneu.operators.sweep import Found, sweep
+from altneu.operators.wave import wave
 from altneu.order import Lattice, lifted
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
+FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
@@ -58,9 +60,10 @@ def join(
     """Join the updates that arrive in this step with what is there; return what logic makes of them, and its errors.
 
     Shape:  output columns as ``spec.outputs`` says, then as the logic says; times are joins, diffs products.
-    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h; values that are never there
-            at one time are no match. No exchange, no state beside the two arrangements. Of a match that the logic
-            rejects only the columns are gathered that it read; memory follows what passes.
+    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h. What came and went before
+            the other side came is no match; over lattices that are not products of chains, every pair is. No exchange,
+            no state beside the two arrangements. Of a match that the logic rejects only the columns are gathered that
+            it read; memory follows what passes.
     Law:    at every time the output accumulates to the join of what the inputs accumulate to
             (tests/oracle/test_operators.py); with logic to what that makes of it (tests/operators/test_join_fusion.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
@@ -104,21 +107,40 @@ class Matcher:
         ends = np.append(block.run_starts(), len(block))
         ends = ends[np.searchsorted(ends, starts, side="right")]
         hashes = block.key_hash[starts]
-        runs = _value_runs(block) if self.spec.lattice.is_total else None
+        is_columnwise = self.spec.lattice.is_columnwise
+        runs = _value_runs(block, None) if is_columnwise else None
         for other, counts, rows in (search or by_key)(batches, hashes, keys):
-            their_runs = _value_runs(other) if self.spec.lattice.is_total else None
             found = (starts, ends, counts, rows)
-            made = (
-                self._pairs(block, other, found)
-                if runs is None and their_runs is None
-                else self._swept(block, other, found, (runs, their_runs))
-            )
-            for mine, theirs, times, diffs in made:
+            their_runs = _value_runs(other, rows) if is_columnwise else None
+            for mine, theirs, times, diffs in self._found(block, other, found, (runs, their_runs)):
                 self._add(
                     Pairs((other, block), (theirs, mine), times, diffs)
                     if flipped
                     else Pairs((block, other), (mine, theirs), times, diffs)
                 )
+
+    def _found(
+        self, block: Block, other: Block, found: Found, runs: tuple[Ints | None, Ints | None]
+    ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+        """All matches: where values repeat, those whose rows are there at one time."""
+        if runs[0] is None and runs[1] is None:
+            yield from self._pairs(block, other, found)
+            return
+        starts, ends, counts, rows = found
+        numbers = tuple(np.arange(n) if r is None else r for n, r in zip((len(block), len(rows)), runs, strict=True))
+        if self.spec.lattice.is_total:
+            yield from self._swept(block, other, found, numbers)
+            return
+        upto = np.cumsum(counts)
+        repeated = (ends - 1 > starts) & (numbers[0][ends - 1] - numbers[0][starts] < ends - 1 - starts)
+        some = np.flatnonzero(counts)
+        first, last = (upto - counts)[some], upto[some] - 1
+        repeated[some] |= numbers[1][last] - numbers[1][first] < last - first
+        many = repeated & ((ends - starts) * counts > FEW_PAIRS)
+        if not many.all():
+            yield from self._pairs(block, other, _those(found, ~many))
+        if many.any():
+            yield from self._waved(block, other, _those(found, many), (numbers[0], numbers[1][np.repeat(many, counts)]))
 
     def _pairs(self, block: Block, other: Block, found: Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair, at the join of its times."""
@@ -135,23 +157,41 @@ class Matcher:
             first = last
 
     def _swept(
-        self, block: Block, other: Block, found: Found, runs: tuple[Ints | None, Ints | None]
+        self, block: Block, other: Block, found: Found, runs: tuple[Ints, ...]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values as long as both are there, the histories of a key swept together in order of time."""
-        mine_runs, their_runs = (
-            np.arange(len(b)) if r is None else r for b, r in zip((block, other), runs, strict=True)
+        starts, ends, counts, rows = found
+        mine_history = (runs[0], self._inside(block.times, block)[0], block.diffs)
+        their_history = (runs[1], self._inside(other.times.take(rows, axis=1), other)[0], other.diffs[rows])
+        places, cursor = (starts, ends, counts, np.arange(len(rows))), np.zeros(5, np.int64)
+        while cursor[0] < len(starts):
+            (mine, theirs, times, diffs), fits = sweep(places, mine_history, their_history, cursor, self._room)
+            self._checked(len(mine), fits)
+            yield mine, rows[theirs], times.reshape(1, -1), diffs
+
+    def _waved(
+        self, block: Block, other: Block, found: Found, runs: tuple[Ints, Ints]
+    ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+        """Every pair of values that no later one undoes, the histories of a key walked through together."""
+        starts, ends, counts, theirs = found
+        bounds, their_bounds = (np.concatenate([[0], np.cumsum(c)]) for c in (ends - starts, counts))
+        mine = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
+        left, right = (
+            (numbers, self._inside(b.times.take(rows, axis=1), b), b.diffs[rows])
+            for b, rows, numbers in ((block, mine, runs[0][mine]), (other, theirs, runs[1]))
         )
-        mine_history = (mine_runs, self._inside(block.times, block)[0], block.diffs)
-        their_history = (their_runs, self._inside(other.times, other)[0], other.diffs)
-        cursor = np.zeros(5, np.int64)
-        while cursor[0] < len(found[0]):
-            (mine, theirs, times, diffs), fits = sweep(found, mine_history, their_history, cursor, self._room)
-            if not fits:
-                raise DiffOverflowError(
-                    "a product of diffs in a join left the signed 64-bit range; the step is not committed"
-                )
-            self._allow(len(mine))
-            yield mine, theirs, times.reshape(1, -1), diffs
+        cursor = np.zeros(3, np.int64)
+        while cursor[0] < len(starts):
+            places, times, diffs, fits = wave(bounds, their_bounds, left, right, cursor, self._room)
+            self._checked(len(diffs), fits)
+            yield mine[places[0]], theirs[places[1]], times, diffs
+
+    def _checked(self, count: int, fits: bool) -> None:
+        if not fits:
+            raise DiffOverflowError(
+                "a product of diffs in a join left the signed 64-bit range; the step is not committed"
+            )
+        self._allow(count)
 
     def _inside(self, times: Ints, block: Block) -> Ints:
         """Times of a side as they are in the scope of the join, which may be further in."""
@@ -208,19 +248,29 @@ def _probes(block: Block) -> tuple[Ints, Rows]:
     return starts, keys
 
 
-def _value_runs(block: Block) -> Ints | None:
-    """For each row the number of its run of equal key and value; None when every run is one row."""
-    if len(block) == 1:
+def _those(found: Found, mask: npt.NDArray[np.bool_]) -> Found:
+    """What was found for some of the probes."""
+    if mask.all():
+        return found
+    starts, ends, counts, rows = found
+    return starts[mask], ends[mask], counts[mask], rows[np.repeat(mask, counts)]
+
+
+def _value_runs(block: Block, rows: Ints | None) -> Ints | None:
+    """For each of ``rows`` (or all) the number of its run of equal key and value; None when every run is one row."""
+    count = len(block) if rows is None else len(rows)
+    if count == 1:
         return None
-    alike = (block.value_hash[1:] == block.value_hash[:-1]) & (block.key_hash[1:] == block.key_hash[:-1])
-    later = np.flatnonzero(alike) + 1
+    values, keys = (h if rows is None else h[rows] for h in (block.value_hash, block.key_hash))
+    later = np.flatnonzero((values[1:] == values[:-1]) & (keys[1:] == keys[:-1])) + 1
     if not len(later):
         return None
     same = np.ones(len(later), np.bool_)
-    for rows in (block.keys, block.values):
-        if rows.columns:
-            same &= Stack([rows], rows.schema).equal(later - 1, later)
-    fresh = np.ones(len(block), np.int64)
+    one, next_one = (later - 1, later) if rows is None else (rows[later - 1], rows[later])
+    for part in (block.keys, block.values):
+        if part.columns:
+            same &= Stack([part], part.schema).equal(one, next_one)
+    fresh = np.ones(count, np.int64)
     fresh[later[same]] = 0
     return np.cumsum(fresh) if same.any() else None
 

@@ -67,7 +67,7 @@ class _Chains(Lines):
         starts = np.flatnonzero(np.append(True, line[1:] != line[:-1]))[: len(line)]
         self.owner = np.concatenate([groups[order], groups[leftmost]])[starts]
         self.bounds = np.append(starts, len(line))
-        self.points = np.concatenate([found[:, order], found[:, leftmost]], axis=1)
+        self.points = found.take(np.concatenate([order, leftmost]), axis=1)
         self.points[0, len(order) :] = _BEFORE
 
         point, before = np.full((2, len(order) + 1), -1)  # the last stands for none, which -1 finds
@@ -106,7 +106,7 @@ class _Chains(Lines):
     def _by_group(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the updates of each group start, and their times."""
         starts = np.searchsorted(self.history.group[rows], np.arange(self.history.keys.count + 1))
-        return starts, self.times[:, rows]
+        return starts, self.times.take(rows, axis=1)
 
 
 def _requests(corners: tuple[Ints, Ints, Ints, Ints], bounds: Ints) -> tuple[Requests, Requests]:
