@@ -164,7 +164,9 @@ class Engine:
                 return
             new = Batch.build(mine, self.layout, self.description)
             if len(new) or len(again):
+                before = len(CALLED)
                 made = self.reduce(Arranged(self.layout, tuple(self.old), new), now, again, reducer.spec, "reduce")
+                assert len(set(CALLED[before:])) == len(CALLED[before:]), "one call for the same contents"
                 self.made.append(made)
                 self.pended.append(made.pended)
             self.old.append(new)
