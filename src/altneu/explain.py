@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from altneu.errors import UnboundedCostError
@@ -50,6 +50,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     keys: tuple[str, ...] = ()
     state, bound = "", CHANGE
     label = node.label
+    if node.notes:
+        inputs = tuple(dict.fromkeys(_arranged_below(plan, node)))
     match operation:
         case ArrangeOp(_, layout, latest):
             keys = layout.key
@@ -76,6 +78,16 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     if isinstance(operation, HOSTS) and operation.logic:
         label = f"{label}, then {operation.logic}"
     return OperatorCost(label, keys, node.exchange, state, bound, inputs)
+
+
+def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
+    """The arrangements that a delta join reads, whatever operations it is made of."""
+    for port in node.inputs:
+        below = plan.nodes[port.node]
+        if isinstance(below.operation, ArrangeOp):
+            yield port.node
+        else:
+            yield from _arranged_below(plan, below)
 
 
 def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
@@ -110,7 +122,7 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
                 else ""
             )
             parts.append(f"state: {line.state}{count}")
-        if not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
+        if node.notes or not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
             parts.append(f"cost per step: {line.bound}")
         repeated = i in shown and node.inputs
         lines.append(
@@ -120,6 +132,7 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
         )
         if not repeated:
             shown.add(i)
+            lines.extend(f"{'  ' * (depth + 1)}| {note}" for note in node.notes)
             for child in line.inputs:
                 show(child, depth + 1)
 
