@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import first, graphs, histories, linear, steps, streams, times, workloads
+from bench import first, graphs, histories, linear, steps, streams, times, triangles, workloads
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -21,6 +21,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "f": times.measure,
     "g": graphs.measure,
     "h": histories.measure,
+    "j": triangles.measure,
 }
 
 

@@ -57,12 +57,3 @@ def side(name: str, rows: int, matches: int) -> Path:
         return {"k": rng.permutation(rows) % (rows // matches), name: rng.integers(0, 1_000_000, rows)}
 
     return parquet(f"side-{name}-{rows}-{matches}", make)
-
-
-def graph(nodes: int, edges: int) -> Path:
-    """Case g: the ends of random edges."""
-
-    def make(rng: np.random.Generator) -> Columns:
-        return {"src": rng.integers(0, nodes, edges), "dst": rng.integers(0, nodes, edges)}
-
-    return parquet(f"graph-{nodes}-{edges}", make)

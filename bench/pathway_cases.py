@@ -1,4 +1,4 @@
-"""Pathway on cases a, b, c and g, in an environment of its own: its dependencies and altneu's need not agree."""
+"""Pathway on cases a, b, c, g and j, in an environment of its own: its dependencies and altneu's need not agree."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from bench.graphs import large
-from bench.inputs import FOLDER, graph, grouped, side
+from bench.inputs import FOLDER, grouped, side
 from bench.measure import MIB
 from bench.scale import Scale
 from bench.streams import dimension, stream
 from bench.tables import Findings, Table
+from bench.triangles import graph_of, random_edges
 
 SIDE = Path(__file__).with_name("pathway_side.py")
 
@@ -51,7 +52,7 @@ def _checked(command: list[str]) -> str:
 
 def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Findings:
     """Pathway's figures, each beside altneu's in memory of the same run (``ours``) where that was measured."""
-    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "g")]
+    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "g", "j")]
     if not wanted:
         return Findings()
     try:
@@ -92,7 +93,10 @@ class Side:
         return found
 
     def first(self, case: str, scale: Scale) -> list[list[str]]:
-        """Cases a and b."""
+        """Cases a, b and j."""
+        if case == "j":
+            nodes, edges = graph_of(scale)
+            return self._first(case, "triangles", {"edges": random_edges(nodes, edges)}, nodes, scale)
         matches = 0 if case == "a" else int(case[1:])
         if matches:
             query, keys = "join", scale.join_rows // matches
@@ -100,6 +104,9 @@ class Side:
         else:
             query, keys = "groups", scale.groups
             files = {"events": grouped(scale.group_rows, scale.groups)}
+        return self._first(case, query, files, keys, scale)
+
+    def _first(self, case: str, query: str, files: dict[str, Path], keys: int, scale: Scale) -> list[list[str]]:
         whole = self.run(mode="first", query=query, files=files)
         steps = self.run(mode="changes", query=query, files=files, keys=keys, changes=scale.changes)
         one, once = float(np.median(steps["one_by_one"])), float(np.median(steps["at_once"]))
@@ -119,7 +126,7 @@ class Side:
         nodes, edges = large(scale)
         rows = []
         for query in ("bfs", "components"):
-            found = self.run(mode="first", query=query, files={"edges": graph(nodes, edges)})
+            found = self.run(mode="first", query=query, files={"edges": random_edges(nodes, edges)})
             what = f"g: {query}, {edges:,} edges, s"
             rows.append(self._seconds(what, found["seconds"], f"g {query}", 1, found["peak"]))
         return rows

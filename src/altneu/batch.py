@@ -396,6 +396,22 @@ def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:
     return [blocks[i] for i in renumber(hits, len(table)).tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Where probes were found: ``hits``, runs of rows, by probe, as lines (probe, block, start, stop) of ``blocks``."""
+
+    hits: Ints
+    blocks: Sequence[Block]
+
+
+def probe(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Probed:
+    """Find probes in many batches of one layout; nothing is gathered.
+
+    Cost:   O(probes log n); about 10 microseconds for one probe.
+    """
+    return Probed(*_search(*_all_blocks(batches), key_hash, keys))
+
+
 class _Blocks:
     """The blocks of several batches, numbered through."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from altneu.errors import UnboundedCostError
@@ -68,6 +68,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     keys: tuple[str, ...] = ()
     state, bound = "", CHANGE
     label = node.label
+    if node.notes:
+        inputs = tuple(dict.fromkeys(_arranged_below(plan, node)))
     match operation:
         case ArrangeOp(_, layout, latest):
             keys = layout.key
@@ -94,6 +96,16 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     if isinstance(operation, HOSTS) and operation.logic:
         label = f"{label}, then {operation.logic}"
     return OperatorCost(label, keys, node.exchange, state, bound, inputs)
+
+
+def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
+    """The arrangements that a delta join reads, whatever operations it is made of."""
+    for port in node.inputs:
+        below = plan.nodes[port.node]
+        if isinstance(below.operation, ArrangeOp):
+            yield port.node
+        else:
+            yield from _arranged_below(plan, below)
 
 
 def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
@@ -133,7 +145,7 @@ def explain(
                 else ""
             )
             parts.append(f"state: {line.state}{count}")
-        if not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
+        if node.notes or not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
             parts.append(f"cost per step: {line.bound}")
         if (found := _lines(plan, node, event_times)) is not None:
             parts.append(f"a correction looks again at its event time and each later one of its group: {found}")
@@ -145,6 +157,7 @@ def explain(
         )
         if not repeated:
             shown.add(i)
+            lines.extend(f"{'  ' * (depth + 1)}| {note}" for note in node.notes)
             for child in line.inputs:
                 show(child, depth + 1)
 

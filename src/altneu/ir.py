@@ -142,6 +142,32 @@ class Join(Node):
         return f"{self.left_key} {self.right_key} {self.outputs}"
 
 
+@dataclass(frozen=True, eq=False)
+class MultiJoin(Node):
+    """Equijoin of several collections at once, without intermediate results; what a tree of ``Join`` may become.
+
+    ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
+    ``outputs`` lists (name, variable); ``schema`` is that of the tree. ``reason`` is what EXPLAIN says of the choice,
+    and ``reused`` are the parts and keys that had been arranged when it was made.
+    """
+
+    parts: tuple[Node, ...]
+    variables: tuple[tuple[str, ...], ...]
+    outputs: tuple[tuple[str, str], ...]
+    schema: pa.Schema
+    reason: str = field(default="", compare=False)
+    reused: frozenset[tuple[int, tuple[str, ...]]] = field(default=frozenset(), compare=False)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The parts."""
+        return self.parts
+
+    def describe(self) -> str:
+        """Variables and outputs."""
+        return f"{self.variables} {self.outputs}"
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate of a group: a function over named columns of the input; ``text`` is how it was written."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ from altneu.linear import (
 from altneu.operators.join import JoinSpec
 from altneu.operators.latest import kept_schema
 from altneu.order import Lattice
+from altneu.paths import delta_paths
 from altneu.physical import (
     HOSTS,
     LOGIC_ERRORS,
@@ -62,6 +64,7 @@ from altneu.physical import (
     scheduled,
     scope_lattice,
 )
+from altneu.relations import Relations, delta_join
 
 Key = tuple[str, ...]
 
@@ -98,6 +101,7 @@ class Lowering:
 
     lattice: Lattice
     readers: Mapping[str, int] = field(default_factory=dict)
+    shards: int = 1
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
@@ -117,11 +121,12 @@ class Lowering:
         label: str = "",
         logical: str = "",
         scope: int | None = None,
+        notes: tuple[str, ...] = (),
     ) -> int:
         """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
         if scope is None:
             scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth, default=0)
-        self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope))
+        self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope, notes))
         return len(self.nodes) - 1
 
     def _depth(self, scope: int) -> int:
@@ -180,57 +185,48 @@ class Lowering:
         return self.done[name]
 
     def _lower(self, node: ir.Node) -> Lowered:
-        match node:
-            case ir.Source():
-                scope = self._event_scope() if node.coordinates else 0
-                label = f"source {node.name}"
-                number = self.add(
-                    SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope
-                )
-                port = Port(number)
-                if node.keep:
-                    self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
-                return Lowered(port, None, settled=False)
-            case ir.Constant():
-                return Lowered(
-                    Port(self.add(ConstantOp(node.rows), (), node.schema, label="constant")), None, settled=False
-                )
-            case ir.Linear():
-                return self._linear(node)
-            case ir.Concat():
-                parts = [self.lower(p) for p in node.parts]
-                scope = max(map(self.scope_of, parts), key=self._depth)
-                parts = [self.entered(p, scope) for p in parts]
-                spreads = {p.spread for p in parts}
-                number = self.add(
-                    ConcatOp(), tuple(p.port for p in parts), node.schema, label="concat", logical=node.fingerprint
-                )
-                return Lowered(
-                    Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts)
-                )
-            case ir.Join():
-                return self._join(node)
-            case ir.Reduce():
-                return self._accumulable(node) if node.accumulable else self._general(node)
-            case ir.Latest():
-                return self._latest(node)
-            case ir.Consolidate():
-                return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
-            case ir.Variable():
-                return self.loops[node.level].variables[node.index]
-            case ir.EnterAt():
-                inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
-                label = f"enter at round {node.rounds.sql}"
-                return replace(
-                    inside, port=Port(self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label))
-                )
-            case ir.Result():
-                return self._loop(node.loop)[node.index]
-            case ir.Inspect():
-                self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
-                return self.lower(node.input)
-            case _:
-                raise TypeError(type(node).__name__)
+        return _LOWER[type(node)](self, node)
+
+    def _source(self, node: ir.Source) -> Lowered:
+        scope = self._event_scope() if node.coordinates else 0
+        label = f"source {node.name}"
+        number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
+        port = Port(number)
+        if node.keep:
+            self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
+        return Lowered(port, None, settled=False)
+
+    def _constant(self, node: ir.Constant) -> Lowered:
+        number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
+        return Lowered(Port(number), None, settled=False)
+
+    def _concat(self, node: ir.Concat) -> Lowered:
+        parts = [self.lower(p) for p in node.parts]
+        scope = max(map(self.scope_of, parts), key=self._depth)
+        parts = [self.entered(p, scope) for p in parts]
+        spreads = {p.spread for p in parts}
+        ports = tuple(p.port for p in parts)
+        number = self.add(ConcatOp(), ports, node.schema, label="concat", logical=node.fingerprint)
+        return Lowered(Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts))
+
+    def _consolidate(self, node: ir.Consolidate) -> Lowered:
+        return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
+
+    def _inspect(self, node: ir.Inspect) -> Lowered:
+        self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
+        return self.lower(node.input)
+
+    def _variable(self, node: ir.Variable) -> Lowered:
+        return self.loops[node.level].variables[node.index]
+
+    def _enter_at(self, node: ir.EnterAt) -> Lowered:
+        inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
+        label = f"enter at round {node.rounds.sql}"
+        number = self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label)
+        return replace(inside, port=Port(number))
+
+    def _result(self, node: ir.Result) -> Lowered:
+        return self._loop(node.loop)[node.index]
 
     def _spread_by_row(self, input_node: ir.Node, operation: Operation, label: str) -> Lowered:
         """An operation for which equal rows must meet, however they are spread."""
@@ -285,6 +281,19 @@ class Lowering:
             if all(k in name_of for k in key):
                 return Lowered(port, tuple(name_of[k] for k in key))
         return Lowered(port, None)
+
+    def _delta_join(self, node: ir.MultiJoin) -> Lowered:
+        parts = [(self.lower(part), self._name_of(part)) for part in node.parts]
+        relations = Relations(node, delta_paths(node.variables))
+        inputs = tuple(
+            Port(self.arrange(parts[i][0], key, parts[i][1], f"arrange by {', '.join(key)}"))
+            for i, key in relations.arrangements
+        )
+        scope = max((self.nodes[p.node].scope for p in inputs), key=self._depth)
+        return Lowered(delta_join(self, relations, inputs, scope), None)
+
+    def _reduced(self, node: ir.Reduce) -> Lowered:
+        return self._accumulable(node) if node.accumulable else self._general(node)
 
     def _accumulable(self, node: ir.Reduce) -> Lowered:
         below = self.lower(node.input)
@@ -427,6 +436,23 @@ class Lowering:
         return operation.arrangement
 
 
+_LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
+    ir.Source: Lowering._source,
+    ir.Constant: Lowering._constant,
+    ir.Linear: Lowering._linear,
+    ir.Concat: Lowering._concat,
+    ir.Join: Lowering._join,
+    ir.MultiJoin: Lowering._delta_join,
+    ir.Reduce: Lowering._reduced,
+    ir.Latest: Lowering._latest,
+    ir.Consolidate: Lowering._consolidate,
+    ir.Inspect: Lowering._inspect,
+    ir.Variable: Lowering._variable,
+    ir.EnterAt: Lowering._enter_at,
+    ir.Result: Lowering._result,
+}
+
+
 def _check_times(node: ir.Node) -> None:
     names = ir.coordinates(node) if isinstance(node, ir.Inspect | ir.Latest) else None
     if names:
@@ -436,7 +462,17 @@ def _check_times(node: ir.Node) -> None:
         )
 
 
-_HOSTED = (ir.Join, ir.Reduce, ir.Latest)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+_HOSTED = (
+    ir.Join,
+    ir.MultiJoin,
+    ir.Reduce,
+    ir.Latest,
+)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+
+
+def arrangement_name(node: ir.Node, key: Key) -> str | None:
+    """What the arrangement of a collection outside loops by a key is called in every session; None inside loops."""
+    return _name(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
 def _name(origin: str, key: Key) -> str:
@@ -475,11 +511,11 @@ def _carried(outputs: Outputs, spread: Key) -> Key | None:
     return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice) -> Plan:
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
     """Lower every view of a session into one plan that shares what they have in common."""
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
-    lowering = Lowering(lattice, readers)
+    lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
     return lowering.plan(ports)

@@ -19,6 +19,8 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
 from altneu.operators.accumulate import Accumulator
+from altneu.operators.candidates import Offer
+from altneu.operators.extend import DeltaSpec, ExtensionSpec
 from altneu.operators.join import JoinSpec
 from altneu.operators.reduce import ReduceSpec
 from altneu.order import Epoch, Lattice, Product, Rounds
@@ -122,6 +124,49 @@ class JoinOp:
 
 
 @dataclass(frozen=True)
+class DeltaJoinOp:
+    """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
+
+    spec: DeltaSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class NewsOp:
+    """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
+
+
+@dataclass(frozen=True)
+class CountOp:
+    """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
+
+    offer: Offer
+    number: int
+
+
+@dataclass(frozen=True)
+class ProposeOp:
+    """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
+
+    With ``number`` it is one of several relations, and prefixes have been counted.
+    """
+
+    spec: ExtensionSpec
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class ConfirmOp:
+    """Prefixes, the first input, that an arrangement, the second, has too."""
+
+    offer: Offer
+    adds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ReduceOp:
     """A function of each group of an arrangement, and the linear logic that is applied to its results.
 
@@ -169,7 +214,7 @@ class FeedOp:
 
 STATEFUL = (ArrangeOp, FeedOp)
 """Operations that keep state, under the name of an arrangement."""
-HOSTS = (JoinOp, ReduceOp, LatestOp)
+HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp)
 """Operations that take over the linear logic that alone reads their rows."""
 LOGIC_ERRORS = 2
 """The output on which they give its errors."""
@@ -187,6 +232,11 @@ Operation = (
     | ConsolidateOp
     | TapOp
     | JoinOp
+    | DeltaJoinOp
+    | NewsOp
+    | CountOp
+    | ProposeOp
+    | ConfirmOp
     | ReduceOp
     | EnterOp
     | EnterAtOp
@@ -212,6 +262,7 @@ class PhysicalNode:
     label: str = ""
     logical: str = ""
     scope: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says beside the label, a line each
 
 
 @dataclass(frozen=True)

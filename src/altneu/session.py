@@ -37,11 +37,11 @@ from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
-from altneu.lower import lower
+from altneu.lower import arrangement_name, lower
 from altneu.order import LARGEST, Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
-from altneu.rewrite import optimise
+from altneu.rewrite import Joins, delta_joins, optimise
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
@@ -195,7 +195,7 @@ class Session:
 
     # views ----------------------------------------------------------------------------------------------------------
 
-    def maintain(self, name: str, collection: Collection, *, strict: bool = False) -> View:
+    def maintain(self, name: str, collection: Collection, *, strict: bool = False, joins: Joins = "auto") -> View:
         """Keep a collection right from now on, under a name.
 
         A view added late is computed from what other views keep, without re-reading sources. What came before
@@ -207,6 +207,10 @@ class Session:
 
         ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
 
+        ``joins`` says how three and more collections are joined: "delta" keeps no intermediate result, "binary" keeps
+        them all, and "auto" takes what has less to build beside what is arranged already, and delta joins for cyclic
+        patterns; ``explain`` says which and why. A view that is there keeps what it has.
+
         Raises:
             PlanError: the name is taken by another collection.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
@@ -216,7 +220,7 @@ class Session:
         with self.lock:
             self._check_open()
             _check_maintained(name, collection)
-            node = optimise(collection.node)
+            node = self._optimised(name, collection, joins)
             if name in self._nodes:
                 if self._nodes[name].fingerprint != node.fingerprint:
                     raise PlanError(
@@ -231,7 +235,7 @@ class Session:
                 )
             sources = self._with_sources(collection.node)  # those too that turn out to be of no use
             nodes = {**self._nodes, name: node}
-            plan = lower(nodes, self.lattice)
+            plan = lower(nodes, self.lattice, self.shards)
             if strict:
                 refuse_unbounded(plan, name)
             before = self.table.layouts
@@ -245,6 +249,24 @@ class Session:
                 raise
             self._nodes, self._plan, self._sources = nodes, plan, sources
             return View(self, name)
+
+    def _optimised(self, name: str, collection: Collection, joins: Joins) -> ir.Node:
+        """The plan of a view: that which it had, where its collection is the same, else the best one now."""
+        if joins not in ("auto", "delta", "binary"):
+            raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
+        node = optimise(collection.node)
+        existing = self._journal.existing()
+
+        def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
+            return arrangement_name(part, key) in existing
+
+        stored = self._journal.views.get(name)
+        known = stored["fingerprint"] if stored else None
+        if name in self._nodes:
+            known = self._nodes[name].fingerprint
+        made = delta_joins(node, exists, joins)
+        others = (delta_joins(node, exists, other) for other in ("delta", "binary")) if joins == "auto" else ()
+        return next((n for n in others if n.fingerprint == known), made)
 
     def _with_sources(self, node: ir.Node) -> dict[str, ir.Source]:
         sources = dict(self._sources)
@@ -281,7 +303,7 @@ class Session:
             if name not in known:
                 raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
             nodes = {n: node for n, node in self._nodes.items() if n != name}
-            plan = lower(nodes, self.lattice)
+            plan = lower(nodes, self.lattice, self.shards)
             self._journal.drop(name, plan.arrangements)
             self._nodes, self._plan = nodes, plan
 

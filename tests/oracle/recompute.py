@@ -151,6 +151,8 @@ def _meaning(
             return add(*(contents(part, now) for part in parts))
         case ir.Join(left, right):
             return _join(node, contents(left, now), contents(right, now))
+        case ir.MultiJoin(parts):
+            return _join_all(node, [contents(part, now) for part in parts])
         case ir.Reduce(below):
             return _reduce(node, contents(below, now), errors)
         case ir.Latest(below):
@@ -404,6 +406,25 @@ def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
         for theirs, m in right.items():
             if None not in key and key == [theirs[i] for i in right_key]:
                 made[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
+    return made
+
+
+def _join_all(node: ir.MultiJoin, parts: list[Multiset]) -> Multiset:
+    """Every choice of one row of each part in which what has one name is equal, and not null if it has it twice."""
+    names = Counter(v for part in node.variables for v in part)
+    found: list[tuple[dict[str, Any], int]] = [({}, 1)]
+    for variables, rows in zip(node.variables, parts, strict=True):
+        longer = []
+        for bound, n in found:
+            for row, m in rows.items():
+                here = dict(zip(variables, row, strict=True))
+                nulls = any(value is None and names[v] > 1 for v, value in here.items())
+                if not nulls and all(bound.get(v, value) == value for v, value in here.items()):
+                    longer.append((bound | here, n * m))
+        found = longer
+    made: Multiset = Counter()
+    for bound, n in found:
+        made[tuple(bound[v] for _, v in node.outputs)] += n
     return made
 
 

@@ -61,6 +61,7 @@ class Runner:
     reopened: bool = False
     together: bool = False
     ahead: bool = False
+    joins: Any = "auto"
     convert: Callable[[pa.Table], Any] = lambda table: table
     before_step: Callable[[Session, int], None] = lambda *_: None
 
@@ -75,7 +76,7 @@ class Runner:
     def _run(self, plans: Mapping[str, Collection], sources: Sources, history: History, cuts: Sequence[int]) -> Traces:
         folder = self.folder()
         session = self.open_session(folder)
-        views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+        views = {name: session.maintain(name, plan, joins=self.joins) for name, plan in plans.items()}
         read = [name for name in sources if name in session._sources]
         traces = {name: Trace(contents_of(view)) for name, view in views.items()}
         for step, (lower, upper) in enumerate(pairwise([0, *cuts])):
@@ -90,7 +91,7 @@ class Runner:
             if self.reopened:
                 session.close()
                 session = self.open_session(folder)
-                views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+                views = {name: session.maintain(name, plan, joins=self.joins) for name, plan in plans.items()}
                 for name, view in views.items():
                     assert observe(view, lower, upper) == traces[name].steps[-1]
         session.close()

@@ -12,8 +12,8 @@ def triangles(edges: Collection, *, src: str = "src", dst: str = "dst") -> Colle
     Loops and parallel edges do not count.
 
     Shape:  ``a``, ``b``, ``c`` with ``a < b < c``, each triangle once.
-    Cost:   plain: an arrangement of the wedges, pairs of edges that meet in their middle node, and two of the edges. A
-            change costs the wedges that its edge is in.
+    Cost:   a delta join: two arrangements of the edges, by either end; no pair of edges is kept. A change costs the
+            neighbours of the end of its edge that has fewer of them.
     Law:    at every time the triangles of the edges at that time (tests/algorithms/test_maintained.py).
 
     Raises:
@@ -28,7 +28,7 @@ def triangles(edges: Collection, *, src: str = "src", dst: str = "dst") -> Colle
     ...     view.to_pylist()
     [(1, 2, 3)]
     """
-    return _closed(pairs(edges, src, dst).select("a", "b", n="1L")).select("a", "b", "c")
+    return closed(pairs(edges, src, dst))
 
 
 def clustering_coefficient(
@@ -65,7 +65,7 @@ def clustering_coefficient(
     """
     arcs = simple(edges, src, dst, directed=directed).filter("src <> dst")
     joined = arcs.select(a="least(src, dst)", b="greatest(src, dst)").count("n")  # by one edge or two
-    found = _closed(joined)
+    found = closed(joined)
     corners = (("a", "bc"), ("b", "ac"), ("c", "ab"))
     parts = [found.select(node=corner, links=opposite, degree="0L") for corner, opposite in corners]
     parts += [joined.select(node=end, links="0L", degree="1L") for end in ("a", "b")]
@@ -74,7 +74,13 @@ def clustering_coefficient(
     return parts[0].concat(*parts[1:]).group_by("node").agg(coefficient=share)
 
 
-def _closed(joined: Collection) -> Collection:
-    """Triangles of pairs ``a < b`` that are joined ``n``-fold, each with how its sides are: ``ab``, ``bc``, ``ac``."""
-    wedges = joined.join(joined, on={"b": "a"}).select("a", "b", c="`right.b`", ab="n", bc="`right.n`")
-    return wedges.join(joined, on={"a": "a", "c": "b"}).select("a", "b", "c", "ab", "bc", ac="n")
+def closed(joined: Collection) -> Collection:
+    """The triangles ``a``, ``b``, ``c`` of pairs ``a < b`` that are joined.
+
+    Where pairs have an ``n``, how they are joined, the sides of each triangle are there too: ``ab``, ``bc``, ``ac``.
+    """
+    counted = "n" in joined.columns
+    of_wedge = {"ab": "n", "bc": "`right.n`"} if counted else {}
+    wedges = joined.join(joined, on={"b": "a"}).select("a", "b", c="`right.b`", **of_wedge)
+    found = wedges.join(joined, on={"a": "a", "c": "b"})
+    return found.select("a", "b", "c", *of_wedge, **({"ac": "n"} if counted else {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.algorithms.cliques import triangles
+from altneu.algorithms.cliques import closed
 from altneu.algorithms.graph import ENDS, at_least, both, pairs
 from altneu.collection import Collection
 
@@ -48,8 +48,9 @@ def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") ->
     Directions do not matter, loops and parallel edges do not count.
 
     Shape:  ``src``, ``dst``: each edge once, the lesser end first.
-    Cost:   the triangles of the whole graph, arranged three times, and a loop with as many rounds as it takes to peel
-            off what is not in the truss. A change costs the edges that enter or leave, and their triangles.
+    Cost:   a loop with as many rounds as it takes to peel off what is not in the truss, and in it a delta join: two
+            arrangements of the edges that are left, and how many triangles each is in; no triangle is kept. A change
+            costs the edges that enter or leave, and their triangles.
     Law:    at every time what peeling the edges at that time leaves (tests/algorithms/test_maintained.py).
     Source: Cohen, Trusses: cohesive subgraphs for social network analysis, 2008.
 
@@ -66,17 +67,14 @@ def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") ->
     ...     sorted(view.to_pylist())
     [(1, 2), (1, 3), (2, 3)]
     """
-    all_edges = pairs(edges, src, dst).select(src="a", dst="b")
+    all_edges = pairs(edges, src, dst)
     if at_least("k", k, 2) == 2:
-        return all_edges
-    corners = triangles(edges, src=src, dst=dst)
+        return all_edges.select(src="a", dst="b")
 
     def keep(left: Collection) -> Collection:
-        whole = corners
-        for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
-            whole = whole.semijoin(left, on={one: "src", other: "dst"})
-        sides = [whole.select(src=one, dst=other) for one, other in (("a", "b"), ("a", "c"), ("b", "c"))]
-        counted = sides[0].concat(*sides[1:]).group_by("src", "dst").agg(support="count(*)")
-        return counted.filter(f"support >= {k - 2}").select("src", "dst")
+        corners = closed(left)
+        sides = [corners.select(a=one, b=other) for one, other in (("a", "b"), ("a", "c"), ("b", "c"))]
+        counted = sides[0].concat(*sides[1:]).group_by("a", "b").agg(support="count(*)")
+        return counted.filter(f"support >= {k - 2}").select("a", "b")
 
-    return all_edges.iterate(keep, max_rounds=ENDS)
+    return all_edges.iterate(keep, max_rounds=ENDS).select(src="a", dst="b")

@@ -17,6 +17,7 @@ import pyarrow as pa
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
+from altneu.operators.extend import Meter, confirm, counted, delta_join, news, proposed
 from altneu.operators.join import join
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
@@ -26,8 +27,11 @@ from altneu.order import Antichain, Lattice, Product, outside
 from altneu.physical import (
     ArrangeOp,
     ConcatOp,
+    ConfirmOp,
     ConsolidateOp,
     ConstantOp,
+    CountOp,
+    DeltaJoinOp,
     EnterAtOp,
     EnterOp,
     ExplodeOp,
@@ -37,8 +41,10 @@ from altneu.physical import (
     LatestOp,
     LeaveOp,
     LinearOp,
+    NewsOp,
     Plan,
     Port,
+    ProposeOp,
     ReadOp,
     ReduceOp,
     SourceOp,
@@ -415,6 +421,41 @@ class _Stage:
         rows, failed = join(left, right, node.operation.spec, node.operation.logic, self.mode.budget)
         return [rows, None, failed]
 
+    def delta(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        inputs = [self.arranged(i, port) for port in node.inputs]
+        if not isinstance(node.operation, DeltaJoinOp) or not any(len(a.new) for a in inputs):
+            return [None]
+        rows, failed = delta_join(inputs, node.operation.spec, node.operation.logic, self.mode.budget)
+        return [rows, None, failed]
+
+    def news(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        return [news(self.arranged(i, node.inputs[0]), node.schema, self._width(i))]
+
+    def count(self, i: int) -> list[Message | None]:
+        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
+        if prefixes is None or not isinstance(operation, CountOp):
+            return [None]
+        return [counted(prefixes, operation.offer, operation.number, others, self.plan.nodes[i].schema)]
+
+    def propose(self, i: int) -> list[Message | None]:
+        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
+        if prefixes is None or not isinstance(operation, ProposeOp):
+            return [None]
+        meter = Meter(self.mode.budget)
+        return [proposed(prefixes, operation.spec, operation.number, others, self.plan.lattice_of(i), meter)]
+
+    def confirm(self, i: int) -> list[Message | None]:
+        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
+        if prefixes is None or not isinstance(operation, ConfirmOp):
+            return [None]
+        return [confirm(prefixes, operation.offer, operation.adds, others, self.plan.lattice_of(i))]
+
+    def _looked_up(self, i: int) -> tuple[Updates | None, list[Arranged]]:
+        """The updates on the first input, and the arrangement on the second."""
+        return self.one(i), [self.arranged(i, self.plan.nodes[i].inputs[1])]
+
     def latest(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
         new = self.arranged(i, node.inputs[0]).new
@@ -513,6 +554,11 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     TapOp: _Stage.tap,
     LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
+    DeltaJoinOp: _Stage.delta,
+    NewsOp: _Stage.news,
+    CountOp: _Stage.count,
+    ProposeOp: _Stage.propose,
+    ConfirmOp: _Stage.confirm,
     ReduceOp: _Stage.reduce,
     EnterOp: _Stage.enter,
     EnterAtOp: _Stage.enter_at,

@@ -7,7 +7,7 @@ right for every lattice, any partition of the updates into steps, self-joins, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from altneu import difference
 from altneu.batch import Arranged, Batch, Block, hit_blocks
 from altneu.columns import Stack
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
+from altneu.hashing import Hashes
 from altneu.linear import BoundLogic
 from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
@@ -29,6 +30,7 @@ from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates, entered
 
+Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
 
@@ -67,7 +69,7 @@ def join(
         DiffOverflowError: a product of diffs leaves int64.
         TooManyMatches: more than ``budget`` matches, when a budget is given.
     """
-    matches = _Matches(spec, logic or BoundLogic(), budget)
+    matches = Matcher(spec, logic or BoundLogic(), budget)
     for block in left.new.blocks:
         matches.cross(block, (*right.old, right.new), flipped=False)
     for block in right.new.blocks:
@@ -75,7 +77,7 @@ def join(
     return matches.results()
 
 
-class _Matches:
+class Matcher:
     """Collects the matches of blocks with batches, and hands them to the logic chunk by chunk."""
 
     def __init__(self, spec: JoinSpec, logic: BoundLogic, budget: int | None) -> None:
@@ -92,8 +94,8 @@ class _Matches:
         schema = self.logic.output(self.spec.schema)
         return Updates.concat(self.oks, schema, width), Updates.concat(self.errors, ERROR_SCHEMA, width)
 
-    def cross(self, block: Block, batches: Sequence[Batch], *, flipped: bool) -> None:
-        """Match every update of ``block`` with those of equal key in ``batches``."""
+    def cross(self, block: Block, batches: Sequence[Batch], *, flipped: bool, search: Search | None = None) -> None:
+        """Match every update of ``block`` with those of equal key in ``batches``, or with what a search finds there."""
         if not len(block):
             return
         starts, keys = _probes(block)
@@ -103,10 +105,7 @@ class _Matches:
         ends = ends[np.searchsorted(ends, starts, side="right")]
         hashes = block.key_hash[starts]
         runs = _value_runs(block) if self.spec.lattice.is_total else None
-        for other in hit_blocks(batches, hashes):
-            counts, rows = other.find(hashes, keys)
-            if not len(rows):
-                continue
+        for other, counts, rows in (search or by_key)(batches, hashes, keys):
             their_runs = _value_runs(other) if self.spec.lattice.is_total else None
             found = (starts, ends, counts, rows)
             made = (
@@ -186,6 +185,14 @@ class _Matches:
             matched, failed = run_logic(self.logic, matched)
             self.errors.append(failed)
         self.oks.append(matched.with_rows(matched.rows.built()))
+
+
+def by_key(batches: Sequence[Batch], hashes: Hashes, keys: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
+    """The blocks that have probes' keys: how many rows each probe has there, and which."""
+    for block in hit_blocks(batches, hashes):
+        counts, rows = block.find(hashes, keys)
+        if len(rows):
+            yield block, counts, rows
 
 
 def _probes(block: Block) -> tuple[Ints, Rows]:

@@ -1,0 +1,212 @@
+"""Delta joins by themselves: any lattice, any split of the updates into old and new, long histories, hubs."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from altneu import ir
+from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.errors import DiffOverflowError
+from altneu.operators import extend
+from altneu.operators.extend import DeltaSpec, delta_join
+from altneu.operators.join import TooManyMatches
+from altneu.order import AltNeu, Antichain, Epoch, Product
+from altneu.paths import delta_paths, is_cyclic
+from altneu.relations import Relations
+from altneu.rows import Rows
+from altneu.update import Updates, consolidate
+
+EPOCH, PLANE, SPACE = Epoch(), Product(Epoch(), Epoch()), Product(Epoch(), Epoch(), Epoch())
+TRIANGLE = (("a", "b"), ("b", "c"), ("a", "c"))
+PATTERNS = {
+    "triangle": TRIANGLE,
+    "chain": (("a", "b"), ("b", "c"), ("c", "d")),
+    "circle of four": (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")),
+    "own columns": (("a", "b", "x"), ("b", "c", "y"), ("a", "c", "z")),
+    "wide": (("a", "b", "c"), ("b", "c", "d"), ("c", "d", "a")),
+    "unary": (("a",), ("a", "b"), ("b",)),
+}
+LATTICES = {"epochs": EPOCH, "plane": PLANE, "space": SPACE, "moments": AltNeu(PLANE)}
+
+
+def prepared(variables, lattice):
+    """The join of relations of whole numbers, and a function that makes its inputs of old and new updates."""
+    parts = tuple(
+        ir.Source(f"r{i}", pa.schema([(f"c{j}", pa.int64()) for j in range(len(v))])) for i, v in enumerate(variables)
+    )
+    names = list(dict.fromkeys(v for part in variables for v in part))
+    schema = pa.schema([(v, pa.int64()) for v in names])
+    node = ir.MultiJoin(parts, variables, tuple((v, v) for v in names), schema)
+    paths = delta_paths(variables)
+    relations = Relations(node, paths)
+    spec = DeltaSpec(schema, node.outputs, tuple(map(relations.path_spec, paths)), lattice)
+    least = Antichain.minimum(lattice)
+
+    def arranged(old, new):
+        made = []
+        for i, key in relations.arrangements:
+            layout = Layout(parts[i].schema, key, lattice)
+            both = [
+                Batch.build(updates_of(u[i], parts[i].schema, lattice), layout, Description(least, least, least))
+                for u in (old, new)
+            ]
+            made.append(Arranged(layout, (both[0],) if len(both[0]) else (), both[1]))
+        return made
+
+    return names, spec, arranged
+
+
+def updates_of(updates, schema, lattice):
+    times = np.array([t for _, t, _ in updates], np.int64).reshape(-1, lattice.width).T
+    rows = Rows.from_pylist([row for row, _, _ in updates], schema)
+    return Updates(rows, np.ascontiguousarray(times), np.array([d for *_, d in updates], np.int64))
+
+
+def joined(variables, names, lattice, relations):
+    """Every combination, at the join of its times: consolidated."""
+    made = Counter()
+    for combination in product(*relations):
+        bound = {}
+        for part, (row, _, _) in zip(variables, combination, strict=True):
+            for v, value in zip(part, row, strict=True):
+                if bound.setdefault(v, value) != value:
+                    break
+            else:
+                continue
+            break
+        else:
+            time, diff = combination[0][1], 1
+            for _, t, d in combination:
+                one, other = (np.array(x, np.int64).reshape(-1, 1) for x in (time, t))
+                time, diff = tuple(lattice.join(one, other)[:, 0].tolist()), diff * d
+            made[tuple(bound[v] for v in names), time] += diff
+    return Counter({k: n for k, n in made.items() if n})
+
+
+def consolidated(updates):
+    made = Counter()
+    for row, time, diff in zip(updates.rows.to_pylist(), updates.times.T.tolist(), updates.diffs.tolist(), strict=True):
+        made[row, tuple(time)] += diff
+    return Counter({k: n for k, n in made.items() if n})
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("lattice", LATTICES)
+def test_what_arrives_meets_what_is_there_exactly_once(pattern, lattice, monkeypatch):
+    """In any lattice, however the updates are split: together what is old and what is new make the whole join."""
+    variables, lattice = PATTERNS[pattern], LATTICES[lattice]
+    names, spec, arranged = prepared(variables, lattice)
+    rng = random.Random(f"{pattern} {lattice}")
+    for trial in range(12):
+        monkeypatch.setattr(extend, "CHUNK", rng.choice([1, 3, 1 << 17]))
+        limits = [2 if isinstance(lattice, AltNeu) and i == lattice.width - 1 else 3 for i in range(lattice.width)]
+        whole, old, new = [], [], []
+        for part in variables:
+            updates = [
+                (tuple(rng.randrange(3) for _ in part), tuple(map(rng.randrange, limits)), rng.choice([1, 1, -1, 2]))
+                for _ in range(rng.randint(0, 9))
+            ]
+            cut = rng.randint(0, len(updates)) if trial else 0
+            whole.append(updates)
+            old.append(updates[:cut])
+            new.append(updates[cut:])
+        found, failed = delta_join(arranged(old, new), spec)
+        assert not len(failed)
+        before = joined(variables, names, lattice, old)
+        wanted = joined(variables, names, lattice, whole)
+        wanted.subtract(before)
+        assert consolidated(found) == Counter({k: n for k, n in wanted.items() if n})
+
+
+def test_rows_that_come_and_go_meet_when_they_are_there(monkeypatch):
+    """Toggled 1,000 times on either side in one step: not a match for every pair of changes."""
+    lattice, made = EPOCH, []
+
+    def counting(updates, lattice):
+        made.append(len(updates))
+        return consolidate(updates, lattice)
+
+    monkeypatch.setattr(extend, "consolidate", counting)
+    names, spec, arranged = prepared(TRIANGLE, lattice)
+    toggled = [[((1, 2), (t,), 1 - 2 * (t % 2)) for t in range(1000)]]
+    toggled.append([((2, 3), (t,), 1 - 2 * (t % 2)) for t in range(1000)])
+    toggled.append([((1, 3), (0,), 1)])
+    nothing = [[], [], []]
+    found, _ = delta_join(arranged(nothing, toggled), spec)
+    wanted = joined(TRIANGLE, names, lattice, [toggled[0][:40], toggled[1][:40], toggled[2]])
+    upto = [(r, t) for r, t in consolidated(found) if t[0] < 40]
+    assert {k: consolidated(found)[k] for k in upto} == {k: n for k, n in wanted.items() if k[1][0] < 40}
+    assert sum(made) < 10_000
+
+
+def test_a_hub_stays_in_bounded_memory():
+    """All edges of a node with 45,000 neighbours in one step, twice as a wedge and never as all pairs of neighbours."""
+    names, spec, arranged = prepared(TRIANGLE, EPOCH)
+    assert names == ["a", "b", "c"]
+    hub = [((0, i), (0,), 1) for i in range(1, 45_000)] + [((i, 0), (0,), 1) for i in range(1, 45_000)]
+    inputs = arranged([[], [], []], [hub, hub, hub])
+    tracemalloc.start()
+    found, _ = delta_join(inputs, spec)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not len(found)
+    assert peak < 100 * 2**20
+
+
+def test_a_budget_ends_it_before_candidates_are_made():
+    _, spec, arranged = prepared(TRIANGLE, EPOCH)
+    edges = [((a, b), (0,), 1) for a in range(20) for b in range(20)]
+    with pytest.raises(TooManyMatches):
+        delta_join(arranged([[], [], []], [edges, edges, edges]), spec, budget=100)
+
+
+def test_a_product_beyond_64_bits_is_not_committed():
+    _, spec, arranged = prepared(TRIANGLE, EPOCH)
+    new = [[((1, 2), (0,), 2**40)], [((2, 3), (0,), 2**40)], [((1, 3), (0,), 1)]]
+    with pytest.raises(DiffOverflowError):
+        delta_join(arranged([[], [], []], new), spec)
+
+
+def test_paths_of_random_patterns_bind_everything():
+    rng = random.Random(7)
+    for _ in range(300):
+        letters = "abcdef"[: rng.randint(2, 6)]
+        relations = [tuple(rng.sample(letters, rng.randint(1, min(3, len(letters))))) for _ in range(rng.randint(2, 5))]
+        try:
+            paths = delta_paths(relations)
+        except ValueError:
+            continue  # not connected
+        for path in paths:
+            bound = set(relations[path.relation])
+            done = [path.relation]
+            for extension in path.extensions:
+                for part in extension.parts:
+                    assert part.key
+                    assert bound.issuperset(part.key)
+                    assert {*part.key, *extension.adds, *part.own} == set(relations[part.relation])
+                    done.append(part.relation)
+                bound.update(extension.binds)
+            assert sorted(done) == list(range(len(relations)))
+
+
+@pytest.mark.parametrize(
+    ("relations", "cyclic"),
+    [
+        ([("a", "b"), ("b", "c"), ("a", "c")], True),
+        ([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")], True),
+        ([("a", "b"), ("b", "c"), ("c", "d")], False),
+        ([("a", "b"), ("a", "c"), ("a", "d")], False),
+        ([("a", "b"), ("a", "b"), ("b", "c")], False),
+        ([("a", "b", "c"), ("a", "b"), ("b", "c"), ("a", "c")], False),  # the widest one contains the circle
+        ([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")], True),
+    ],
+)
+def test_cycles_are_found(relations, cyclic):
+    assert is_cyclic(relations) == cyclic
