@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from altneu import ir
-from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
+from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Expr, parse
 from altneu.linear import BoundLogic, Filter, Project
 from altneu.rows import Rows
@@ -190,7 +190,7 @@ def _span(text: str) -> timedelta | None:
     nothing = pa.schema([])
     try:
         value = parse(text if text.lower().lstrip().startswith("interval") else f"interval {text}", nothing)
-    except (ExpressionSyntaxError, TypeMismatchError):
+    except PlanError:
         return None
     if value.type != DAY_TIME:
         return None

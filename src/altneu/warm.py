@@ -73,13 +73,21 @@ def _views() -> dict[str, Collection]:
         "reduced": plain.group_by("k").reduce(_sizes, "size long"),
         "consolidated": rows.consolidate(),
         "latest": plain.latest("k", "n"),
+        "nearest": plain.asof_join(
+            plain.select("k", "n", y="x"), "k", time="n", mode="revising", allow_exact_matches=False
+        ),
+        "told": plain.asof_join(plain.select("k", "n", y="x"), "k", time="n", mode="locked", how="left"),
+        "met": plain.asof_join(plain.select("k", y="x"), "k", mode="locked"),
         "elements": rows.unnest("xs", as_="element"),
         "months": plain.select("n").generate_series("date'2020-01-31'", "date'2021-01-31'", step="interval 1 month"),
         "members": texts.json("text", _MEMBERS, unit="ms"),
         "while": texts.temporal("at", "at + 2"),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
-        "told": texts.count(),
+        "texts": texts.count(),
+        "circle": plain.select("n", m="n div 2")
+        .join(plain.select(m="n", o="n div 2"), on="m")
+        .join(plain.select("n", o="n div 4"), on=["n", "o"]),
     }
 
 

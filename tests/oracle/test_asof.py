@@ -21,7 +21,7 @@ LEFT = an.source("left", "trial int, k long, at long, a long", keep=True)
 RIGHT = an.source("right", "trial int, k long, at long, b string", keep=True)
 SOURCES = {"left": LEFT, "right": RIGHT}
 KEY = ["trial", "k"]
-CASES, TIMES = 8, 7
+CASES, TIMES = 6, 6
 
 
 def plans() -> dict[str, Collection]:
@@ -34,12 +34,13 @@ def plans() -> dict[str, Collection]:
         f"{direction}, {how}, {tolerance}, {exact}": of(
             direction=direction, how=how, tolerance=tolerance, allow_exact_matches=exact
         )
-        for direction in ("backward", "forward", "nearest")
-        for how, tolerance, exact in (
-            ("inner", None, True),
-            ("left", 2, True),
-            ("left", None, False),
-            ("inner", 1, False),
+        for direction, how, tolerance, exact in (
+            ("backward", "inner", None, True),
+            ("backward", "left", 2, False),
+            ("forward", "left", None, False),
+            ("forward", "inner", 1, True),
+            ("nearest", "left", 1, True),
+            ("nearest", "inner", None, False),
         )
     }
     renamed = RIGHT.select("trial", "b", key="k", stamp="at")
@@ -99,10 +100,14 @@ JUDGE = Judge(PLANS, HISTORY)
 EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
 
 
+ON_SPARK = ["backward, left, 2, False", "nearest, inner, None, False", "of other names"]  # where a step is dear
+
+
 def test_every_step_shows_what_brute_force_gives(runner):
-    some = {"memory": [EACH, ONE], "shards": [EACH], "durable": [[2, 3, TIMES]]}
-    for cuts in some.get(runner.name, [random_cuts(random.Random(5), TIMES)]):
-        for name, trace in runner.run(PLANS, SOURCES, HISTORY, cuts).items():
+    some = {"memory": [EACH, ONE], "shards": [EACH], "durable": [[3, TIMES]]}
+    plans = PLANS if runner.name in some else {name: PLANS[name] for name in ON_SPARK}
+    for cuts in some.get(runner.name, [[3, TIMES]]):
+        for name, trace in runner.run(plans, SOURCES, HISTORY, cuts).items():
             JUDGE.check(name, trace)
 
 
@@ -124,18 +129,18 @@ def test_collisions_of_hashes_change_nothing():
                 JUDGE.check(name, trace)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_history(seed):
     rng = random.Random(seed)
     history = random_history(rng, TABLES, CASES, TIMES, 5)
-    some = dict(rng.sample(sorted(PLANS.items()), 8))
+    some = dict(rng.sample(sorted(PLANS.items()), 6))
     judge = Judge(some, history)
     runner = Runner("shards", lambda _: Session(shards=rng.randint(1, 3)), together=True)
     for name, trace in runner.run(some, SOURCES, history, random_cuts(rng, TIMES)).items():
         judge.check(name, trace)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_without_a_key_all_rows_are_one_group(seed):
     rng = random.Random(seed)
     history = random_history(rng, TABLES, 2, TIMES, 3)
@@ -172,6 +177,7 @@ def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
 
     retries = Retries(3)
     runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
-    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, TIMES]).items():
+    plans = {name: plan for name, plan in PLANS.items() if "loop" not in name}
+    for name, trace in runner.run(plans, SOURCES, HISTORY, [3, 4, TIMES]).items():
         JUDGE.check(name, trace)
     assert retries.tasks > 0

@@ -21,7 +21,7 @@ LEFT = an.source("left", "trial int, k long, at long, a long", keep=True)
 RIGHT = an.source("right", "trial int, k long, at long, b string", keep=True)
 SOURCES = {"left": LEFT, "right": RIGHT}
 KEY = ["trial", "k"]
-CASES, TIMES = 10, 8
+CASES, TIMES = 6, 7
 
 
 def plans() -> dict[str, Collection]:
@@ -35,7 +35,7 @@ def plans() -> dict[str, Collection]:
         "of the key, left": of(how="left"),
         "of the key, simultaneous out": of(how="left", simultaneous=False),
         "of one key": LEFT.select("trial", "k").asof_join(RIGHT.select("trial", "b"), "trial", mode="locked"),
-        "by time": of(time="at", how="left"),
+        "by time, left": of(time="at", how="left"),
         "by time, inner": of(time="at", direction="nearest", tolerance=2),
         "by time, simultaneous out": of(time="at", simultaneous=False, allow_exact_matches=False, how="left"),
         "by time, forward": LEFT.select("trial", "at").asof_join(
@@ -73,10 +73,14 @@ JUDGE = Judge(PLANS, HISTORY)
 EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
 
 
+ON_SPARK = ["of the key, left", "by time, left", "locked twice"]  # where a step is dear
+
+
 def test_every_step_shows_what_a_queue_of_copies_gives(runner):
-    some = {"memory": [EACH, ONE], "shards": [EACH, [4, TIMES]], "durable": [[2, 3, TIMES]]}
-    for cuts in some.get(runner.name, [random_cuts(random.Random(5), TIMES)]):
-        for name, trace in runner.run(PLANS, SOURCES, HISTORY, cuts).items():
+    some = {"memory": [EACH, ONE], "shards": [EACH], "durable": [[3, TIMES]]}
+    plans = PLANS if runner.name in some else {name: PLANS[name] for name in ON_SPARK}
+    for cuts in some.get(runner.name, [[3, TIMES]]):
+        for name, trace in runner.run(plans, SOURCES, HISTORY, cuts).items():
             JUDGE.check(name, trace)
 
 
@@ -98,13 +102,14 @@ def test_collisions_of_hashes_change_nothing():
                 JUDGE.check(name, trace)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_history(seed):
     rng = random.Random(seed)
     history = random_history(rng, TABLES, CASES, TIMES, 5)
-    judge = Judge(PLANS, history)
+    some = dict(rng.sample(sorted(PLANS.items()), 6))
+    judge = Judge(some, history)
     runner = Runner("shards", lambda _: Session(shards=rng.randint(1, 3)), together=True, ahead=bool(seed % 2))
-    for name, trace in runner.run(PLANS, SOURCES, history, random_cuts(rng, TIMES)).items():
+    for name, trace in runner.run(some, SOURCES, history, random_cuts(rng, TIMES)).items():
         judge.check(name, trace)
 
 

@@ -36,8 +36,8 @@ def prune_columns(node: Node) -> Node:
 
     What several read keeps the columns of all of them, and so does an arrangement, so that it stays one. Where the row
     itself counts nothing is left out: below distinct, count and threshold, below latest, functions and inspect. A top_k
-    ties by the whole row, as an as-of join does on the right: only columns behind all that are read may go; what one
-    locks in it tells by the whole left row. Rows that become equal add up; counts that are not negative stay so.
+    ties by the whole row, and so does an as-of join on the right: only columns behind all that are read may go. Locked
+    in, it tells left rows apart by all they have. Rows that become equal add up; counts that are not negative stay so.
     """
     while True:
         made = merge_linear(transform(node, _Needs.of(node).rebuilt))

@@ -1,0 +1,253 @@
+"""As-of joins in sessions: what they are asked and refuse, what they keep and share, and what a change reads."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+import pandas as pd
+import pytest
+
+import altneu as an
+from altneu import Session
+from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
+from altneu.operators import asof
+
+NOON = datetime.fromisoformat("2013-01-01T11:30:00")
+L = an.source("l", "k long, at long, a string", keep=True)
+R = an.source("r", "k long, at long, b string", keep=True)
+
+
+def revising(left=L, right=R, on="k", time="at", **options):
+    return left.asof_join(right, on, time=time, mode="revising", **options)
+
+
+# what is asked --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [{}, {"mode": "backwards"}])
+def test_without_a_mode_the_three_are_told_apart(given):
+    with pytest.raises(PlanError) as refused:
+        L.asof_join(R, "k", **given)
+    first, *lines = str(refused.value).splitlines()
+    assert ("needs a mode" in first) == (not given)
+    assert [line.split(":")[0].strip() for line in lines] == ["mode='logical'", "mode='locked'", "mode='revising'"]
+    assert all(len(line) > 80 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mode": "revising"}, "time="),
+        ({"mode": "revising", "left_time": "at"}, "right_time="),
+        ({"mode": "revising", "time": "at", "left_time": "at"}, "left_time="),
+        ({"mode": "revising", "time": "at", "simultaneous": False}, "simultaneous"),
+        ({"mode": "revising", "time": "at", "direction": "up"}, "backward, forward and nearest"),
+        ({"mode": "revising", "time": "at", "how": "full"}, "inner or left"),
+        ({"mode": "revising", "time": "at", "tolerance": -1}, "negative"),
+        ({"mode": "locked", "tolerance": 3}, "time="),
+        ({"mode": "locked", "direction": "forward"}, "time="),
+        ({"mode": "locked", "allow_exact_matches": False}, "time="),
+        ({"mode": "logical", "time": "at"}, "locked"),
+        ({"mode": "logical", "how": "left"}, "locked"),
+        ({"mode": "locked", "on": ()}, "key"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, told):
+    with pytest.raises(PlanError, match=told):
+        L.asof_join(R, **{"on": "k", **options})
+
+
+def test_columns_that_are_not_there_are_named():
+    with pytest.raises(UnknownColumnError, match=r"'moment'.*k, at, a"):
+        revising(time="moment")
+    with pytest.raises(UnknownColumnError, match="'c'"):
+        revising(on="c")
+
+
+def test_timestamps_are_whole_numbers_dates_or_timestamps():
+    numbers = L.select("k", "a", at="cast(at as double)")
+    with pytest.raises(TypeMismatchError, match=r"double.*cast it"):
+        revising(numbers)
+    days = R.select("k", "b", at="cast('2013-01-01' as date)")
+    with pytest.raises(TypeMismatchError, match=r"bigint.*date"):
+        revising(L, days)
+    with pytest.raises(TypeMismatchError, match="map"):
+        L.select("k", "at", m="map(a, k)").asof_join(R, "k", mode="locked")
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance", "units"),
+    [
+        ("long", 7, 7),
+        ("int", 0, 0),
+        ("date", 7, 7),
+        ("date", timedelta(days=2), 2),
+        ("timestamp", timedelta(seconds=2), 2_000_000),
+        ("timestamp_ntz", "2 seconds", 2_000_000),
+        ("timestamp_ntz", "interval '1' day", 86_400_000_000),
+        ("timestamp", pd.Timedelta("3ms"), 3_000),
+    ],
+)
+def test_a_tolerance_is_in_the_units_of_its_timestamps(kind, tolerance, units):
+    source = an.source("s", f"k long, at {kind}")
+    assert revising(source, source, tolerance=tolerance).node.rule.tolerance == units
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance"),
+    [("long", timedelta(1)), ("long", "3"), ("date", timedelta(hours=1)), ("timestamp", 3), ("timestamp", "1 month"),
+     ("timestamp", "soon"), ("long", 1.5), ("long", True)],
+)  # fmt: skip
+def test_a_tolerance_in_other_units_is_refused(kind, tolerance):
+    source = an.source("s", f"k long, at {kind}")
+    with pytest.raises(TypeMismatchError, match="tolerance"):
+        revising(source, source, tolerance=tolerance)
+
+
+def test_timestamps_of_two_types_are_compared_in_a_common_one():
+    days, moments = an.source("d", "k long, at date"), an.source("m", "k long, at timestamp_ntz")
+    with Session() as session:
+        view = session.maintain("v", revising(days, moments, tolerance="12 hours", direction="nearest"))
+        session.insert("d", [(1, date(2013, 1, 1)), (1, date(2013, 1, 9))])
+        session.insert("m", [(1, NOON), (1, NOON + timedelta(days=7))])
+        session.advance()
+        assert view.to_pylist() == [(1, date(2013, 1, 1), NOON)]
+
+
+EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_timestamps_at_the_ends_of_64_bits(direction):
+    for tolerance in (None, 0, 1, 2**63 - 1):
+        plan = revising(direction=direction, tolerance=tolerance, how="left").select("at", met="`right.at`")
+        for kept in (EXTREMES, EXTREMES[::2], EXTREMES[1::2]):
+            with Session() as session:
+                view = session.maintain("v", plan)
+                session.insert("l", [(1, at, "x") for at in EXTREMES[:4]])
+                session.insert("r", [(1, at, "x") for at in kept[:2]])
+                session.advance()
+                session.insert("l", [(1, at, "x") for at in EXTREMES[4:]])
+                session.insert("r", [(1, at, "x") for at in kept[2:]])
+                session.advance()
+                wanted = {at: nearest(at, kept, direction, tolerance) for at in EXTREMES}
+                assert dict(view.to_pylist()) == wanted
+
+
+def nearest(at, kept, direction, tolerance):
+    some = [s for s in kept if direction == "nearest" or (s <= at if direction == "backward" else s >= at)]
+    found = min(some, key=lambda s: (abs(at - s), s), default=None)
+    return found if found is None or tolerance is None or abs(at - found) <= tolerance else None
+
+
+# where it may be used -------------------------------------------------------------------------------------------------
+
+
+def test_a_locked_join_takes_one_time_outside_loops():
+    locked = L.asof_join(R, "k", mode="locked").select("k", "at", "a")
+    with pytest.raises(PlanError, match="a locked asof_join reads what changes from round to round"):
+        L.iterate(lambda x: x.asof_join(R, "k", mode="locked").select("k", "at", "a").concat(locked))
+    with pytest.raises(PlanError, match="a locked asof_join"):
+        L.differentiate().asof_join(R, "k", mode="locked")
+    two = an.source("two", "k long", time=("system", "event"))
+    with Session() as session, pytest.raises(PlanError, match="a locked asof_join takes collections with one time"):
+        session.maintain("v", two.asof_join(R, "k", mode="locked"))
+
+
+def test_at_two_times_every_event_time_has_its_own_matches():
+    two = an.source("two", "k long, at long", time=("system", "event"))
+    with Session(retain="all") as session:
+        view = session.maintain("v", revising(two, R.select("k", "at", "b")).select("at", "b"))
+        session.insert("two", [(1, 10)], time=1)
+        session.insert("two", [(1, 20)], time=2)
+        session.insert("r", [(1, 5, "x")])
+        session.advance()
+        session.insert("r", [(1, 15, "y")])
+        session.advance()
+        read = {at: sorted(view.to_pylist(at=at)) for at in [(0, 1), (0, 2), (1, 1), (1, 2)]}
+    first, second = [(10, "x")], [(10, "x"), (20, "x")]
+    assert read == {(0, 1): first, (0, 2): second, (1, 1): first, (1, 2): [(10, "x"), (20, "y")]}
+
+
+def test_among_moments_changes_meet_what_is_nearest_then():
+    with Session() as session:
+        view = session.maintain("v", revising(L.differentiate(), R).select("a", "b").integrate())
+        session.insert("r", [(1, 5, "x")])
+        session.insert("l", [(1, 10, "first")])
+        session.advance()
+        session.insert("r", [(1, 7, "y")])
+        session.insert("l", [(1, 10, "second")])
+        session.advance()
+        assert sorted(view.to_pylist()) == [("first", "x"), ("second", "y")]
+
+
+# what is kept and read ------------------------------------------------------------------------------------------------
+
+
+def test_joins_with_one_right_side_share_its_arrangement():
+    with Session() as session:
+        session.maintain("latest", revising())
+        before = set(session.table.layouts)
+        session.maintain("next", revising(direction="forward"))
+        session.maintain("told", L.asof_join(R, "k", time="at", mode="locked"))
+        added = [layout for name, layout in session.table.layouts.items() if name not in before]
+    assert [layout.order for layout in added if layout.order] == []
+    assert len([layout for layout in added if "#kind" in layout.schema.names]) == 1
+
+
+def test_explain_says_what_is_kept_and_a_strict_view_takes_it():
+    with Session() as session:
+        session.maintain("v", L.asof_join(R, time="at", mode="revising"), strict=True)
+        session.maintain("w", L.asof_join(R, "k", mode="locked"), strict=True)
+        assert "in order of at" in session.explain("v")
+        assert "each row that is there with what it met (at, b)" in session.explain("w")
+
+
+@pytest.mark.parametrize("change", [("l", (1, 50_001, "new")), ("r", (1, 50_001, "new")), ("r", (1, 99_999, "last"))])
+def test_a_change_reads_its_neighbours_and_not_its_key(change, monkeypatch):
+    read = []
+
+    def counted(*arguments):
+        found = between(*arguments)
+        read.append(len(found))
+        return found
+
+    source, row = change
+    with Session() as session:
+        view = session.maintain("v", revising().select("a", "b"))
+        session.insert("l", [(1, 2 * i, f"l{i}") for i in range(50_000)])
+        session.insert("r", [(1, 10 * i, f"r{i}") for i in range(10_000)])
+        session.advance()
+        between = asof.between
+        monkeypatch.setattr(asof, "between", counted)
+        for act in (session.insert, session.retract):
+            act(source, [row])
+            session.advance()
+            assert view.changes().num_rows > 0 or row[1] == 99_999
+        assert len(view.to_pylist()) == 50_000
+    assert sum(read) < 60, "a few rows for either side and step"
+
+
+def test_a_right_row_of_no_account_is_passed_over():
+    """What came and went between two steps is still kept for a while; nothing looks for its like beyond it."""
+    with Session() as session:
+        view = session.maintain("v", revising().select("at", "b"))
+        session.insert("r", [(1, 0, "there")])
+        session.advance()
+        for at in range(1, 40):
+            session.insert("r", [(1, at, "gone")])
+            session.advance()
+            session.retract("r", [(1, at, "gone")])
+            session.advance()
+        session.insert("l", [(1, 50, "x")])
+        session.advance()
+        assert view.to_pylist() == [(50, "there")]
+
+
+def test_a_count_that_leaves_64_bits_is_refused():
+    with Session() as session:
+        session.maintain("v", revising())
+        for time in range(2):
+            session.insert("r", [(1, 0, "x")], diff=2**62, time=time)
+        with pytest.raises(DiffOverflowError):
+            session.advance(to=2)
