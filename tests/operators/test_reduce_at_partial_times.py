@@ -285,7 +285,7 @@ def _stepped(lattice, name, columns, times, reduce=reduce_in_round):
     return engine.made
 
 
-LONG = 60_000
+LONG = 30_000
 ONE_BY_ONE = {
     "the diagonal": np.tile(np.arange(LONG), (2, 1)),
     "one epoch": np.stack([np.zeros(LONG, np.int64), np.arange(LONG)]),
@@ -305,7 +305,7 @@ def test_a_chain_of_times_is_one_line_and_its_changes_are_all_that_comes(case, n
 
 
 def test_a_correction_of_the_beginning_costs_each_later_time_twice():
-    many = 30_000
+    many = 20_000
     first = np.stack([np.zeros(many, np.int64), np.arange(many)])
     _, made = _stepped(PLANE, "sums", np.arange(7), [first, np.array([[1], [0]])])
     assert 3 * many < len(made.oks) < 4 * many  # the changes from time to time, those before taken back
