@@ -33,13 +33,14 @@ def random_pattern(rng):
 
 
 def random_relation(rng, number, known):
-    """A source with its columns called by variables; None when it has one twice, or shares none."""
+    """A source with its columns called by variables; None when it has one twice, or none that others can share."""
     source = SOURCES[rng.choice(["pairs", "pairs", *SOURCES])]
     names = []
     for name in source.columns:
         pool = TEXTS if (source.node.name, name) in {("triples", "z"), ("named", "x")} else NUMBERS
         names.append(f"p{number}{name}" if rng.random() < 0.2 else rng.choice(pool))
-    if len(set(names)) < len(names) or (known and known.isdisjoint(names)):
+    shared = [n for n in names if n in NUMBERS or n in TEXTS]
+    if not shared or len(set(names)) < len(names) or (known and known.isdisjoint(shared)):
         return None
     side = source.select(**dict(zip(names, source.columns, strict=True)))
     return side.distinct() if rng.random() < 0.15 else side
