@@ -31,7 +31,7 @@ from altneu.operators.aggregates import (
     result_type,
 )
 from altneu.operators.bitmap import Words, empty_set, following, insert, preceding, remove
-from altneu.operators.changes import cut, emit_change, finals_for, list_column, room_for, tell
+from altneu.operators.changes import emit_change, finals_for, list_column, room_for, tell
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents, contents
 from altneu.operators.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
@@ -179,7 +179,7 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
         return made
 
     return tell(
-        (held.moment_at[changes[0]], *changes[1:]),
+        ((held.moment_at[changes[0][0]], *changes[0][1:]), *changes[1:]),
         held.groups,
         finals,
         spec.schema,
@@ -338,8 +338,8 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
     stale, number, magnitude = np.ones(many, np.bool_), np.zeros(many, np.int64), np.zeros(SCRATCH, np.int64)
     flat, lists_made = np.empty(64, np.int64), 0
     ends = np.zeros((count + len(old_starts)) * lists_read + 1, np.int64)
-    out, finals = room_for(count, many), finals_for(many)
-    states, valid, low_final, high_final = finals
+    lines, shown, told = room_for(count, many)
+    states, valid, final_words = finals_for(many)
     made, current, line, negatives, noted = 0, -1, 0, 0, 0
     overflow = False
     for m in range(count):
@@ -404,6 +404,7 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
                 if result == OVERFLOW:
                     states[line] = OVERFLOW + a
                     break
-                valid[line, a], low_final[line, a], high_final[line, a] = some, low_word, high_word
-        made = emit_change(finals, 1 - line, m, out, made)
-    return cut(out, made), flat[: ends[lists_made]], ends[: lists_made + 1], overflow
+                valid[line, a], final_words[0, line, a], final_words[1, line, a] = some, low_word, high_word
+        made = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, made)
+    changes = lines[:, :made], shown[:, :made], told[:, :, :made]
+    return changes, flat[: ends[lists_made]], ends[: lists_made + 1], overflow
