@@ -65,6 +65,7 @@ def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Fi
         notes=[
             "Pathway's changes are rows that come and go again, since its static inputs cannot shrink.",
             "In c it takes rows from a Python connector, a commit a batch, and does not wait for answers in between.",
+            "In g its random graph is another one of the same size.",
         ],
     )
     for case in wanted:
