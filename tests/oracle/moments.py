@@ -202,6 +202,11 @@ class _Counted(Counter[Any]):
     def add(self, error: Any) -> None:
         self[error] += 1
 
+    def __ior__(self, errors: Iterable[Any]) -> _Counted:  # type: ignore[override, misc]
+        for error in errors:
+            self.add(error)
+        return self
+
 
 @dataclass
 class _Apart:

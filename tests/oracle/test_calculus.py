@@ -88,6 +88,21 @@ def plans(orders, prices):
         .join(orders.select("trial", a="k", c="v"), on=["trial", "a", "c"])
         .integrate(),
         "moments of moments": d.join(prices, on=KEY).differentiate().semijoin(prices, on=KEY).integrate().integrate(),
+        "by event time, in moments": d.asof_join(
+            prices, KEY, left_time="v", right_time="w", mode="revising", how="left"
+        ).integrate(),
+        "changes of prices, by event time": orders.asof_join(
+            prices.differentiate(), KEY, left_time="v", right_time="w", mode="revising"
+        ).integrate(),
+        "by event time, in moments in a loop": rounds(
+            orders,
+            lambda x: (
+                x.differentiate()
+                .asof_join(prices, KEY, left_time="v", right_time="w", mode="revising")
+                .select("trial", "k", v="w")
+                .integrate()
+            ),
+        ),
         "triangles as of": d.join(prices.select("trial", v="k", x="w"), on=["trial", "v"])
         .join(before.select("trial", "k", x="w"), on=[*KEY, "x"])
         .integrate(),
