@@ -265,7 +265,7 @@ class _Stage:
         Moments are read by the step alone whose times they are, so of them nothing is retained.
         """
         if has_moments(lattice):
-            return self._description(lattice).upper
+            return replace(self.region, since=self.region.upper).inside(lattice).since
         region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
         return region.since if lattice == self.plan.lattice else region.inside(lattice).since
 
