@@ -274,8 +274,8 @@ def kernel_sides(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, A
 def _swept(sides: Sequence[Side], ranks: Sequence[Ranked], rule: Rule, *, keeps: bool) -> tuple[Changes, Changes]:
     """What comes and goes, and which right rows become errors."""
     when, events, times, _ = moments(sides, ranks)
-    there = empty_set(len(ranks[1].stamp))
-    made, wrong, overflow = sweep(when, *kernel_sides(sides, ranks), events, there, rule.words, keeps)
+    sets = tuple(empty_set(len(rank.stamp)) for rank in ranks)
+    made, wrong, overflow = sweep(when, *kernel_sides(sides, ranks), events, sets, rule.words, keeps)
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     return (

@@ -29,7 +29,7 @@ from altneu.operators.compiled import compiled
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import NEGATIVE_MULTIPLICITY, Groups, no_errors, touched
 from altneu.operators.nearby import Points, between, windows
-from altneu.operators.nearest import lookups
+from altneu.operators.nearest import first_at, lookups
 from altneu.operators.spans import show_row
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows
@@ -206,9 +206,10 @@ def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Int
     found = np.full(len(group), -1, np.int64)
     for i in range(len(group)):
         if kind[i] == MET:
-            for e in range(start[group[i]], start[group[i] + 1]):
-                if at[e] == when[i]:
-                    found[i] = e
+            stop = start[group[i] + 1]
+            e = first_at(at, start[group[i]], stop, when[i])
+            if e < stop and at[e] == when[i]:
+                found[i] = e
     return found
 
 

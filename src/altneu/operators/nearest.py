@@ -1,8 +1,8 @@
 """The sweep under as-of joins: which right row each left row meets, at every moment at which anything changes.
 
-Rows are *places*, in order of (group, timestamp): right ones with ties in order too. The right rows that are there are
-a set of places (``bitmap``), so that the nearest one is found in O(log n). When a right row comes or goes only the left
-rows up to its neighbours in the set are looked at.
+Rows are *places*, in order of (group, timestamp): right ones with ties in order too. The rows of each side that are
+there are a set of places (``bitmap``), so that the nearest one is found in O(log n). When a right row comes or goes,
+only left rows that are there are looked at, and none beyond its neighbours in the set.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def _turn(m: int, begin: int, end: int, events: Any, counts: Ints, was: Any, the
 
 
 @compiled
-def _first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
+def first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
+    """The first place in [low, high) whose timestamp is at or after one; ``high`` when none is."""
     while low < high:
         middle = (low + high) >> 1
         if stamps[middle] < wanted:
@@ -136,20 +137,20 @@ def _affected(place: int, group: int, left_stamp: Ints, left_starts: Ints, right
     right_stamp, starts, after = right
     bits, levels = there
     low, high = left_starts[group], left_starts[group + 1]
-    first = _first_at(left_stamp, low, high, right_stamp[place])
+    first = first_at(left_stamp, low, high, right_stamp[place])
     begin, end = first, high
     if rule[0] != BACKWARD:
         begin = low
         before = preceding(
-            bits, levels, _first_at(right_stamp, starts[group], starts[group + 1], right_stamp[place]) - 1
+            bits, levels, first_at(right_stamp, starts[group], starts[group + 1], right_stamp[place]) - 1
         )
         if before >= starts[group]:
-            begin = _first_at(left_stamp, low, high, right_stamp[before])
+            begin = first_at(left_stamp, low, high, right_stamp[before])
     next_ = following(bits, levels, after[place])
     limit = starts[group + 1]
     stop = right_stamp[place] if rule[0] == FORWARD else (right_stamp[next_] if 0 <= next_ < limit else 0)
     if rule[0] == FORWARD or 0 <= next_ < limit:
-        end = _first_at(left_stamp, first, high, stop)
+        end = first_at(left_stamp, first, high, stop)
         while end < high and left_stamp[end] == stop:
             end += 1
     return begin, end
@@ -179,13 +180,15 @@ def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
 
 @compiled
 def _look(m: int, touched: int, group: int, was: Any, rights: Ints, sides: Any, todo: Any, many: int) -> int:
-    """List the left places that may look at right rows that came or went."""
-    left_stamp, left_starts, lefts, right, there, rule = sides
+    """List the left rows that are there and may look at right rows that came or went."""
+    left_stamp, left_starts, lefts, here, right, there, rule = sides
     for i in range(touched):
         if (was[2][i] > 0) != (rights[was[1][i]] > 0):
             first, last = _affected(was[1][i], group, left_stamp, left_starts, right, there, rule)
-            for p in range(first, last):
+            p = following(here[0], here[1], first)
+            while 0 <= p < last:
                 many = _list(m, p, lefts, todo, many)
+                p = following(here[0], here[1], p + 1)
     return many
 
 
@@ -203,16 +206,17 @@ def _blame(m: int, touched: int, was: Any, rights: Ints, wrong: Any, errors: int
 
 
 @compiled
-def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any, rule: Ints, keeps: bool) -> Any:
+def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any, rule: Ints, keeps: bool) -> Any:
     """Go through the moments: (moment, left, right, diff) of what comes and goes, (moment, place, diff) of errors.
 
     Shape:  ``moments`` are (where each starts, its group); ``left`` and ``right`` (timestamps, where groups start);
             ``old`` (left places, left diffs, right places, right diffs); ``events`` (is left, place, diff) by moment;
-            ``there`` the empty set of right places. With ``keeps`` what meets nothing comes out with right -1.
+            ``sets`` are empty ones of left and right places. With ``keeps`` what meets nothing comes out with right -1.
     """
     moment_starts, moment_group = moments
     left_stamp, left_starts = left
     right_stamp, right_starts = right
+    here, there = sets
     side = right_stamp, right_starts, _after(right_stamp, right_starts)
     at, beyond = _bounds(left_stamp, left_starts, right_stamp, right_starts)
     lefts, rights = np.zeros(len(left_stamp), np.int64), np.zeros(len(right_stamp), np.int64)
@@ -223,10 +227,11 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any
     for g in range(len(left_starts) - 1):
         for p in range(left_starts[g], left_starts[g + 1]):
             if lefts[p] != 0:
+                insert(here[0], here[1], p)
                 match[p] = _met(at[p], beyond[p], left_stamp[p], g, side, there, rule)
     was = np.full(len(rights), -1, np.int64), np.empty(len(rights), np.int64), np.empty(len(rights), np.int64)
     todo = np.full(len(lefts), -1, np.int64), np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
-    sides = left_stamp, left_starts, lefts, side, there, rule
+    sides = left_stamp, left_starts, lefts, here, side, there, rule
     out = np.empty((4, 2 * len(events[0]) + 16), np.int64)
     wrong = np.empty((3, 16), np.int64)
     made, errors = 0, 0
@@ -244,6 +249,10 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any
             now = lefts[p]
             if before == 0 and now == 0:
                 continue
+            if before == 0:
+                insert(here[0], here[1], p)
+            elif now == 0:
+                remove(here[0], here[1], p)
             met = _met(at[p], beyond[p], left_stamp[p], group, side, there, rule)
             then = match[p] if before != 0 else met
             match[p] = met
