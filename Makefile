@@ -1,19 +1,20 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint check bench clean
+.PHONY: help setup run corrections test lint check bench clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 
 help:
-	@echo "make setup   the environment, in .venv"
-	@echo "make run     the flights of 2013 as maintained views, on Spark"
-	@echo "make test    every test"
-	@echo "make lint    style, types and import contracts"
-	@echo "make check   lint and test: what CI runs"
-	@echo "make bench   the benchmarks"
-	@echo "make clean   remove .venv and everything built"
+	@echo "make setup        the environment, in .venv"
+	@echo "make run          the flights of 2013 as maintained views, on Spark"
+	@echo "make corrections  delays that are corrected days later, and what was known when"
+	@echo "make test         every test"
+	@echo "make lint         style, types and import contracts"
+	@echo "make check        lint and test: what CI runs"
+	@echo "make bench        the benchmarks"
+	@echo "make clean        remove .venv and everything built"
 
 setup: $(STAMP)
 	@:
@@ -29,6 +30,9 @@ $(STAMP): pyproject.toml scripts/make-venv
 
 run: setup
 	@$(BIN)/python -m examples.flights
+
+corrections: setup
+	@$(BIN)/python -m examples.corrections
 
 test: setup
 	$(BIN)/python -m pytest

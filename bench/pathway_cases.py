@@ -1,4 +1,4 @@
-"""Pathway on cases a, b, c and j, in an environment of its own: its dependencies and altneu's need not agree."""
+"""Pathway on cases a, b, c, g and j, in an environment of its own: its dependencies and altneu's need not agree."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.graphs import large
 from bench.inputs import FOLDER, grouped, side
 from bench.measure import MIB
 from bench.scale import Scale
@@ -51,7 +52,7 @@ def _checked(command: list[str]) -> str:
 
 def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Findings:
     """Pathway's figures, each beside altneu's in memory of the same run (``ours``) where that was measured."""
-    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "j")]
+    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "g", "j")]
     if not wanted:
         return Findings()
     try:
@@ -64,12 +65,14 @@ def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Fi
         notes=[
             "Pathway's changes are rows that come and go again, since its static inputs cannot shrink.",
             "In c it takes rows from a Python connector, a commit a batch, and does not wait for answers in between.",
+            "In g its random graph is another one of the same size.",
         ],
     )
     for case in wanted:
         print(f"{case}. Pathway")
         try:
-            table.rows += side.streams(scale) if case == "c" else side.first(case, scale)
+            runs = {"c": side.streams, "g": side.loops}
+            table.rows += runs[case](scale) if case in runs else side.first(case, scale)
         except PathwayError as error:
             table.notes.append(f"{case}: Pathway failed: {error}")
     return Findings([table])
@@ -118,6 +121,16 @@ class Side:
         mine = self.ours.get(name)
         known = ["-", "-"] if mine is None else [f"{mine * unit:.2f}", f"{mine / theirs:.2f}"]
         return [what, f"{theirs * unit:.2f}", *known, f"{peak / MIB:,.0f}"]
+
+    def loops(self, scale: Scale) -> list[list[str]]:
+        """Case g: on the large graph, from scratch."""
+        nodes, edges = large(scale)
+        rows = []
+        for query in ("bfs", "components"):
+            found = self.run(mode="first", query=query, files={"edges": random_edges(nodes, edges)})
+            what = f"g: {query}, {edges:,} edges, s"
+            rows.append(self._seconds(what, found["seconds"], f"g {query}", 1, found["peak"]))
+        return rows
 
     def streams(self, scale: Scale) -> list[list[str]]:
         """Case c."""

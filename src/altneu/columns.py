@@ -25,7 +25,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from altneu.errors import TooWideError, TypeMismatchError
-from altneu.rows import Ints, Rows
+from altneu.rows import Ints, Rows, positions_of, taken
 
 Mask = npt.NDArray[np.bool_]
 
@@ -299,8 +299,8 @@ class Stack:
         """The rows at ``index``, in that order, as one run of rows."""
         columns = range(len(self.schema))
         if self.total <= FEW:
-            positions = pa.array(index)
-            return Rows(self.schema, tuple([self._stacked(i).take(positions) for i in columns]), len(index))
+            positions = positions_of(index)
+            return Rows(self.schema, tuple([taken(self._stacked(i), positions) for i in columns]), len(index))
         return Rows(self.schema, tuple([self._take(i, index) for i in columns]), len(index))
 
     def _take(self, column: int, index: Ints) -> pa.Array:

@@ -46,6 +46,24 @@ class OperatorCost:
     inputs: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class EventTimes:
+    """How many event times the groups of an arrangement keep apart, each of which a correction may have to follow.
+
+    Shape:  ``lines`` pairs of a group and an event time, of ``groups`` groups; ``most`` of them in one group.
+    """
+
+    groups: int
+    lines: int
+    most: int
+
+    def __str__(self) -> str:
+        if not self.groups:
+            return "none so far"
+        group = "1 group" if self.groups == 1 else f"{self.groups:,} groups"
+        return f"{self.lines / self.groups:,.1f} on average in {group}, at most {self.most:,}"
+
+
 def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     """Keys, exchange, state and bound of one operator."""
     operation = node.operation
@@ -81,6 +99,16 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
     return OperatorCost(label, keys, node.exchange, state, bound, inputs)
 
 
+def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
+    """The arrangements that a delta join reads, whatever operations it is made of."""
+    for port in node.inputs:
+        below = plan.nodes[port.node]
+        if isinstance(below.operation, ArrangeOp):
+            yield port.node
+        else:
+            yield from _arranged_below(plan, below)
+
+
 def _state(operation: ArrangeOp) -> str:
     """What an arrangement keeps."""
     layout, locked = operation.layout, operation.locked
@@ -92,26 +120,21 @@ def _state(operation: ArrangeOp) -> str:
     return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
 
 
-def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
-    """The arrangements that a delta join reads, whatever operations it is made of."""
-    for port in node.inputs:
-        below = plan.nodes[port.node]
-        if isinstance(below.operation, ArrangeOp):
-            yield port.node
-        else:
-            yield from _arranged_below(plan, below)
-
-
 def _keys_below(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
     """The key of the arrangement that an operator reads first."""
     arranged = plan.nodes[node.inputs[0].node].operation
     return arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
 
 
-def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> str:
+def explain(
+    plan: Plan,
+    view: str,
+    rows: Callable[[str], int] | None = None,
+    event_times: Callable[[str], EventTimes | None] | None = None,
+) -> str:
     """The operators of a view as a tree, the view's contents first.
 
-    ``rows`` tells how many updates an arrangement keeps now.
+    ``rows`` tells how many updates an arrangement keeps now, ``event_times`` how many event times its groups have.
     """
     ports = plan.views[view]
     lines = [f"view {view}"]
@@ -136,6 +159,8 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
             parts.append(f"state: {line.state}{count}")
         if node.notes or not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
             parts.append(f"cost per step: {line.bound}")
+        if (found := _lines(plan, node, event_times)) is not None:
+            parts.append(f"a correction looks again at its event time and each later one of its group: {found}")
         repeated = i in shown and node.inputs
         lines.append(
             f"{'  ' * depth}{line.label}"
@@ -158,6 +183,14 @@ def explain(plan: Plan, view: str, rows: Callable[[str], int] | None = None) -> 
     if any(isinstance(plan.nodes[i].operation, IntegrateOp) for i in upstream):
         lines.append("  depends on when rows come: a view added later starts from the present")
     return "\n".join(lines)
+
+
+def _lines(plan: Plan, node: PhysicalNode, event_times: Callable[[str], EventTimes | None] | None) -> EventTimes | None:
+    """The event times that a reduce follows a correction through, where it does and they are known."""
+    if event_times is None or not isinstance(node.operation, ReduceOp) or not plan.has_event_times(node):
+        return None
+    arranged = plan.nodes[node.inputs[0].node].operation
+    return event_times(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
 
 
 _BOUNDS = [CHANGE, GROUPS, EVERYTHING]

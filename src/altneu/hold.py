@@ -30,8 +30,9 @@ class Run:
     def of(cls, updates: Updates, lattice: Lattice) -> Run:
         """Sort updates by the linear extension of time, equal ``(data, time)`` pairs summed, zeros dropped."""
         together = consolidate(updates, lattice)
-        keys = lattice.sort_keys(together.times)
-        return cls(together if len(together) < 2 else together.take(np.lexsort(keys[::-1])))
+        if (together.times[:, 1:] == together.times[:, :-1]).all():
+            return cls(together)
+        return cls(together.take(np.lexsort(lattice.sort_keys(together.times)[::-1])))
 
     def __len__(self) -> int:
         return len(self.whole) - self.skip
@@ -194,9 +195,12 @@ class Holds:
         if (lines == lines[:, :1]).all():
             yield tuple(lines[:, 0].tolist()), outer
             return
-        distinct, which = np.unique(lines, axis=1, return_inverse=True)
-        for i, rounds in enumerate(distinct.T.tolist()):
-            yield tuple(rounds), outer.filter(which.reshape(-1) == i)
+        order = np.lexsort(lines[::-1])
+        lines = lines[:, order]
+        starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
+        for index in np.split(order, starts):
+            yield tuple(lines[:, 0].tolist()), outer.take(index)
+            lines = lines[:, len(index) :]
 
     def _of(self, buckets: Mapping[Rounds, Hold]) -> Holds:
         return Holds(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})

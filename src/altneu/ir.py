@@ -117,7 +117,8 @@ class Concat(Node):
 class Join(Node):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
-    ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right.
+    ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
+    joins, ``reason`` is what EXPLAIN says of its staying one.
     """
 
     left: Node
@@ -125,6 +126,7 @@ class Join(Node):
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
     outputs: tuple[tuple[str, int, str], ...]
+    reason: str = field(default="", compare=False)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -340,7 +340,8 @@ class Lowering:
         )
         scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
-        port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint))
+        notes = (node.reason,) if node.reason else ()
+        port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint, notes=notes))
         for side, key in ((0, node.left_key), (1, node.right_key)):
             name_of = {column: name for name, s, column in node.outputs if s == side}
             if all(k in name_of for k in key):

@@ -134,14 +134,6 @@ class JoinOp:
 
 
 @dataclass(frozen=True)
-class AsofOp:
-    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
-
-    spec: AsofSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
 class DeltaJoinOp:
     """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
 
@@ -153,10 +145,10 @@ class DeltaJoinOp:
 
 
 @dataclass(frozen=True)
-class LockedOp:
-    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+class AsofOp:
+    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
 
-    spec: LockSpec
+    spec: AsofSpec
     logic: BoundLogic = IDENTITY
 
 
@@ -190,6 +182,14 @@ class ConfirmOp:
 
     offer: Offer
     adds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LockedOp:
+    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+
+    spec: LockSpec
+    logic: BoundLogic = IDENTITY
 
 
 @dataclass(frozen=True)
@@ -271,13 +271,13 @@ Operation = (
     | ConsolidateOp
     | TapOp
     | JoinOp
-    | AsofOp
-    | LockedOp
     | DeltaJoinOp
     | NewsOp
     | CountOp
     | ProposeOp
     | ConfirmOp
+    | AsofOp
+    | LockedOp
     | ReduceOp
     | EnterOp
     | EnterAtOp

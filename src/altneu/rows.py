@@ -10,15 +10,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Ints = npt.NDArray[np.int64]
 Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """``map``, or what does the same in another way."""
+
+_LONG = pa.int64()
+_TAKE = pc.get_function("array_take")  # what ``Array.take`` comes to in the end; a step takes small arrays many times
+
+
+def positions_of(index: npt.NDArray[np.integer]) -> pa.Array:
+    """Positions as Arrow takes them: not copied, unless they are of another type or not contiguous."""
+    if index.dtype == np.int64 and index.flags.c_contiguous:
+        return pa.Array.from_buffers(_LONG, len(index), [None, pa.py_buffer(index)])
+    return pa.array(index)
+
+
+def taken(column: pa.Array, positions: pa.Array) -> pa.Array:
+    """The values of an array at some positions, in that order."""
+    return _TAKE.call([column, positions])
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -107,7 +124,7 @@ class Rows:
     @classmethod
     def empty(cls, schema: pa.Schema) -> Rows:
         """No rows of ``schema``."""
-        return cls(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
+        return _no_rows(schema)
 
     @classmethod
     def concat(cls, parts: Sequence[Rows], schema: pa.Schema, apply: Apply = map) -> Rows:
@@ -122,8 +139,8 @@ class Rows:
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index`` (repeats allowed), in that order."""
-        positions = pa.array(index)
-        return Rows(self.schema, tuple(c.take(positions) for c in self.columns), len(index))
+        positions = positions_of(index)
+        return Rows(self.schema, tuple([taken(c, positions) for c in self.columns]), len(index))
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> Rows:
         """Rows whose mask is true."""
@@ -144,7 +161,7 @@ class Rows:
 
     def column_at(self, name: str, index: npt.NDArray[np.integer]) -> pa.Array:
         """The values of one column at ``index``, in that order."""
-        return self.column(name).take(pa.array(index))
+        return taken(self.column(name), positions_of(index))
 
     def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
         """With more columns behind these, under the schema of both."""
@@ -163,6 +180,11 @@ class Rows:
     def to_batch(self) -> pa.RecordBatch:
         """As a record batch (which forgets ``count`` when there is no column)."""
         return pa.RecordBatch.from_arrays(list(self.columns), schema=self.schema)
+
+
+@lru_cache(maxsize=4096)
+def _no_rows(schema: pa.Schema) -> Rows:
+    return Rows(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
 
 
 class Record(tuple[object, ...]):

@@ -7,6 +7,7 @@ import threading
 import time as clock
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -30,7 +31,7 @@ from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
 from altneu.executor.portion import portion
-from altneu.executor.read import At
+from altneu.executor.read import At, event_times
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
@@ -78,9 +79,10 @@ class Session:
     runs large steps on Spark and small ones in the driver, on the same state. Times are whole numbers from 0; a
     session has one clock, ``lower``, before which everything is closed.
 
-    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. ``shards``
-    is the number of parts of all state on Spark (default: its cores) and fixed for a store. Safe to share between
-    threads.
+    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
+    with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
+    is about earlier ones counts as of the first of these. ``shards`` is the number of parts of all state on Spark
+    (default: its cores) and fixed for a store. Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -102,6 +104,7 @@ class Session:
         shards: int | None = None,
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
+        retain_events: int | None = None,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -109,10 +112,12 @@ class Session:
             raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
         if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
             raise PlanError(f'retain={retain!r} is neither a number of times from 0 on nor "all"')
+        if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
+            raise PlanError(f"retain_events={retain_events!r} is no number of times from 0 on")
         if shards is not None and whole_number(shards, "shards") < 1:
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
-        self.spark, self.placement, self.retain = spark, placement, retain
+        self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path)
@@ -282,7 +287,7 @@ class Session:
             existing = journal.existing()
             if missing(plan, existing):
                 part, given, anew = hydration_plan(plan, name, existing, journal.filled)
-                region = self._region(journal.since, journal.lower, journal.since)
+                region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
@@ -317,10 +322,13 @@ class Session:
         return self._plan.views[name]
 
     def explain(self, name: str) -> str:
-        """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost."""
+        """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
+
+        Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        """
         with self.lock:
             self.ports(name)
-            return explain(self._plan, name, self.table.rows)
+            return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
 
     # inputs ---------------------------------------------------------------------------------------------------------
 
@@ -437,22 +445,22 @@ class Session:
 
     def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
-        since = self._since_after(upper)
+        since, events = self._since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
         inside = min(since, max(before - 1, 0)) if self._plan.loops else since
-        after = self._region(before, upper, since)
-        region = replace(self._region(before, upper, inside), folded=after.since)
+        after = self._region(before, upper, since, events)
+        region = replace(self._region(before, upper, inside, events), folded=after.since)
         try:
             with self._journal.undoing():
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
                 if inside != since:
-                    outcome.states = folded(outcome.states, after.lower, after.since)
+                    outcome.states = folded(outcome.states, after)
                 self._journal.take(outcome)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
                 info = {"placement": outcome.placement}
-                self._journal.commit_step(upper, since, filled, new, info, further=further)
+                self._journal.commit_step(upper, since, events, filled, new, info, further=further)
         except AltneuError:
             raise
         except Exception as error:
@@ -475,14 +483,18 @@ class Session:
 
     # reading --------------------------------------------------------------------------------------------------------
 
-    def _region(self, lower: int, upper: int, since: int) -> Region:
+    def _region(self, lower: int, upper: int, since: int, events: int) -> Region:
         below, above, folded = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
-        return Region(below, above, folded)
+        return Region(below, above, folded, events=events)
 
     def _since_after(self, upper: int) -> int:
         if self.retain == "all":
             return self._journal.since
         return max(self._journal.since, upper - 1 - (self.retain or 0))
+
+    def _events_after(self, upper: int) -> int:
+        known = self._journal.events
+        return known if self.retain_events is None else max(known, upper - 1 - self.retain_events)
 
     def since_of(self, name: str) -> int:
         """The least time at which a view can be read."""
@@ -495,10 +507,10 @@ class Session:
     def readable(self, name: str, at: Time) -> At:
         """The time to read at, coordinate by coordinate, checked against what is known and kept.
 
-        Of a view with two times the first is the one that is closed; of the second, all are there.
+        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
 
         Raises:
-            HistoryGoneError: before ``since``.
+            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
             NotYetKnownError: at or beyond the frontier.
         """
         self._check_open()
@@ -507,7 +519,7 @@ class Session:
         rest: At = ()
         if (names := self.coordinates(name)) is not None:
             at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            rest = (LARGEST if event is None else whole_number(event, f"at ({names[1]})"),)
+            rest = (LARGEST if event is None else self._kept_apart(name, whole_number(event, f"at ({names[1]})")),)
         if at is None:
             return max(self.lower - 1, since), *rest
         at = whole_number(at, "at")
@@ -521,6 +533,14 @@ class Session:
                 "Session(retain=...) keeps more"
             )
         return at, *rest
+
+    def _kept_apart(self, name: str, event: int) -> int:
+        if event < self._journal.events:
+            raise HistoryGoneError(
+                f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
+                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
+            )
+        return event
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

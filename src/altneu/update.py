@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,7 @@ class Updates:
     @classmethod
     def empty(cls, schema: pa.Schema, width: int) -> Updates:
         """No updates."""
-        return cls(Rows.empty(schema), np.empty((width, 0), np.int64), np.empty(0, np.int64))
+        return _no_updates(schema, width)
 
     @classmethod
     def concat(cls, parts: Sequence[Updates], schema: pa.Schema, width: int, apply: Apply = map) -> Updates:
@@ -67,6 +68,11 @@ class Updates:
     def with_rows(self, rows: Rows) -> Updates:
         """The same times and diffs on other rows (of equal count)."""
         return Updates(rows, self.times, self.diffs)
+
+
+@lru_cache(maxsize=4096)
+def _no_updates(schema: pa.Schema, width: int) -> Updates:
+    return Updates(Rows.empty(schema), np.empty((width, 0), np.int64), np.empty(0, np.int64))
 
 
 def consolidate(updates: Updates, lattice: Lattice) -> Updates:

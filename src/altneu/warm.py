@@ -82,9 +82,12 @@ def _views() -> dict[str, Collection]:
         "months": plain.select("n").generate_series("date'2020-01-31'", "date'2021-01-31'", step="interval 1 month"),
         "members": texts.json("text", _MEMBERS, unit="ms"),
         "while": texts.temporal("at", "at + 2"),
-        "texts": texts.count(),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
+        "texts": texts.count(),
+        "circle": plain.select("n", m="n div 2")
+        .join(plain.select(m="n", o="n div 2"), on="m")
+        .join(plain.select("n", o="n div 4"), on=["n", "o"]),
     }
 
 

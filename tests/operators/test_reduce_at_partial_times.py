@@ -164,7 +164,9 @@ class Engine:
                 return
             new = Batch.build(mine, self.layout, self.description)
             if len(new) or len(again):
+                before = len(CALLED)
                 made = self.reduce(Arranged(self.layout, tuple(self.old), new), now, again, reducer.spec, "reduce")
+                assert len(set(CALLED[before:])) == len(CALLED[before:]), "one call for the same contents"
                 self.made.append(made)
                 self.pended.append(made.pended)
             self.old.append(new)
@@ -275,14 +277,15 @@ def test_longer_histories_and_few_rows_at_once_and_collisions(case, monkeypatch)
 def _stepped(lattice, name, columns, times, reduce=reduce_in_round):
     """What steps make of rows (k, v), inserted once each; every step has its part of the times."""
     engine = Engine(lattice, name, reduce, random.Random(0))
-    for part in times:
+    for step, part in enumerate(times):
         count = part.shape[1]
-        rows = Rows.from_pydict({"k": np.zeros(count, np.int64), "v": np.resize(columns, count)}, SCHEMA)
+        values = np.resize(columns, count) + 1000 * step
+        rows = Rows.from_pydict({"k": np.zeros(count, np.int64), "v": values}, SCHEMA)
         engine.step(Updates(rows, part, np.ones(count, np.int64)))
     return engine.made
 
 
-LONG = 60_000
+LONG = 30_000
 ONE_BY_ONE = {
     "the diagonal": np.tile(np.arange(LONG), (2, 1)),
     "one epoch": np.stack([np.zeros(LONG, np.int64), np.arange(LONG)]),
@@ -302,25 +305,30 @@ def test_a_chain_of_times_is_one_line_and_its_changes_are_all_that_comes(case, n
 
 
 def test_a_correction_of_the_beginning_costs_each_later_time_twice():
-    many = 30_000
+    many = 20_000
     first = np.stack([np.zeros(many, np.int64), np.arange(many)])
     _, made = _stepped(PLANE, "sums", np.arange(7), [first, np.array([[1], [0]])])
     assert 3 * many < len(made.oks) < 4 * many  # the changes from time to time, those before taken back
 
 
-def _calls(times):
+def _calls(values, times):
     CALLED.clear()
-    _stepped(PLANE, "a function", np.arange(7), times)
+    _stepped(PLANE, "a function", np.array(values), times)
     return len(CALLED)
 
 
 def test_a_function_is_called_once_for_each_interesting_time_and_each_event_time_before():
     side = 6
-    axes = np.concatenate(
-        [np.stack([np.arange(side), np.zeros(side, np.int64)])[:, ::-1], ONE_BY_ONE["one epoch"][:, 1:side]], axis=1
-    )
-    assert _calls([axes]) == side**2
-    epochs = np.stack([np.arange(1, side + 1), np.zeros(side, np.int64)])
-    known = ONE_BY_ONE["one epoch"][:, :side]
-    assert _calls([known, epochs]) == side + side**2 + side
-    assert _calls([known, epochs[:, :1] + [[0], [side - 1]]]) == side + 1 + 1
+    up = np.arange(side)
+    axes = np.concatenate([np.stack([up, 0 * up]), np.stack([0 * up, up])], axis=1)
+    assert _calls(np.arange(2 * side), [axes]) == side**2
+    known, epochs = np.stack([0 * up, up]), np.stack([1 + up, 0 * up])
+    assert _calls(up, [known, epochs]) == side + side**2 + side
+    assert _calls(up, [known, np.array([[1], [side - 1]])]) == side + 1 + 1
+
+
+def test_a_function_is_called_once_for_contents_that_come_again():
+    """Events are told one after the other, in two orders: a group is the same at many pairs of times."""
+    up = np.arange(6)
+    both = np.concatenate([np.stack([up, 0 * up]), np.stack([0 * up, up])], axis=1)
+    assert _calls([1], [both]) == 2 * 6 - 1  # of 36 times

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from altneu import ir
 from altneu.rewrite import optimise
@@ -201,6 +201,11 @@ class _Counted(Counter[Any]):
 
     def add(self, error: Any) -> None:
         self[error] += 1
+
+    def __ior__(self, errors: Iterable[Any]) -> Self:  # type: ignore[override, misc]
+        for error in errors:
+            self.add(error)
+        return self
 
 
 @dataclass

@@ -25,7 +25,7 @@ Sources = Mapping[str, Collection]
 
 @dataclass
 class Observation:
-    """What a view showed after one step."""
+    """What a view showed after one step; ``past`` what it still showed of earlier times."""
 
     lower: int
     upper: int
@@ -33,6 +33,7 @@ class Observation:
     contents: Multiset
     errors: Errors
     raises: bool
+    past: dict[int, Multiset] = field(default_factory=dict)
 
 
 @dataclass
@@ -125,7 +126,8 @@ def observe(view: View, lower: int, upper: int) -> Observation:
         raises = False
     except an.errors.ViewHasErrorsError:
         raises = True
-    return Observation(lower, upper, sorted(changes, key=repr), contents_of(view), errors_of(view), raises)
+    past = {time: contents_of(view, time) for time in range(view.since, upper - 1)}
+    return Observation(lower, upper, sorted(changes, key=repr), contents_of(view), errors_of(view), raises, past)
 
 
 @dataclass
@@ -168,6 +170,10 @@ class Judge:
                 f"{wanted_errors - seen.errors} missing"
             )
             assert seen.raises == bool(seen.errors)
+            for time, shown in seen.past.items():
+                wanted = Counter({row: n for row, n in self.expected(name, time)[0].items() if n > 0})
+                wrong = unlike(shown, wanted)
+                assert not wrong, f"{name}: at {seen.upper} what is shown of {time} is wrong (found, wanted): {wrong}"
 
 
 def check_consolidated(seen: Observation) -> None:

@@ -143,11 +143,11 @@ class History:
             session.insert("b", convert(table_of(found, B)), time="time", diff="diff")
 
 
-def check(view, plan, history, system, systems) -> None:
-    """What a view shows at every time that it can be read at."""
+def check(view, plan, history, system, systems, first=0) -> None:
+    """What a view shows at every time that it can be read at, event times from ``first`` on."""
     node = optimise(plan.node)
     for s in systems:
-        for e in range(EVENTS + 1):
+        for e in range(first, EVENTS + 1):
             wanted, errors = recompute(node, history.held(s, e), s)
             assert contents_of(view, (s, e)) == Counter({r: n for r, n in wanted.items() if n > 0}), (system, s, e)
             negative = {("NEGATIVE_MULTIPLICITY", row_text(plan.columns, r)) for r, n in wanted.items() if n < 0}
@@ -168,16 +168,17 @@ def test_every_pair_of_times_shows_what_was_known(name, seed):
         check(view, plan, history, SYSTEMS, range(SYSTEMS))
 
 
-def _changes_lead_there(view, plan, history, lower, upper):
-    """The changes of a step are the difference between what is before it and what is after."""
+def _changes_lead_there(view, plan, history, lower, upper, first=0):
+    """The changes of a step are the difference between what is before it and what is after, from ``first`` on."""
     changed: Counter = Counter()
     table = view.changes(time_column="t").to_pylist()
     for row in table:
         *values, system, event, diff = row.values()
         assert lower <= system < upper
+        assert event >= first
         changed[plain(values), event] += diff
     node = optimise(plan.node)
-    for event in range(EVENTS):
+    for event in range(first, EVENTS):
         delta: Counter = Counter(recompute(node, history.held(upper - 1, event), upper - 1)[0])
         if lower:
             delta.subtract(recompute(node, history.held(lower - 1, event), lower - 1)[0])
@@ -205,17 +206,20 @@ def test_on_every_runner(runner: Runner, name):
     plan, history = PLANS[name], History.random(11)
     folder = runner.folder()
     session = runner.open_session(folder)
+    session.retain_events = 3
     view = session.maintain("v", plan)
     for step, (lower, upper) in enumerate(pairwise([0, 2, 3, SYSTEMS])):
         runner.before_step(session, step)
         history.insert(session, lower, upper, runner.convert)
         session.advance(to=upper)
-        check(view, plan, history, upper, [upper - 1])
+        first = max(0, upper - 4)
+        check(view, plan, history, upper, [upper - 1], first)
         if runner.reopened:
             session.close()
             session = runner.open_session(folder)
+            session.retain_events = 3
             view = session.maintain("v", plan)
-            check(view, plan, history, upper, [upper - 1])
+            check(view, plan, history, upper, [upper - 1], first)
     session.close()
 
 
@@ -233,3 +237,51 @@ def test_a_late_view_and_few_rows_at_once_and_collisions(name, monkeypatch):
         history.insert(session, 3, SYSTEMS)
         session.advance(to=SYSTEMS)
         check(view, plan, history, SYSTEMS, range(SYSTEMS))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_event_times_that_are_not_kept_apart_count_as_one(name):
+    plan, history = PLANS[name], History.random(17)
+    with Session(retain=1, retain_events=1, shards=2) as session:
+        view = session.maintain("v", plan)
+        for lower, upper in pairwise([0, 1, 3, 4, SYSTEMS]):
+            history.insert(session, lower, upper)
+            session.advance(to=upper)
+            first = max(0, upper - 2)
+            _changes_lead_there(view, plan, history, lower, upper, first)
+            check(view, plan, history, upper, range(max(0, upper - 2), upper), first)
+            if first:
+                with pytest.raises(an.errors.HistoryGoneError, match="no longer kept apart"):
+                    view.to_arrow((upper - 1, first - 1), errors="ignore")
+            if upper == 3:
+                late = session.maintain("late", plan.select("*"))
+        check(late, plan, history, SYSTEMS, [SYSTEMS - 1], SYSTEMS - 2)
+
+
+def test_folded_event_times_take_no_room(tmp_path):
+    days = 120
+
+    def kept(path, **options):
+        with Session(path=path, **options) as session:
+            view = session.maintain("n", A.group_by("k").agg(n="count(*)", most="max(v)"))
+            for day in range(days):
+                session.insert("a", [(0, 0, day % 7), (0, 1, day % 7)], time=day)
+                step = session.advance()
+            assert sorted(view.to_pylist()) == [(0, days, 6), (1, days, 6)]
+            assert sorted(view.to_pylist(at=(None, days - 3))) == [(0, days - 2, 6), (1, days - 2, 6)]
+        return step.state_rows
+
+    everything, few = kept(tmp_path / "all"), kept(tmp_path / "few", retain_events=4)
+    assert few < everything / 5
+    with Session(path=tmp_path / "few") as session:  # what is gone stays so, whatever is asked for now
+        view = session.maintain("n", A.group_by("k").agg(n="count(*)", most="max(v)"))
+        with pytest.raises(an.errors.HistoryGoneError, match=r"event time 114 is no .* about 115 or"):
+            view.to_pylist(at=(None, 114))
+        session.insert("a", [(0, 0, 9)], time=3)  # about a day that is not kept apart any more
+        session.advance()
+        assert sorted(view.to_pylist(at=(None, 115))) == [(0, 117, 9), (1, 116, 6)]
+
+
+def test_a_number_of_event_times_is_asked_for():
+    with pytest.raises(an.errors.PlanError, match="retain_events=-1"):
+        Session(retain_events=-1)

@@ -26,7 +26,18 @@ from altneu.operators.linear import run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
-from altneu.order import AltNeu, Antichain, Lattice, fixed, has_moments, lifted, lifted_frontier, parted
+from altneu.order import (
+    AltNeu,
+    Antichain,
+    Lattice,
+    Product,
+    Rounds,
+    fixed,
+    has_moments,
+    lifted,
+    lifted_frontier,
+    parted,
+)
 from altneu.physical import (
     ArrangeOp,
     AsofOp,
@@ -71,7 +82,7 @@ class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
     ``since`` is how far history may be folded while the step runs, ``folded`` how far where no round of a loop comes
-    back to it (None: as ``since``).
+    back to it (None: as ``since``). What is about event times before ``events`` counts as of then.
     """
 
     lower: Antichain
@@ -79,15 +90,28 @@ class Region:
     since: Antichain
     rounds: tuple[int, ...] = ()
     folded: Antichain | None = None
+    events: int = 0
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a scope, for what a batch says of itself."""
-        return _inside(self.lower, self.upper, self.since, lattice)
+        return _inside(self.lower, self.upper, self.since, self.events, lattice)
 
 
 @lru_cache(maxsize=16)
-def _inside(lower: Antichain, upper: Antichain, since: Antichain, lattice: Lattice) -> Description:
-    return Description(*(lifted_frontier(f, lattice) for f in (lower, upper, since)))
+def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, lattice: Lattice) -> Description:
+    folded = lifted_frontier(since, lattice)
+    if events and has_events(lattice):
+        times = folded.elements.copy()
+        times[1] = events
+        folded = Antichain(lattice, times)
+    return Description(lifted_frontier(lower, lattice), lifted_frontier(upper, lattice), folded)
+
+
+def has_events(lattice: Lattice) -> bool:
+    """Whether times have an event time, as their second coordinate."""
+    while isinstance(lattice, AltNeu | Rounds):
+        lattice = lattice.inner if isinstance(lattice, AltNeu) else lattice.outer
+    return isinstance(lattice, Product)
 
 
 @dataclass(frozen=True)
@@ -241,7 +265,7 @@ class _Stage:
         Moments are read by the step alone whose times they are, so of them nothing is retained.
         """
         if has_moments(lattice):
-            return self._description(lattice).upper
+            return replace(self.region, since=self.region.upper).inside(lattice).since
         region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
         return region.since if lattice == self.plan.lattice else region.inside(lattice).since
 
@@ -309,7 +333,8 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         arrived, later = self._split(parts, layout.lattice)
         description = self._description(layout.lattice)
-        new = Batch.build(Updates.concat([*due, *arrived], layout.schema, layout.lattice.width), layout, description)
+        updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
+        new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         old = state.spine.batches
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
@@ -325,6 +350,14 @@ class _Stage:
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = new
         return [Arranged(layout, old, new)]
+
+    def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
+        """Updates about event times that are no longer kept apart, all as of the first that is."""
+        if not self.region.events or not has_events(lattice):
+            return updates
+        times = updates.times.copy()
+        times[1] = np.maximum(times[1], self.region.events)
+        return replace(updates, times=times)
 
     def _holds(self, layout: Layout) -> Holds:
         return Holds(layout.schema, layout.lattice)
@@ -576,19 +609,19 @@ def _folded(new: Batch, since: Antichain) -> Batch:
 
 
 def folded(
-    states: Mapping[tuple[str, int], ArrangementState], lower: Antichain, since: Antichain
+    states: Mapping[tuple[str, int], ArrangementState], region: Region
 ) -> dict[tuple[str, int], ArrangementState]:
-    """The states that a step with loops from ``lower`` on has made, its long histories folded up to ``since``.
+    """The states that a step with loops has made, its long histories folded up to what its region says.
 
     Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
-    return {key: _folded_after(state, lower, since) for key, state in states.items()}
+    return {key: _folded_after(state, region) for key, state in states.items()}
 
 
-def _folded_after(state: ArrangementState, lower: Antichain, since: Antichain) -> ArrangementState:
-    bounds = _inside(lower, lower, since, state.spine.layout.lattice)
+def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
+    bounds = region.inside(state.spine.layout.lattice)
     return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
 
 

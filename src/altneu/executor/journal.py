@@ -24,8 +24,9 @@ Outputs = Mapping[str, list[Batch | Data]]
 class Journal:
     """What a session knows of its past.
 
-    ``lower`` and ``since`` bound the times that can be read; ``filled`` names the sources that ever had rows; ``views``
-    holds, by name, the fingerprint of each view's plan, the least time it can be read at and the arrangements it needs.
+    ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
+    that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
+    and the arrangements it needs.
     Whatever changes here changes by a commit, or not at all.
     """
 
@@ -44,7 +45,7 @@ class Journal:
         known: Any = self.store.state.get("session", {})
         frontier: Any = self.store.frontier
         self.lower = int(frontier[0][0]) if frontier else 0
-        self.since = int(known.get("since", 0))
+        self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
@@ -79,6 +80,7 @@ class Journal:
         self,
         lower: int,
         since: int,
+        events: int,
         filled: Collection[str],
         new: Outputs,
         info: dict[str, Any],
@@ -97,15 +99,15 @@ class Journal:
             named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
             values = {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
             stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
-            self._commit(lower, self._session(since, kept) | values, stale, info)
+            self._commit(lower, self._session(since, events, kept) | values, stale, info)
             new = named if further else new  # a long advance keeps in memory what its updates are called
-        self.lower, self.since, self.filled, self._new = lower, since, kept, new
+        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
 
     def commit_view(self, name: str, fingerprint: str, arrangements: list[str]) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
         view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions(), "arrangements": arrangements}
         if self.table.durable:
-            values = self._session(self.since, self.filled) | {f"view/{name}": view}
+            values = self._session(self.since, self.events, self.filled) | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
 
@@ -119,8 +121,8 @@ class Journal:
             self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
         self.views.pop(name, None)
 
-    def _session(self, since: int, filled: Collection[str]) -> dict[str, Any]:
-        return {"session": {"shards": self.shards, "since": since, "filled": sorted(filled)}}
+    def _session(self, since: int, events: int, filled: Collection[str]) -> dict[str, Any]:
+        return {"session": {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled)}}
 
     def _name(self, batch: Batch | Data) -> Data:
         return batch if isinstance(batch, dict) else self.table.names.of(batch)

@@ -48,7 +48,8 @@ def run_here(step: Run, segment: Segment, budget: int | None = None) -> Outcome:
         TooManyMatches: the segment is too large for ``budget``; nothing has happened.
         DiffOverflowError: a diff left int64; nothing has happened.
     """
-    plan, region, mode = step.plan, step.region_of(segment), replace(step.mode, budget=budget)
+    plan, region = step.plan, step.region_of(segment)
+    mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     made = Outcome()
     kept = {ports.contents for ports in plan.views.values()}
     inboxes: dict[tuple[int, int], Mapping[int, list[Message]]] = defaultdict(lambda: defaultdict(list))

@@ -9,10 +9,13 @@ import numpy as np
 from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
 from altneu.executor.state import StateTable
+from altneu.explain import EventTimes
 from altneu.operators.spans import show_row
 from altneu.order import Epoch
 from altneu.rows import Rows
 from altneu.update import Updates, consolidate
+
+MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
 
 At = tuple[int, ...]  # a time, coordinate by coordinate
 
@@ -40,6 +43,25 @@ def contents(table: StateTable, name: str, at: At) -> Updates:
     """The rows of an arrangement with their counts at a time, over all shards."""
     parts = [accumulated(state, at) for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     return Updates.concat(parts, table.layouts[name].schema, 1)
+
+
+def event_times(table: StateTable, name: str) -> EventTimes | None:
+    """How many event times the groups of an arrangement keep apart; None where they are too many to look at."""
+    if table.rows(name) > MOST_COUNTED:
+        return None
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    blocks = [block for state in states for batch in state.spine.batches for block in batch.blocks]
+    if not blocks:
+        return EventTimes(0, 0, 0)
+    pairs = np.stack(
+        [
+            np.concatenate([block.key_hash.view(np.int64) for block in blocks]),
+            np.concatenate([block.times[1] for block in blocks]),
+        ]
+    )
+    lines = np.unique(pairs, axis=1)
+    _, many = np.unique(lines[0], return_counts=True)
+    return EventTimes(len(many), lines.shape[1], int(many.max()))
 
 
 def negatives(found: Updates, view: str) -> Updates | None:

@@ -7,6 +7,7 @@ of a schema, which columns it reads, and whether a row may fail on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -155,6 +156,10 @@ class Project(Step):
 
     def output(self, schema: pa.Schema) -> pa.Schema:
         """Schema after this step."""
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
         return pa.schema(_fields(self.outputs))
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from altneu.batch import Arranged
 from altneu.errors import DiffOverflowError
-from altneu.operators.accumulate import Accumulator, whole
+from altneu.operators.accumulate import Accumulator, Mask, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
-from altneu.operators.changes import cut, emit_change, finals_for, room_for, tell
+from altneu.operators.changes import emit_change, finals_for, room_for, tell
 from altneu.operators.compiled import compiled
 from altneu.operators.exact_sum import SCRATCH, STRIDE, bump
 from altneu.operators.groups import (
@@ -163,17 +163,25 @@ def _slots(values: Rows) -> Ints:
 
 @compiled
 def _finals(
-    finishing: Ints, kinds: Ints, sums: Ints, default_row: bool, finals: Any, line: int, magnitude: Ints
+    finishing: Ints,
+    kinds: Ints,
+    sums: Ints,
+    default_row: bool,
+    states: Ints,
+    valid: Mask,
+    words: Ints,
+    line: int,
+    magnitude: Ints,
 ) -> None:
     """Write the group's state and finals into line ``line``."""
-    states, valid, low, high = finals
     count = sums[0]
     states[line] = group_state(sums, count, kinds, magnitude)
     if states[line] == NEGATIVE or (states[line] == EMPTY and not default_row):
         return
     states[line] = DATA
     for a in range(len(finishing)):
-        state, valid[line, a], low[line, a], high[line, a] = finish_one(finishing[a], sums, count, magnitude)
+        state, some, words[0, line, a], words[1, line, a] = finish_one(finishing[a], sums, count, magnitude)
+        valid[line, a] = some
         if state == OVERFLOW:
             states[line] = OVERFLOW + a
             return
@@ -185,7 +193,8 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool) -
     order, starts, groups, slots, amounts = new
     old_starts, old_slots, old_amounts = old
     sums, magnitude = np.zeros(1 + STRIDE * len(kinds), np.int64), np.zeros(SCRATCH, np.int64)
-    out, finals = room_for(len(starts) - 1, len(finishing)), finals_for(len(finishing))
+    lines, shown, told = room_for(len(starts) - 1, len(finishing))
+    states, valid, words = finals_for(len(finishing))
     made, current, line = 0, -1, 0
     overflow = False
     for m in range(len(starts) - 1):
@@ -195,13 +204,13 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool) -
             sums[:] = 0
             for p in range(old_starts[current], old_starts[current + 1]):
                 overflow |= bump(sums, old_slots[p], old_amounts[p])
-            _finals(finishing, kinds, sums, default_row, finals, line, magnitude)
+            _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
         for p in range(starts[m], starts[m + 1]):
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
         line = 1 - line
-        _finals(finishing, kinds, sums, default_row, finals, line, magnitude)
-        made = emit_change(finals, 1 - line, at, out, made)
-    return cut(out, made), overflow
+        _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
+        made = emit_change(states, valid, words, 1 - line, at, lines, shown, told, made)
+    return (lines[:, :made], shown[:, :made], told[:, :, :made]), overflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 from altneu.difference import multiply, negate
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, ReduceOutput
+from altneu.operators.python_reduce import PythonReduce, remembering
 from altneu.operators.reduce import ReduceSpec, reduce
 from altneu.operators.touched_history import History
 from altneu.rows import Ints
@@ -51,8 +52,14 @@ class Lines(ABC):
 
 
 def reduce_along(history: History, lines: Lines, spec: ReduceSpec, operator: str) -> ReduceOutput:
-    """Run the kernels along all lines, for each set of rounds, and put together what they make."""
+    """Run the kernels along all lines, for each set of rounds, and put together what they make.
+
+    A group often is the same now and before, or with and without the rows of a round; a function in Python is then
+    called once for both.
+    """
     lattice = history.layout.lattice
+    if isinstance(spec, PythonReduce):
+        spec = remembering(spec)
     made: list[tuple[Updates, Updates]] = []
     for sign, rows in history.parts():
         for low, high in lines.pieces(rows):

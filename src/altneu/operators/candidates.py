@@ -16,6 +16,7 @@ from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.lookup import gather_words
 from altneu.operators.compiled import compiled
 from altneu.operators.join import Search
+from altneu.order import Lattice
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
@@ -77,6 +78,11 @@ class Offered:
         """The values of all blocks."""
         blocks = self.found.blocks
         return Stack([b.values for b in blocks], blocks[0].layout.value_schema)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The times of its updates."""
+        return self.found.blocks[0].layout.lattice
 
     @cached_property
     def addresses(self) -> Ints:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columns import Mask
 from altneu.errors import StepFailedError
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate
 from altneu.operators.compiled import compiled
@@ -25,44 +26,37 @@ from altneu.update import Updates
 
 @compiled
 def room_for(moments: int, many: int) -> Any:
-    """Arrays for the changes of so many moments: position, diff, state; validity, low and high words by aggregate."""
+    """Arrays for the changes of so many moments: position, diff, state; validity; low and high words by aggregate."""
     room = 2 * moments
-    lines = np.empty((many, room), np.bool_), np.empty((many, room), np.int64), np.empty((many, room), np.int64)
-    return np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), lines[0], lines[1], lines[2]
+    return np.empty((3, room), np.int64), np.empty((many, room), np.bool_), np.empty((2, many, room), np.int64)
 
 
 @compiled
 def finals_for(many: int) -> Any:
     """Two lines of finals, one for what was and one for what is: states, validity, low and high words."""
-    zeros = np.zeros((2, many), np.bool_), np.zeros((2, many), np.int64), np.zeros((2, many), np.int64)
-    return np.zeros(2, np.int64), zeros[0], zeros[1], zeros[2]
+    return np.zeros(2, np.int64), np.zeros((2, many), np.bool_), np.zeros((2, 2, many), np.int64)
 
 
 @compiled
-def emit_change(finals: Any, was: int, at: int, out: Any, made: int) -> int:
+def emit_change(  # arrays one by one: taking tuples of them apart costs more than the rest
+    states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, told: Ints, made: int
+) -> int:
     """Write -1 for line ``was`` and +1 for the other if they differ; returns the number of changes written so far."""
-    states, valid, low, high = finals
-    out_at, out_diff, out_state, out_valid, out_low, out_high = out
     same = states[0] == states[1]
-    if same and states[0] == DATA:
-        for a in range(valid.shape[1]):
-            if valid[0, a] != valid[1, a] or (valid[0, a] and (low[0, a] != low[1, a] or high[0, a] != high[1, a])):
-                same = False
+    for a in range(valid.shape[1] if same and states[0] == DATA else 0):
+        same &= valid[0, a] == valid[1, a]
+        if valid[0, a]:
+            same &= words[0, 0, a] == words[0, 1, a] and words[1, 0, a] == words[1, 1, a]
     if same:
         return made
     for line in (was, 1 - was):
         if states[line] != EMPTY:
-            out_at[made], out_state[made], out_diff[made] = at, states[line], -1 if line == was else 1
+            lines[0, made], lines[1, made], lines[2, made] = at, -1 if line == was else 1, states[line]
             for a in range(valid.shape[1]):
-                out_valid[a, made], out_low[a, made], out_high[a, made] = valid[line, a], low[line, a], high[line, a]
+                shown[a, made] = valid[line, a]
+                told[0, a, made], told[1, a, made] = words[0, line, a], words[1, line, a]
             made += 1
     return made
-
-
-@compiled
-def cut(out: Any, made: int) -> Any:
-    """The changes written."""
-    return out[0][:made], out[1][:made], out[2][:made], out[3][:, :made], out[4][:, :made], out[5][:, :made]
 
 
 _MOST_ELEMENTS = 2**31 - 1
@@ -78,8 +72,11 @@ def tell(
     aggregates: Sequence[Aggregate],
     operator: str,
 ) -> ReduceOutput:
-    """A kernel's changes as rows and errors; ``finals(which, valid, low, high)`` makes the aggregates' columns."""
-    at, diffs, states, valid, low, high = changes
+    """A kernel's changes as rows and errors; ``finals(which, valid, low, high)`` makes the aggregates' columns.
+
+    Shape:  position, diff and state of each change; validity of each aggregate; its low words, its high words.
+    """
+    (at, diffs, states), valid, (low, high) = changes
     good = states == DATA
     clean = bool(good.all())
     which = slice(None) if clean else np.flatnonzero(good)

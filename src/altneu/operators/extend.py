@@ -130,7 +130,7 @@ def named(rows: Rows, outputs: Sequence[tuple[str, str]], schema: pa.Schema) -> 
 
 
 def news(arranged: Arranged, schema: pa.Schema, lattice: Lattice) -> Updates:
-    """What is new of a relation, its columns called by their variables, at times of a scope that may be further in."""
+    """What is new of a relation, its columns called by their variables, at times of ``lattice``."""
     updates = arranged.new.updates()
     times = lifted(updates.times, arranged.layout.lattice, lattice)
     return Updates(Rows(schema, updates.rows.columns, len(updates)), times, updates.diffs)
@@ -262,7 +262,7 @@ def _built(
     times, diffs, churned = prefixes.times[:, at], prefixes.diffs[at], False
     for one, theirs in ((offered, rows), *confirmed):
         more, when = one.controls(theirs)
-        times = lattice.join(times, lifted(when, _times_of(one), lattice))
+        times = lattice.join(times, lifted(when, one.lattice, lattice))
         diffs = difference.multiply(diffs, more)
         churned |= bool((more < 0).any())
     values = offered.stack.take(rows)
@@ -270,11 +270,6 @@ def _built(
     schema = pa.schema([f for f in spec.after if f.name in found])
     made = Updates(Rows(schema, tuple([found[n] for n in schema.names]), len(at)), times, diffs)
     return consolidate(made, lattice) if churned else made
-
-
-def _times_of(offered: Offered) -> Lattice:
-    """The times of what a relation offers."""
-    return offered.found.blocks[0].layout.lattice
 
 
 def _by_name(rows: Rows) -> dict[str, pa.Array]:
@@ -300,7 +295,7 @@ def confirm(
         at, rows = at[real], rows[real]
     diffs, times = offered.controls(rows)
     made = prefixes.take(at)
-    times = lattice.join(made.times, lifted(times, _times_of(offered), lattice))
+    times = lattice.join(made.times, lifted(times, offered.lattice, lattice))
     made = Updates(made.rows, times, difference.multiply(made.diffs, diffs))
     return consolidate(made, lattice) if (diffs < 0).any() else made
 

@@ -31,8 +31,8 @@ from altneu.order import Lattice, lifted
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
-FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
+FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
 

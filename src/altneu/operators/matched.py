@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.batch import Block
-from altneu.rows import Ints, Rows
+from altneu.rows import Ints, Rows, positions_of, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class MatchedRows(Rows):
         return self._moved(index, {}).column(name)
 
     def _gathered(self, side: int, name: str) -> pa.Array:
-        parts = [column_of(block, name).take(at) for block, at in self._positions(side)]
+        parts = [taken(column_of(block, name), at) for block, at in self._positions(side)]
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def _positions(self, side: int) -> list[tuple[Block, pa.Array]]:
@@ -110,18 +110,18 @@ class MatchedRows(Rows):
         if found is None:
             at, bounds = self._at[side], self._starts.tolist()
             found = self._cut[side] = [
-                (blocks[side], pa.array(at[start:stop]))
+                (blocks[side], positions_of(at[start:stop]))
                 for blocks, start, stop in zip(self._blocks, bounds, bounds[1:], strict=False)
                 if stop > start
-            ] or [(self._blocks[0][side], pa.array(at))]
+            ] or [(self._blocks[0][side], positions_of(at))]
         return found
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index``; what was only gathered, and not computed, is forgotten."""
         if not self._keeps_order(index):
             return self.built().take(index)
-        positions = pa.array(index)
-        return self._moved(index, {name: array.take(positions) for name, array in self._added.items()})
+        positions = positions_of(index)
+        return self._moved(index, {name: taken(array, positions) for name, array in self._added.items()})
 
     def _keeps_order(self, index: npt.NDArray[np.integer]) -> bool:
         """Whether rows of one pair of blocks stay together."""

@@ -30,15 +30,15 @@ from altneu.operators.aggregates import (
     number_kind,
     result_type,
 )
-from altneu.operators.bitmap import empty_set, following, insert, preceding, remove
-from altneu.operators.changes import cut, emit_change, finals_for, list_column, room_for, tell
+from altneu.operators.bitmap import Words, empty_set, following, insert, preceding, remove
+from altneu.operators.changes import emit_change, finals_for, list_column, room_for, tell
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents, contents
 from altneu.operators.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, ReduceOutput, is_quiet, output, require_total
 from altneu.operators.ranking import order_within_groups, sort_lines
-from altneu.rows import Ints, Rows
+from altneu.rows import Ints, Rows, positions_of, taken
 
 # What an aggregate reads: sums, how many ranks are there, the first or last of them, or all of them.
 SUMS, DISTINCT_SUMS, RANKS, FIRST, LAST, LIST, SET = range(7)
@@ -179,7 +179,7 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
         return made
 
     return tell(
-        (held.moment_at[changes[0]], *changes[1:]),
+        ((held.moment_at[changes[0][0]], *changes[0][1:]), *changes[1:]),
         held.groups,
         finals,
         spec.schema,
@@ -202,7 +202,7 @@ def _rank(tracks: Sequence[_Track], held: Contents) -> _Ranks:
             position[t, some] = 0
             continue
         if track.ordered:
-            (line,) = sort_lines(columns[0].take(pa.array(some)), descending=False, nulls_first=True)
+            (line,) = sort_lines(taken(columns[0], positions_of(some)), descending=False, nulls_first=True)
             order, _ = order_within_groups([line], held.group[some], groups)
             rank, first = _dense_ranks(line, held.group[some], order)
         else:
@@ -250,72 +250,9 @@ def _words(tracks: Sequence[_Track], values: Rows) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _apply(begin: int, end: int, updates: Any, ranking: Any, words: Any, state: Any) -> tuple[int, bool]:
-    """Let updates count in every track; returns the change in how many values are below zero, and overflow.
-
-    One call for a run of updates: taking tuples of arrays apart costs more than an update does.
-    """
-    values, diffs = updates
-    kinds, ranked, position, _, _, bits, levels = ranking
-    sums, value_counts, counts, there, digits = state
-    low, high = words
-    negatives = 0
-    overflow = False
-    for p in range(begin, end):
-        value, diff = values[p], diffs[p]
-        overflow |= bump(sums, 0, diff)
-        negatives -= 1 if value_counts[value] < 0 else 0
-        overflow |= bump(value_counts, value, diff)
-        negatives += 1 if value_counts[value] < 0 else 0
-        for t in range(len(kinds)):
-            at = position[t, value]
-            amount = diff
-            if ranked[t]:
-                if at < 0:
-                    continue
-                was = counts[at] > 0
-                overflow |= bump(counts, at, diff)
-                if was == (counts[at] > 0):
-                    continue
-                amount = -1 if was else 1
-                there[t] += amount
-                if was:
-                    remove(bits, levels, at)
-                else:
-                    insert(bits, levels, at)
-            elif at < 0:
-                overflow |= bump(sums, 1 + STRIDE * t + NULLS, diff)
-                continue
-            upper = high[t, value] if high.shape[1] > 0 else 0
-            overflow |= add_value(sums, 1 + STRIDE * t, kinds[t], low[t, value], upper, amount, digits)
-    return negatives, overflow
-
-
-@compiled
-def _read(what: int, t: int, group: int, line: Ints, ranking: Any, state: Any, magnitude: Ints) -> Any:
-    """Read one aggregate that is not a list: (DATA or OVERFLOW, not null, low, high)."""
-    _, _, _, starts, first, bits, levels = ranking
-    sums, _, _, there, _ = state
-    if what == SUMS:
-        return finish_one(line, sums, sums[0], magnitude)
-    if what == DISTINCT_SUMS:
-        return finish_one(line, sums, there[t], magnitude)
-    if what == RANKS:
-        return DATA, True, there[t], 0
-    if what == FIRST:
-        at = following(bits, levels, starts[t, group])
-        found = 0 <= at < starts[t, group + 1]
-    else:
-        at = preceding(bits, levels, starts[t, group + 1] - 1)
-        found = at >= starts[t, group]
-    return DATA, found, first[at] if found else 0, 0
-
-
-@compiled
-def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, state: Any) -> Any:
+def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, counts: Ints) -> Any:
     """Append the values of a track in order, each as often as it counts; -1 if they are more than a list holds."""
     _, _, _, starts, first, bits, levels = ranking
-    counts = state[2]
     begin = used
     at = following(bits, levels, starts[t, group])
     while 0 <= at < starts[t, group + 1]:
@@ -346,9 +283,8 @@ def _note(m: int, begin: int, end: int, values: Ints, ranking: Any, counts: Ints
 
 
 @compiled
-def _mark(reads: Ints, stale: Mask, group: int, many: int, ranking: Any, state: Any, notes: Any) -> None:
+def _mark(reads: Ints, stale: Mask, group: int, many: int, starts: Ints, counts: Ints, notes: Any) -> None:
     """Mark the lists that the noted ranks change: a list by any change of a count, a set when a value comes or goes."""
-    starts, counts = ranking[3], state[2]
     _, noted, noted_count = notes
     for a in range(len(reads)):
         if reads[a, 1] < LIST or stale[a]:
@@ -360,83 +296,115 @@ def _mark(reads: Ints, stale: Mask, group: int, many: int, ranking: Any, state: 
 
 
 @compiled
-def _finals(
-    line: int, group: int, negatives: int, read: Any, ranking: Any, state: Any, finals: Any, lists: Any
-) -> Ints:
-    """Write the group's state and finals into one line; stale lists are made anew. Returns the values of the lists."""
-    reads, finishing, default_row = read
-    states, valid, low, high = finals
-    flat, ends, made, number, stale, magnitude = lists
-    if negatives > 0:
-        states[line] = NEGATIVE
-        return flat
-    if state[0][0] == 0 and not default_row:
-        states[line] = EMPTY
-        return flat
-    states[line] = DATA
-    for a in range(len(reads)):
-        t, what = reads[a, 0], reads[a, 1]
-        if what < LIST:
-            result, valid[line, a], low[line, a], high[line, a] = _read(
-                what, t, group, finishing[a], ranking, state, magnitude
-            )
-            if result == OVERFLOW:
-                states[line] = OVERFLOW + a
-                break
-            continue
-        if stale[a]:
-            flat, end = _list(flat, ends[made[0]], what == SET, t, group, ranking, state)
-            if end < 0:
-                states[line] = OVERFLOW + a
-                break
-            number[a] = made[0]
-            made[0] += 1
-            ends[made[0]] = end
-            stale[a] = False
-        valid[line, a], low[line, a], high[line, a] = True, number[a], 0
-    return flat
+def _ranked(at: int, diff: int, counts: Ints, bits: Words, levels: Ints) -> tuple[int, bool]:
+    """Let a value's rank count: by how much the values that are there have changed, and overflow."""
+    was = counts[at] > 0
+    overflow = bump(counts, at, diff)
+    if was == (counts[at] > 0):
+        return 0, overflow
+    if was:
+        remove(bits, levels, at)
+        return -1, overflow
+    insert(bits, levels, at)
+    return 1, overflow
 
 
 @compiled
-def _sweep(groups: Any, new: Any, old: Any, ranking: Any, words: Any, read: Any) -> Any:
-    """Go through the moments of every group.
+def _extreme(least: bool, start: int, stop: int, bits: Words, levels: Ints) -> int:
+    """The least or the greatest rank of a group that is there, -1 if none is."""
+    at = following(bits, levels, start) if least else preceding(bits, levels, stop - 1)
+    return at if start <= at < stop else -1
+
+
+@compiled
+def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart costs more than a group's updates do
+    groups: Any, new: Any, old: Any, ranking: Any, words: Any, read: Any
+) -> Any:
+    """Go through the moments of every group: first its old updates, then those of each moment.
 
     Returns the changes, the values of the lists made, where each list starts, and whether anything overflowed. A list's
     low word is its number.
     """
     moment_group, moments, old_starts, size = groups
-    tracks, ranks, many, count = len(ranking[0]), len(ranking[4]), len(read[0]), len(moments) - 1
-    lists_read = np.sum(read[0][:, 1] >= LIST)
-    state = (
-        np.zeros(1 + STRIDE * tracks, np.int64), np.zeros(size, np.int64), np.zeros(ranks, np.int64),
-        np.zeros(tracks, np.int64), np.zeros(8, np.int64),
-    )  # fmt: skip
+    (new_values, new_diffs), (old_values, old_diffs) = new, old
+    kinds, ranked, position, starts, first, bits, levels = ranking
+    (low, high), (reads, finishing, default_row) = words, read
+    tracks, ranks, many, count = len(kinds), len(first), len(reads), len(moments) - 1
+    lists_read = np.sum(reads[:, 1] >= LIST)
+    sums, there, digits = np.zeros(1 + STRIDE * tracks, np.int64), np.zeros(tracks, np.int64), np.zeros(8, np.int64)
+    value_counts, counts = np.zeros(size, np.int64), np.zeros(ranks, np.int64)
     room = 1 + (np.max(np.diff(moments)) * tracks if lists_read > 0 else 0)
     notes = np.full(ranks, -1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     stale, number, magnitude = np.ones(many, np.bool_), np.zeros(many, np.int64), np.zeros(SCRATCH, np.int64)
-    flat, made_lists = np.empty(64, np.int64), np.zeros(1, np.int64)
+    flat, lists_made = np.empty(64, np.int64), 0
     ends = np.zeros((count + len(old_starts)) * lists_read + 1, np.int64)
-    out, finals = room_for(count, many), finals_for(many)
-    made, current, line, negatives = 0, -1, 0, 0
+    lines, shown, told = room_for(count, many)
+    states, valid, final_words = finals_for(many)
+    made, current, line, negatives, noted = 0, -1, 0, 0, 0
     overflow = False
     for m in range(count):
         group = moment_group[m]
-        if group != current:
-            current = group
-            state[0][:] = 0
-            state[3][:] = 0
-            stale[:] = True
-            negatives, over = _apply(old_starts[group], old_starts[group + 1], old, ranking, words, state)
-            overflow |= over
-            lists = flat, ends, made_lists, number, stale, magnitude
-            flat = _finals(line, group, negatives, read, ranking, state, finals, lists)
-        noted = _note(m, moments[m], moments[m + 1], new[0], ranking, state[2], notes) if lists_read > 0 else 0
-        change, over = _apply(moments[m], moments[m + 1], new, ranking, words, state)
-        negatives += change
-        overflow |= over
-        _mark(read[0], stale, group, noted, ranking, state, notes)
-        line = 1 - line
-        lists = flat, ends, made_lists, number, stale, magnitude
-        flat = _finals(line, group, negatives, read, ranking, state, finals, lists)
-        made = emit_change(finals, 1 - line, m, out, made)
-    return cut(out, made), flat[: ends[made_lists[0]]], ends[: made_lists[0] + 1], overflow
+        for moment in range(1 if group == current else 0, 2):
+            if moment:
+                begin, end = moments[m], moments[m + 1]
+                if lists_read > 0:
+                    noted = _note(m, begin, end, new_values, ranking, counts, notes)
+                line = 1 - line
+            else:
+                begin, end = old_starts[group], old_starts[group + 1]
+                current, negatives = group, 0
+                sums[:] = 0
+                there[:] = 0
+                stale[:] = True
+            for p in range(begin, end):
+                value, diff = (new_values[p], new_diffs[p]) if moment else (old_values[p], old_diffs[p])
+                overflow |= bump(sums, 0, diff)
+                negatives -= 1 if value_counts[value] < 0 else 0
+                overflow |= bump(value_counts, value, diff)
+                negatives += 1 if value_counts[value] < 0 else 0
+                for t in range(tracks):
+                    at = position[t, value]
+                    amount = diff
+                    if at < 0:
+                        overflow |= not ranked[t] and bump(sums, 1 + STRIDE * t + NULLS, diff)
+                        continue
+                    if ranked[t]:
+                        amount, over = _ranked(at, diff, counts, bits, levels)
+                        overflow |= over
+                        there[t] += amount
+                    if amount != 0:
+                        upper = high[t, value] if high.shape[1] > 0 else 0
+                        overflow |= add_value(sums, 1 + STRIDE * t, kinds[t], low[t, value], upper, amount, digits)
+            if moment and lists_read > 0:
+                _mark(reads, stale, group, noted, starts, counts, notes)
+            states[line] = NEGATIVE if negatives > 0 else EMPTY if sums[0] == 0 and not default_row else DATA
+            for a in range(many if states[line] == DATA else 0):
+                t, what = reads[a, 0], reads[a, 1]
+                result, some, low_word, high_word = DATA, True, 0, 0
+                if what in (SUMS, DISTINCT_SUMS):
+                    total = sums[0] if what == SUMS else there[t]
+                    result, some, low_word, high_word = finish_one(finishing[a], sums, total, magnitude)
+                elif what == RANKS:
+                    low_word = there[t]
+                elif what < LIST:
+                    at = _extreme(what == FIRST, starts[t, group], starts[t, group + 1], bits, levels)
+                    some = at >= 0
+                    low_word = first[at] if some else 0
+                else:
+                    if stale[a]:
+                        flat, used = _list(flat, ends[lists_made], what == SET, t, group, ranking, counts)
+                        if used < 0:
+                            states[line] = OVERFLOW + a
+                            break
+                        number[a] = lists_made
+                        lists_made += 1
+                        ends[lists_made] = used
+                        stale[a] = False
+                    low_word = number[a]
+                if result == OVERFLOW:
+                    states[line] = OVERFLOW + a
+                    break
+                valid[line, a], final_words[0, line, a], final_words[1, line, a] = some, low_word, high_word
+        made = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, made)
+    changes = lines[:, :made], shown[:, :made], told[:, :, :made]
+    return changes, flat[: ends[lists_made]], ends[: lists_made + 1], overflow

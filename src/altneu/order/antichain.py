@@ -119,7 +119,9 @@ class Antichain:
                 return self if self.least is None else other
             return self if self.least >= other.least else other
         a, b = self.elements, other.elements
-        return Antichain(self.lattice, self.lattice.join(a.repeat(b.shape[1], axis=1), np.tile(b, a.shape[1])))
+        if a.shape[1] != 1 or b.shape[1] != 1:
+            a, b = a.repeat(b.shape[1], axis=1), np.tile(b, a.shape[1])
+        return Antichain(self.lattice, self.lattice.join(a, b))
 
     def meet(self, other: Antichain) -> Antichain:
         """The frontier whose times are at or beyond either."""
@@ -174,6 +176,10 @@ def _minimal(lattice: Lattice, times: Times) -> Times:
 
     In that order nothing is above what comes after it, so the first time left is minimal: keep it, drop all beyond it.
     """
+    if times.shape[1] == 1:
+        elements = times.copy()
+        elements.flags.writeable = False
+        return elements
     left = times[:, np.lexsort(lattice.sort_keys(times)[::-1])]
     kept = []
     while left.shape[1]:

@@ -36,30 +36,34 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     """
     counts = readers(root)
     done: dict[str, Node] = {}
+    inner: set[str] = set()  # joins of trees that were looked at already
 
     def visit(node: Node) -> Node:
         if node.fingerprint not in done:
             made: Node = node
-            if isinstance(node, Join) and joins != "binary":
-                made = _joined(node, counts, exists, joins) or node
+            if isinstance(node, Join):
+                tree = _Tree()
+                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+                if isinstance(made, Join) and node.fingerprint in inner:
+                    made = node  # the join at the root tells of it
+                inner.update(tree.joins)
             done[node.fingerprint] = with_inputs(made, [visit(i) for i in made.inputs])
         return done[node.fingerprint]
 
     return visit(root)
 
 
-def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> Node | None:
-    """The join of all that a tree joins; None where the tree is better, or no more than one join."""
-    tree = _Tree()
-    columns = tree.add(node, counts, is_root=True)
+def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins) -> Node:
+    """The join of all that a tree joins; where the tree is better the node, which then says so."""
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
-        return None
+        return node
     read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
     known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
-    reason = _reason(tree, variables, read - known, exists, joins)
-    if not reason:
-        return None
+    chosen, why = _chosen(tree, variables, read - known, exists, joins)
+    if chosen == "binary":
+        return replace(node, reason=f"binary joins{why}")
+    reason = f"delta join{why}"
     parts, outputs = tuple(tree.parts), tuple((name, tree.name(columns[name])) for name in node.schema.names)
     if not tree.filters:
         return MultiJoin(parts, variables, outputs, node.schema, reason, known)
@@ -71,19 +75,21 @@ def _joined(node: Join, counts: Counter[str], exists: Exists, joins: Joins) -> N
     return Linear(made, BoundLogic((*(tree.lifted(f, columns_of) for f in tree.filters), project)))
 
 
-def _reason(
+def _chosen(
     tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: Joins
-) -> str:
-    """Why the relations should be joined at once; nothing when they should not."""
-    if joins == "delta":
-        return "delta join, as was asked for"
+) -> tuple[Joins, str]:
+    """Whether the relations should be joined at once, and why."""
+    if joins != "auto":
+        return joins, ", as was asked for"
     if is_cyclic(variables):
-        return "delta join: the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
+        return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
+    if tree.filters:
+        return "binary", ": a filter makes less of an intermediate result"
     built = {(tree.parts[i].fingerprint, tree.columns(i, key)) for i, key in lacking}
     others = {(n.fingerprint, key) for n, key in tree.binary if not exists(n, key)}
-    if len(built) >= len(others) or tree.filters:  # a filter makes less of an intermediate result
-        return ""
-    return f"delta join: it has {len(built)} arrangements to build, binary joins have {len(others)}"
+    if len(built) < len(others):
+        return "delta", f": it has {len(built)} arrangements to build, binary joins have {len(others)}"
+    return "binary", f": they have {len(others)} arrangements to build, a delta join has {len(built)}"
 
 
 @dataclass
@@ -97,12 +103,14 @@ class _Tree:
     variables: list[list[int]] = field(default_factory=list)
     binary: list[tuple[Node, tuple[str, ...]]] = field(default_factory=list)
     filters: list[tuple[Filter, dict[str, int]]] = field(default_factory=list)
+    joins: list[str] = field(default_factory=list)
     _leads: list[int] = field(default_factory=list)
 
     def add(self, node: Node, counts: Counter[str], *, is_root: bool = False) -> dict[str, int]:
         """Take up a node with all that it joins; the variable of each of its columns."""
         if is_root or counts[node.fingerprint] == 1:
             if isinstance(node, Join):
+                self.joins.append(node.fingerprint)
                 sides = [self.add(below, counts) for below in node.inputs]
                 self.binary += [(node.left, node.left_key), (node.right, node.right_key)]
                 for left, right in zip(node.left_key, node.right_key, strict=True):
