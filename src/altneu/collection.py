@@ -105,6 +105,7 @@ class Collection(LinearVerbs):
             SchemaError: names or types differ.
         """
         for other in others:
+            check_collection(other, "concat")
             mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
             if mine != theirs:
                 raise SchemaError(
@@ -242,6 +243,7 @@ class Collection(LinearVerbs):
         ...     sorted(view.to_pylist())
         [('A', 15, 505), ('A', 25, 510)]
         """
+        check_collection(right, "asof_join")
         times = times_of(time, left_time, right_time)
         options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous)
         options.check()
@@ -575,6 +577,7 @@ def _comparable(
     left: Collection, right: Collection, on: On, *, keyless: bool = False
 ) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
+    check_collection(right, "a join")
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names and not keyless:
         raise PlanError(
@@ -599,6 +602,19 @@ def _comparable(
             pair.right = f"#key{i}"
             extra[1].append((pair.right, right._column(pair.right_name)))
     return _with(left, extra[0]), _with(right, extra[1]), pairs
+
+
+def check_collection(given: object, what: str) -> None:
+    """Refuse what is data, or the name of something.
+
+    Raises:
+        PlanError: it is no collection.
+    """
+    if not isinstance(given, Collection):
+        raise PlanError(
+            f"{what} takes a collection, such as an.source(...), not {type(given).__name__}; a DataFrame or a list of "
+            "rows is inserted into a source: session.insert(name, data)"
+        )
 
 
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:

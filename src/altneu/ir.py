@@ -51,8 +51,9 @@ class Source(Node):
     coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
 
     def describe(self) -> str:
-        """The name, and the coordinates of its times when they are two."""
-        return self.name if self.coordinates is None else f"{self.name} {self.coordinates}"
+        """The name, whether all of it is kept, and the coordinates of its times when they are two."""
+        kept = f"{self.name} kept" if self.keep else self.name
+        return kept if self.coordinates is None else f"{kept} {self.coordinates}"
 
 
 @dataclass(frozen=True, eq=False)

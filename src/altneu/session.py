@@ -231,7 +231,8 @@ class Session:
             stored = self._journal.views.get(name)
             if stored is not None and stored["fingerprint"] != node.fingerprint:
                 raise StorePlanError(
-                    f"the store holds another plan for view {name!r} (its query, a function or a schema has changed); "
+                    f"the store holds another plan for view {name!r} (its query, a function, a schema or keep= of a "
+                    f"source has changed); "
                     f"session.drop({name!r}) forgets its state, or open another path"
                 )
             sources = self._with_sources(collection.node)  # those too that turn out to be of no use
@@ -262,12 +263,10 @@ class Session:
             return arrangement_name(part, key) in existing
 
         stored = self._journal.views.get(name)
-        known = stored["fingerprint"] if stored else None
-        if name in self._nodes:
-            known = self._nodes[name].fingerprint
-        made = delta_joins(node, exists, joins)
-        others = (delta_joins(node, exists, other) for other in ("delta", "binary")) if joins == "auto" else ()
-        return next((n for n in others if n.fingerprint == known), made)
+        known = self._nodes[name].fingerprint if name in self._nodes else stored and stored["fingerprint"]
+        choices: list[Joins] = ["delta", "binary"]
+        others = (delta_joins(node, exists, other, ", as when it was first maintained") for other in choices)
+        return next((n for n in others if n.fingerprint == known), delta_joins(node, exists, joins))
 
     def _with_sources(self, node: ir.Node) -> dict[str, ir.Source]:
         sources = dict(self._sources)
@@ -276,7 +275,8 @@ class Session:
                 known = sources.setdefault(found.name, found)
                 if known.fingerprint != found.fingerprint:
                     raise PlanError(
-                        f"source {found.name!r} is declared twice with different columns; declare it once and use that"
+                        f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
+                        "once and use that"
                     )
         return sources
 

@@ -288,3 +288,19 @@ def test_a_plan_whose_errors_read_otherwise_is_another_plan(path):
         session.retract("orders", [("tea", 0)])
         session.advance()
         assert not session.view("v").errors().num_rows
+
+
+@pytest.mark.parametrize("kept", [(False, True), (True, False)])
+def test_a_source_is_kept_from_the_beginning_or_not_at_all(path, kept):
+    """What came before is not there for late views, so a source that is kept from some time on is another one."""
+    for keep in kept:
+        orders = an.source("orders", "id long, item string", keep=keep)
+        totals = orders.group_by("item").agg(n="count(*)")
+        with an.Session(path=path) as session:
+            if keep != kept[0]:
+                with pytest.raises(StorePlanError, match=r"keep= of a source"):
+                    session.maintain("totals", totals)
+            else:
+                session.maintain("totals", totals)
+                session.insert("orders", [(1, "tea")])
+                session.advance()

@@ -142,3 +142,35 @@ def test_what_two_views_read_is_kept_and_not_computed_twice():
     with an.Session() as session:
         session.maintain("both", both, joins="delta")
         assert "delta join of" not in session.explain("both")
+
+
+def test_a_collection_by_other_names_is_arranged_once():
+    wedges = EDGES.select(a="src", b="dst").join(EDGES.select(b="src", c="dst"), on="b")
+    with an.Session() as session:
+        session.maintain("triangles", TRIANGLES)
+        session.maintain("renamed", wedges.join(EDGES.select(a="src", c="dst"), on=["a", "c"]))
+        assert "built" not in session.explain("renamed")
+
+
+@pytest.mark.parametrize("other", [[(1, 2)], "edges", pa.table({"src": [1], "dst": [2]}), None])
+def test_data_is_no_collection(other):
+    for join in (
+        lambda: EDGES.join(other, on="src"),
+        lambda: EDGES.antijoin(other, on="src"),
+        lambda: EDGES.concat(other),
+        lambda: EDGES.asof_join(other, "src", mode="locked"),
+        lambda: an.algorithms.bfs(EDGES, other),
+        lambda: an.algorithms.triangles(other),
+    ):
+        with pytest.raises(PlanError, match=r"takes a collection, such as an.source"):
+            join()
+
+
+@pytest.mark.parametrize("joins", ["delta", "binary"])
+def test_a_view_that_is_there_keeps_what_it_has(tmp_path, joins):
+    other = {"delta": "binary", "binary": "delta"}[joins]
+    for asked in (joins, other, "auto"):
+        with an.Session(path=tmp_path) as session:
+            for _ in range(2):
+                session.maintain("triangles", COUNT, joins=asked)
+            assert ("delta join of" in session.explain("triangles")) == (joins == "delta")

@@ -190,7 +190,7 @@ def test_the_same_name_for_the_same_plan_is_the_same_view(session):
 
 def test_a_source_is_declared_one_way(session):
     session.maintain("total", TOTAL)
-    with pytest.raises(PlanError, match="source 'orders' is declared twice with different columns"):
+    with pytest.raises(PlanError, match="source 'orders' is declared twice, with different columns"):
         session.maintain("v", an.source("orders", "item string, price int"))
     with pytest.raises(PlanError, match="source 'orders' is declared twice"):
         session.maintain("v", TOTAL.join(an.source("orders", "item string"), on="item"))

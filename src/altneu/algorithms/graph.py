@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from altneu.collection import Collection
+from altneu.collection import Collection, check_collection
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.types import quote_name, type_name
 
@@ -23,6 +23,7 @@ def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weigh
         TypeMismatchError: ends that are not of one type, or of one that is neither whole number nor text; a weight that
         is no number.
     """
+    check_collection(edges, "edges=")
     kinds = [_type(edges, name, what) for name, what in ((src, "src="), (dst, "dst="))]
     if kinds[0] != kinds[1]:
         raise TypeMismatchError(
@@ -77,6 +78,7 @@ def given(nodes: Collection, edges: Collection, what: str) -> Collection:
         PlanError: it has more than one column.
         TypeMismatchError: its nodes are of another type than those of the edges.
     """
+    check_collection(nodes, what)
     if len(nodes.columns) != 1:
         raise PlanError(f"{what} is a collection of one column, the node, and has {', '.join(nodes.columns)}")
     (name,) = nodes.columns

@@ -26,8 +26,10 @@ Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
 
 
-def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
+def delta_joins(root: Node, exists: Exists, joins: Joins = "auto", why: str = ", as was asked for") -> Node:
     """The plan with trees of joins as delta joins; ``joins`` says which: those that are worth it, all, or none.
+
+    ``why`` is told of all or none.
 
     A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
     asked of the whole; rows that one fails on may thereby be dropped by a join first.
@@ -43,7 +45,7 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
             made: Node = node
             if isinstance(node, Join):
                 tree = _Tree()
-                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, (joins, why))
                 if isinstance(made, Join) and node.fingerprint in inner:
                     made = node  # the join at the root tells of it
                 inner.update(tree.joins)
@@ -53,14 +55,14 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     return visit(root)
 
 
-def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins) -> Node:
+def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, asked: tuple[Joins, str]) -> Node:
     """The join of all that a tree joins; where the tree is better the node, which then says so."""
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return node
     read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
     known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
-    chosen, why = _chosen(tree, variables, read - known, exists, joins)
+    chosen, why = asked if asked[0] != "auto" else _chosen(tree, variables, read - known, exists)
     if chosen == "binary":
         return replace(node, reason=f"binary joins{why}")
     reason = f"delta join{why}"
@@ -76,11 +78,9 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
 
 
 def _chosen(
-    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: Joins
+    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists
 ) -> tuple[Joins, str]:
     """Whether the relations should be joined at once, and why."""
-    if joins != "auto":
-        return joins, ", as was asked for"
     if is_cyclic(variables):
         return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
     if tree.filters:
@@ -120,6 +120,12 @@ class _Tree:
                 below = self.add(node.input, counts)
                 self.filters += [(test, below) for test in found.filters]
                 return {name: below[column] for name, column in found.names.items()}
+        return self._leaf(node)
+
+    def _leaf(self, node: Node) -> dict[str, int]:
+        if isinstance(node, Linear) and (found := _picked(node)) is not None and found.renames(node.input):
+            below = self._leaf(node.input)  # called otherwise, and arranged as it is called there
+            return {name: below[column] for name, column in found.names.items()}
         first = len(self._leads)
         fresh = list(range(first, first + len(node.schema)))
         self._leads += fresh
@@ -168,6 +174,10 @@ class _Picked:
 
     filters: tuple[Filter, ...]
     names: dict[str, str]
+
+    def renames(self, below: Node) -> bool:
+        """Whether that is all, and every column is there once."""
+        return not self.filters and sorted(self.names.values()) == sorted(below.schema.names)
 
 
 def _picked(node: Linear) -> _Picked | None:
