@@ -247,9 +247,9 @@ class Collection(LinearVerbs):
         options.check()
         if mode == "logical":
             return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()
+        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
-        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         if mode == "locked":
             left._by_row(ir.Distinct())  # its rows are told apart
             for side in (self, right):
@@ -575,6 +575,8 @@ def _comparable(
     left: Collection, right: Collection, on: On, *, keyless: bool = False
 ) -> tuple[Collection, Collection, list[_Pair]]:
     """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
+    if not isinstance(right, Collection):
+        raise PlanError(f"a join takes a collection, such as an.source(...) or what its verbs make, not {right!r}")
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names and not keyless:
         raise PlanError(

@@ -252,7 +252,7 @@ class Session:
             return View(self, name)
 
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
-        """The plan of a view and its delta joins: as it had them, where its collection is the same, else the best now."""
+        """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now."""
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
         node = optimise(collection.node)
@@ -541,7 +541,7 @@ class Session:
                 f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
                 "or later, where what came before is counted in; Session(retain_events=...) keeps more"
             )
-        return event
+        return min(event, LARGEST)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

@@ -185,3 +185,11 @@ def test_what_two_views_read_is_kept_and_not_computed_twice():
     with an.Session() as session:
         session.maintain("both", both, joins="delta")
         assert "delta join of" not in session.explain("both")
+
+
+@pytest.mark.parametrize("verb", ["join", "semijoin", "antijoin"])
+def test_what_is_no_collection_is_refused(verb):
+    with pytest.raises(PlanError, match=r"a join takes a collection.*not 'edges'"):
+        getattr(EDGES, verb)("edges", on="src")
+    with pytest.raises(PlanError, match="a join takes a collection"):
+        EDGES.asof_join(None, "src", time="dst", mode="revising")
