@@ -249,9 +249,9 @@ class Collection(LinearVerbs):
         options.check()
         if mode == "logical":
             return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()
+        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
-        left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         if mode == "locked":
             left._by_row(ir.Distinct())  # its rows are told apart
             for side in (self, right):

@@ -41,7 +41,7 @@ from altneu.lower import arrangement_name, lower
 from altneu.order import LARGEST, Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
-from altneu.rewrite import Joins, delta_joins, optimise
+from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
@@ -221,7 +221,7 @@ class Session:
         with self.lock:
             self._check_open()
             _check_maintained(name, collection)
-            node = self._optimised(name, collection, joins)
+            node, chosen = self._optimised(name, collection, joins)
             if name in self._nodes:
                 if self._nodes[name].fingerprint != node.fingerprint:
                     raise PlanError(
@@ -245,15 +245,15 @@ class Session:
             try:
                 if stored is None:
                     with watch(f"altneu: computing view {name}"):
-                        self._hydrate(plan, name, node)
+                        self._hydrate(plan, name, node, chosen)
             except BaseException:
                 self.table.layouts = before
                 raise
             self._nodes, self._plan, self._sources = nodes, plan, sources
             return View(self, name)
 
-    def _optimised(self, name: str, collection: Collection, joins: Joins) -> ir.Node:
-        """The plan of a view: that which it had, where its collection is the same, else the best one now."""
+    def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
+        """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now."""
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
         node = optimise(collection.node)
@@ -262,11 +262,14 @@ class Session:
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
             return arrangement_name(part, key) in existing
 
+        made = chosen_joins(node, exists, joins)
         stored = self._journal.views.get(name)
-        known = self._nodes[name].fingerprint if name in self._nodes else stored and stored["fingerprint"]
-        choices: list[Joins] = ["delta", "binary"]
-        others = (delta_joins(node, exists, other, ", as when it was first maintained") for other in choices)
-        return next((n for n in others if n.fingerprint == known), delta_joins(node, exists, joins))
+        if stored is None or made[0].fingerprint == stored["fingerprint"]:
+            return made
+        # What was worth it then need not be so now; stores of before did not note it, and have one kind of joins.
+        known: tuple[Any, ...] = (stored["delta"],) if "delta" in stored else ("delta", "binary")
+        others = (chosen_joins(node, exists, other) for other in known)
+        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
 
     def _with_sources(self, node: ir.Node) -> dict[str, ir.Source]:
         sources = dict(self._sources)
@@ -280,7 +283,7 @@ class Session:
                     )
         return sources
 
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node) -> None:
+    def _hydrate(self, plan: Plan, name: str, node: ir.Node, chosen: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
         journal = self._journal
         with journal.undoing():
@@ -290,7 +293,7 @@ class Session:
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name))
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -540,7 +543,7 @@ class Session:
                 f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
                 "or later, where what came before is counted in; Session(retain_events=...) keeps more"
             )
-        return event
+        return min(event, LARGEST)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

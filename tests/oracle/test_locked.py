@@ -15,7 +15,7 @@ from altneu.rewrite import optimise
 from tests.oracle.histories import History, accumulated, random_cuts, random_history
 from tests.oracle.recompute import Row, recompute
 from tests.oracle.retries import Retries
-from tests.oracle.runners import Judge, Runner, contents_of, table_of, unlike
+from tests.oracle.runners import Judge, Runner, contents_of, errors_of, table_of, unlike
 
 LEFT = an.source("left", "trial int, k long, at long, a long", keep=True)
 RIGHT = an.source("right", "trial int, k long, at long, b string", keep=True)
@@ -187,3 +187,24 @@ def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
     for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, TIMES]).items():
         JUDGE.check(name, trace)
     assert retries.tasks > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"time": "at"}])
+def test_what_is_owed_is_counted_in_64_bits(options):
+    """More is refused, and what there was stays: it must not come to nothing, which nobody would see."""
+    row, huge = (1, 1, 1, 1), 2**62
+    with Session() as session:
+        view = session.maintain("v", LEFT.asof_join(RIGHT, KEY, mode="locked", how="left", **options))
+        session.retract("left", [row], diff=huge)
+        session.advance()
+        for diffs in ([huge], [huge, huge]):
+            for diff in diffs:
+                session.retract("left", [row], diff=diff)
+            with pytest.raises(an.errors.DiffOverflowError, match="64-bit"):
+                session.advance()
+            session.discard()
+            assert errors_of(view)
+        session.insert("left", [row], diff=huge + 1)
+        session.advance()
+        assert contents_of(view) == Counter({(*row, None, None): 1})
+        assert not errors_of(view)

@@ -282,6 +282,14 @@ def test_folded_event_times_take_no_room(tmp_path):
         assert sorted(view.to_pylist(at=(None, 115))) == [(0, 117, 9), (1, 116, 6)]
 
 
+def test_an_event_time_beyond_all_is_the_last():
+    with Session() as session:
+        view = session.maintain("a", A)
+        session.insert("a", [(0, 1, 2)], time=2**63 - 1)
+        session.advance()
+        assert view.to_pylist(at=(None, 2**64)) == view.to_pylist() == [(0, 1, 2)]
+
+
 def test_a_number_of_event_times_is_asked_for():
     with pytest.raises(an.errors.PlanError, match="retain_events=-1"):
         Session(retain_events=-1)

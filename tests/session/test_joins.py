@@ -130,6 +130,49 @@ def test_a_store_that_is_opened_again_keeps_what_was_chosen(tmp_path, joins):
         assert session.maintain("triangles", COUNT).to_pylist() == [(0,)]
 
 
+def star(names, key, *more):
+    """Several collections joined by one key, and others by the first of its columns."""
+    columns = ", ".join(f"{k} long" for k in key)
+    first, *rest = (an.source(n, f"{columns}, {n} long") for n in names)
+    for other in rest:
+        first = first.join(other, on=[*key])
+    for name in more:
+        first = first.join(an.source(name, f"x long, {name} long"), on="x")
+    return first.select("x", *names)
+
+
+@pytest.mark.parametrize("first", ["auto", "delta", "binary"])
+def test_each_tree_of_a_view_keeps_what_was_chosen(tmp_path, first):
+    """In any order of opening, and whatever other views have built since: alone it might be chosen otherwise now."""
+    filtered = an.source("d", "x long, d long").join(an.source("e", "x long, e long"), on="x").filter("d < e")
+    filtered = filtered.join(an.source("f", "x long, f long"), on={"x": "x", "d": "f"}).select("x", g="d", h="e", i="d")
+    middle = an.source("k", "y long, z long, x long, k long").select(y2="y", z2="z", x2="x", k="k")
+    corners = an.source("l", "x long, y long, z long").join(middle, on={"y": "y2", "z": "z2", "x": "x2"})
+    corners = corners.join(an.source("m", "x long, y long, z long"), on=["x", "y", "z"])
+    tied = corners.join(an.source("n", "w long"), on={"y": "w"}).select("x", "y", "z", "k")
+    nested, mixed = star("abc", "xy", "j"), star("ghi", "x").concat(filtered)
+    plans = {"nested": nested, "mixed": mixed, "tied": tied}
+    text = {}
+    with an.Session(path=tmp_path) as session:
+        for name, plan in plans.items():
+            session.maintain(name, plan, joins=first)
+            text[name] = session.explain(name).count("delta join of")
+        session.maintain("other", star("ghi", "x").select("x", d="g"), joins="binary")
+        for joins in ("auto", "delta", "binary"):  # a view that is there keeps what it has
+            for name, plan in plans.items():
+                session.maintain(name, plan, joins=joins)
+        for name in "abcdefghij":
+            session.insert(name, [(1, 1, 2) if name in "abc" else (1, 2)])
+        session.advance()
+        before = {name: session.view(name).to_pylist() for name in plans}
+    for joins in ("auto", "delta", "binary"):
+        with an.Session(path=tmp_path) as session:
+            for name in sorted(plans, reverse=joins == "delta"):
+                assert session.maintain(name, plans[name], joins=joins).to_pylist() == before[name]
+                assert session.explain(name).count("delta join of") == text[name]
+    assert before["nested"] == [(1, 2, 2, 2)]
+
+
 def test_another_way_to_join_is_refused():
     with an.Session() as session, pytest.raises(PlanError, match="joins='best' is none of"):
         session.maintain("triangles", TRIANGLES, joins="best")

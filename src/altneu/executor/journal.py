@@ -103,9 +103,10 @@ class Journal:
             new = named if further else new  # a long advance keeps in memory what its updates are called
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
 
-    def commit_view(self, name: str, fingerprint: str, arrangements: list[str]) -> None:
+    def commit_view(self, name: str, fingerprint: str, arrangements: list[str], delta: list[str]) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
-        view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions(), "arrangements": arrangements}
+        view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions()}
+        view |= {"arrangements": arrangements, "delta": delta}
         if self.table.durable:
             values = self._session(self.since, self.events, self.filled) | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})

@@ -37,6 +37,7 @@ from altneu.update import Updates
 
 ARRIVED, MATCHED, ALONE, MET, OWED = range(5)
 _KIND, _AT = "#kind", "#at"
+_LEAST = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,9 @@ def lock(memory: Arranged, right: Arranged, spec: LockSpec, since: Antichain | N
         return memory.new
     groups = touched(memory)
     kept = _Kept.of(groups)
-    changes, owed, came = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
+    changes, owed, came, overflow = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
+    if overflow:
+        raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     event, entry, copies = changes
     made = _Met.concat(kept.met(groups), _look_up(groups, came, right, spec, since), len(kept.copies))
     at = np.concatenate([kept.at, groups.new_times[came]])
@@ -217,7 +220,8 @@ def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Int
 def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> Any:
     """Let copies come and go: (event, entry, copies) of what changes, (event, owed, sign), and the events that came.
 
-    New entries are numbered behind the old ones, in the order of the events that they came with.
+    Last, whether more was owed than 64 bits count. New entries are numbered behind the old ones, in the order of the
+    events that they came with.
     """
     left = copies.copy()
     changes = np.empty((3, 2 * len(group) + len(copies)), np.int64)
@@ -225,11 +229,15 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     came, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
     made, told, entries = 0, 0, 0
     at, stop, begin, current, debt = 0, 0, 0, -1, 0
+    overflow = False
     for e in range(len(group)):
         if group[e] != current:
             current = group[e]
             at, stop, begin, debt = start[current], start[current + 1], entries, owed[current]
         before, amount = debt, diffs[e]
+        if amount == _LEAST:  # which has no opposite
+            overflow = True
+            break
         if amount > 0:
             paid = min(amount, debt)
             debt -= paid
@@ -253,6 +261,7 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
                 begin += 1 if fresh[begin] == 0 else 0
         if amount < 0:
             debt -= amount
+            overflow |= debt < 0
         if debt != before:
             if before:
                 owing[0, told], owing[1, told], owing[2, told] = e, before, -1
@@ -260,7 +269,7 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             if debt:
                 owing[0, told], owing[1, told], owing[2, told] = e, debt, 1
                 told += 1
-    return changes[:, :made].copy(), owing[:, :told].copy(), came[:entries].copy()
+    return changes[:, :made].copy(), owing[:, :told].copy(), came[:entries].copy(), overflow
 
 
 def _look_up(groups: Groups, came: Ints, right: Arranged, spec: LockSpec, since: Antichain | None) -> _Met:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from altneu.ir import Node
-from altneu.rewrite.delta_joins import Exists, Joins, delta_joins
+from altneu.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
 from altneu.rewrite.merge_linear import merge_linear
@@ -13,7 +13,7 @@ from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
 
-__all__ = ["RULES", "Exists", "Joins", "Rule", "delta_joins", "optimise"]
+__all__ = ["RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise"]
 
 Rule = Callable[[Node], Node]
 

@@ -9,7 +9,7 @@ else when it has fewer arrangements to build than the tree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,43 +26,52 @@ Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
 
 
-def delta_joins(root: Node, exists: Exists, joins: Joins = "auto", why: str = ", as was asked for") -> Node:
+def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     """The plan with trees of joins as delta joins; ``joins`` says which: those that are worth it, all, or none.
-
-    ``why`` is told of all or none.
 
     A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
     asked of the whole; rows that one fails on may thereby be dropped by a join first.
 
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
+    return chosen_joins(root, exists, joins)[0]
+
+
+def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
+    """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list."""
     counts = readers(root)
     done: dict[str, Node] = {}
     inner: set[str] = set()  # joins of trees that were looked at already
+    chosen: list[str] = []
 
     def visit(node: Node) -> Node:
         if node.fingerprint not in done:
             made: Node = node
             if isinstance(node, Join):
                 tree = _Tree()
-                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, (joins, why))
-                if isinstance(made, Join) and node.fingerprint in inner:
+                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+                if not isinstance(made, Join):
+                    chosen.append(node.fingerprint)
+                elif node.fingerprint in inner:
                     made = node  # the join at the root tells of it
                 inner.update(tree.joins)
             done[node.fingerprint] = with_inputs(made, [visit(i) for i in made.inputs])
         return done[node.fingerprint]
 
-    return visit(root)
+    return visit(root), chosen
 
 
-def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, asked: tuple[Joins, str]) -> Node:
+def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
     """The join of all that a tree joins; where the tree is better the node, which then says so."""
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return node
     read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
     known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
-    chosen, why = asked if asked[0] != "auto" else _chosen(tree, variables, read - known, exists)
+    if isinstance(joins, str):
+        chosen, why = _chosen(tree, variables, read - known, exists, joins)
+    else:
+        chosen, why = ("delta" if node.fingerprint in joins else "binary"), ", as when the view was first maintained"
     if chosen == "binary":
         return replace(node, reason=f"binary joins{why}")
     reason = f"delta join{why}"
@@ -78,9 +87,11 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, as
 
 
 def _chosen(
-    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists
-) -> tuple[Joins, str]:
+    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: str
+) -> tuple[str, str]:
     """Whether the relations should be joined at once, and why."""
+    if joins != "auto":
+        return joins, ", as was asked for"
     if is_cyclic(variables):
         return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
     if tree.filters:
