@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from numbers import Integral
 from typing import Literal
 
 import pyarrow as pa
@@ -52,6 +53,9 @@ class AsOfOptions:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
             given = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is no as-of join"
             raise PlanError(f"{given}; there are three:{listed}")
+        for name, value in (("allow_exact_matches", self.exact), ("simultaneous", self.simultaneous)):
+            if not isinstance(value, bool):
+                raise PlanError(f"{name}={value!r} is neither True nor False")
         if self.direction not in ("backward", "forward", "nearest"):
             raise PlanError(f"direction={self.direction!r} is none of backward, forward and nearest")
         if self.how not in ("inner", "left"):
@@ -171,8 +175,8 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
     span = _span(tolerance) if isinstance(tolerance, str) else tolerance
     micros = span // timedelta(microseconds=1) if isinstance(span, timedelta) else None
     units: int | None = None
-    if isinstance(span, int) and not isinstance(span, bool) and kind not in (TIMESTAMP, TIMESTAMP_NTZ):
-        units = span
+    if isinstance(span, Integral) and not isinstance(span, bool) and kind not in (TIMESTAMP, TIMESTAMP_NTZ):
+        units = int(span)
     elif micros is not None and kind in (TIMESTAMP, TIMESTAMP_NTZ):
         units = micros
     elif micros is not None and kind == DATE and micros % (day := timedelta(days=1) // timedelta(microseconds=1)) == 0:

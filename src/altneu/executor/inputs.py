@@ -95,17 +95,17 @@ class Stamp:
     def _integers(self, table: pa.Table, where: int | str, count: int, what: str) -> Ints:
         if isinstance(where, int):
             return np.full(count, where, np.int64)
+        one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
         if where not in table.column_names:
             raise SchemaError(
                 f"{what}={where!r} is not a column of the data; its columns are: {', '.join(table.column_names)}"
             )
         column = as_array(table.column(where))
         if not pa.types.is_integer(column.type):
-            raise SchemaError(f"{what} column {where!r} is {named(column.type)}, but a {what} is a whole number (long)")
+            raise SchemaError(f"{what} column {where!r} is {named(column.type)}, but {one} is a whole number (long)")
         if column.null_count:
             raise SchemaError(
-                f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; "
-                f"every row needs a {what}"
+                f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; every row needs {one}"
             )
         try:
             return np.asarray(column.cast(pa.int64()))
