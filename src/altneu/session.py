@@ -18,6 +18,7 @@ from altneu.errors import (
     AltneuError,
     BeforeFrontierError,
     HistoryGoneError,
+    HydrationError,
     InputError,
     NotYetKnownError,
     PlanError,
@@ -42,6 +43,7 @@ from altneu.order import LARGEST, Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
 from altneu.rewrite import Joins, chosen_joins, optimise
+from altneu.rewrite.transform import transform
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store
 from altneu.update import Updates
@@ -149,6 +151,7 @@ class Session:
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement)
         self._nodes: dict[str, ir.Node] = {}
+        self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self._plan = Plan(self.lattice, ())
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
@@ -232,25 +235,48 @@ class Session:
             if stored is not None and stored["fingerprint"] != node.fingerprint:
                 raise StorePlanError(
                     f"the store holds another plan for view {name!r} (its query, a function, a schema or keep= of a "
-                    f"source has changed); "
+                    f"source has changed, or it was computed from a view that is to be maintained before it); "
                     f"session.drop({name!r}) forgets its state, or open another path"
                 )
             sources = self._with_sources(collection.node)  # those too that turn out to be of no use
-            nodes = {**self._nodes, name: node}
-            plan = lower(nodes, self.lattice, self.shards)
-            if strict:
-                refuse_unbounded(plan, name)
-            before = self.table.layouts
-            self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
             try:
-                if stored is None:
-                    with watch(f"altneu: computing view {name}"):
-                        self._hydrate(plan, name, node, chosen)
-            except BaseException:
-                self.table.layouts = before
-                raise
-            self._nodes, self._plan, self._sources = nodes, plan, sources
+                self._add(name, node, chosen, strict=strict)
+            except HydrationError:
+                upon = self._upon_views(collection)
+                if upon is None:
+                    raise
+                node = upon
+                self._add(name, node, [], strict=strict)
+            self._sources, self._written = sources, {**self._written, collection.node.fingerprint: node}
             return View(self, name)
+
+    def _add(self, name: str, node: ir.Node, chosen: list[str], *, strict: bool) -> None:
+        """Take up a view: with the state that it has, or computed from what is there."""
+        nodes = {**self._nodes, name: node}
+        plan = lower(nodes, self.lattice, self.shards)
+        if strict:
+            refuse_unbounded(plan, name)
+        before = self.table.layouts
+        self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
+        try:
+            if name not in self._journal.views:
+                with watch(f"altneu: computing view {name}"):
+                    self._hydrate(plan, name, node, chosen)
+        except BaseException:
+            self.table.layouts = before
+            raise
+        self._nodes, self._plan = nodes, plan
+
+    def _upon_views(self, collection: Collection) -> ir.Node | None:
+        """A collection's plan upon what views keep, its own part as it was written; None where it has none of theirs.
+
+        What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
+        reduce, a column that is not read is cut off below it.
+        """
+        kept = {written: node for written, node in self._written.items() if node in self._nodes.values()}
+        if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
+            return None
+        return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
 
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now."""
@@ -268,7 +294,9 @@ class Session:
             return made
         # What was worth it then need not be so now; stores of before did not note it, and have one kind of joins.
         known: tuple[Any, ...] = (stored["delta"],) if "delta" in stored else ("delta", "binary")
-        others = (chosen_joins(node, exists, other) for other in known)
+        others = [chosen_joins(node, exists, other) for other in known]
+        if (upon := self._upon_views(collection)) is not None:
+            others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
 
     def _with_sources(self, node: ir.Node) -> dict[str, ir.Source]:

@@ -308,3 +308,48 @@ def test_a_name_from_spark_is_answered_with_the_verb_it_has_here():
     with pytest.raises(AttributeError, match=r"a collection has no 'itme'$"):
         _ = ORDERS.itme
     assert not hasattr(ORDERS, "__arrow_c_stream__")
+
+
+SALES = an.source("sales", "item string, day long, price long")
+KEEPERS = {
+    "sums": SALES.group_by("item", "day").agg(total="sum(price)", n="count(*)"),
+    "as of": SALES.asof_join(SALES.select("item", "day", p="price"), "item", time="day", mode="revising"),
+    "changes": SALES.differentiate().integrate().filter("price > 1"),
+    "joined": SALES.join(SALES.group_by("item").agg(most="max(price)"), on="item").filter("price < most"),
+}
+UPON = {
+    "a filter": lambda c: c.filter("item = 'tea'"),
+    "a column": lambda c: c.select("item"),
+    "groups": lambda c: c.group_by("item").agg(n="count(*)", last="max(day)"),
+    "both": lambda c: c.filter("day > 1").join(c.group_by("item").agg(last="max(day)"), on="item"),
+}
+
+
+@pytest.mark.parametrize("upon", UPON)
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_a_late_view_upon_a_view_needs_no_rows_of_sources(keeper, upon, tmp_path):
+    base, late = KEEPERS[keeper], UPON[upon](KEEPERS[keeper])
+    first = [("tea", 1, 3), ("tea", 2, 4), ("jam", 1, 5), ("jam", 3, 2)]
+    then = [("tea", 3, 9), ("ham", 2, 2), ("ham", 4, 3)]
+    with an.Session() as session:
+        wanted = session.maintain("early", late)
+        session.insert("sales", first)
+        session.advance()
+        before = sorted(wanted.to_pylist())
+        session.insert("sales", then)
+        session.retract("sales", first[1:2])
+        session.advance()
+        after = sorted(wanted.to_pylist())
+    with an.Session(path=tmp_path) as session:
+        session.maintain("base", base)
+        session.insert("sales", first)
+        session.advance()
+        assert sorted(session.maintain("late", late).to_pylist()) == before
+    with an.Session(path=tmp_path) as session:
+        session.maintain("base", base)
+        view = session.maintain("late", late)
+        assert sorted(view.to_pylist()) == before
+        session.insert("sales", then)
+        session.retract("sales", first[1:2])
+        session.advance()
+        assert sorted(view.to_pylist()) == after
