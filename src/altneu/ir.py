@@ -57,6 +57,23 @@ class Source(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Unary(Node):
+    """A collection made of one other; where nothing else is said it has the same columns."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Constant(Node):
     """Rows that are there from the least time on and never change."""
 
@@ -69,16 +86,10 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(Node):
+class Linear(Unary):
     """Linear logic, update by update."""
 
-    input: Node
     logic: BoundLogic
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -292,17 +303,11 @@ Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce | As
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Node):
+class Reduce(Unary):
     """A function of each group of rows with equal key; an empty group yields nothing."""
 
-    input: Node
     key: tuple[str, ...]
     reducer: Reducer
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
 
     @property
     def accumulable(self) -> bool:
@@ -334,25 +339,14 @@ class Reduce(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Latest(Node):
+class Latest(Unary):
     """The input is a log of events; of each key, the one that is greatest in the order of some columns.
 
     Ties are decided by the whole row. An event that is there more than once counts once.
     """
 
-    input: Node
     key: tuple[str, ...]
     order: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     def describe(self) -> str:
         """Key and order."""
@@ -399,20 +393,8 @@ class AsOf(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Consolidate(Node):
+class Consolidate(Unary):
     """The same collection, each (data, time) in one update."""
-
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     def describe(self) -> str:
         """Nothing beside the input."""
@@ -420,21 +402,10 @@ class Consolidate(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Inspect(Node):
+class Inspect(Unary):
     """The same collection; after each commit a Python function is shown its consolidated updates."""
 
-    input: Node
     function: Function
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     def describe(self) -> str:
         """The function's digest."""
@@ -459,22 +430,11 @@ class Variable(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class EnterAt(Node):
+class EnterAt(Unary):
     """A collection from outside of which each row enters a loop at the round that an expression says."""
 
-    input: Node
     rounds: Expr
     level: int
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     def describe(self) -> str:
         """The expression and the loop."""
@@ -482,26 +442,15 @@ class EnterAt(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Moments(Node):
+class Moments(Unary):
     """What goes into a scope of moments, two for each time, or out of it.
 
     ``level`` is that of the innermost loop that was being written (-1: none): the times are those there. ``depth``
     counts the scopes of moments inside one another at that level, from 1.
     """
 
-    input: Node
     depth: int = 1
     level: int = -1
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     def describe(self) -> str:
         """Which scope."""
