@@ -15,8 +15,8 @@ from altneu.rows import Ints
 
 
 @numba.njit(cache=True, inline="always")
-def _first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
-    """The first position in [low, high) whose hash is at or above ``wanted``; ``high`` when none is."""
+def first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
+    """The first position in [low, high) whose word is at or above ``wanted``; ``high`` when none is."""
     while low < high:
         middle = (low + high) >> 1
         if load64(address + 8 * middle) < wanted:
@@ -35,7 +35,7 @@ def _gallop(address: int, low: int, size: int, wanted: np.uint64) -> int:
         low = high + 1
         high += step
         step += step
-    return _first_at(address, low, min(high, size), wanted)
+    return first_at(address, low, min(high, size), wanted)
 
 
 @numba.njit(cache=True)
@@ -61,7 +61,7 @@ def locate(table: Ints, probes: Hashes) -> Ints:
         at = 0
         while probe < len(probes) and probes[probe] <= last:
             wanted = probes[probe]
-            at = _first_at(address, at, size, wanted) if few else _gallop(address, at, size, wanted)
+            at = first_at(address, at, size, wanted) if few else _gallop(address, at, size, wanted)
             if load64(address + 8 * at) == wanted:  # in range: wanted is at most the last hash
                 stop = size if wanted == last else _gallop(address, at + 1, size, wanted + np.uint64(1))
                 if count == len(hits):

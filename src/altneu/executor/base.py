@@ -19,8 +19,8 @@ from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
 from altneu.operators.asof import asof_join
-from altneu.operators.extend import Meter, confirm, counted, delta_join, news, proposed
-from altneu.operators.join import join
+from altneu.operators.extend import confirm, counted, delta_join, news, proposed
+from altneu.operators.join import Meter, join
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from altneu.batch import Arranged, Batch, Block, Probed, probe
 from altneu.columns import Stack, load64
 from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.lookup import gather_words
+from altneu.lookup import first_at, gather_words
 from altneu.operators.compiled import compiled
 from altneu.operators.join import Search
 from altneu.order import Lattice
@@ -232,13 +232,7 @@ def confirmed_in(at: Ints, hashes: Ints, hits: Ints, starts: Ints, addresses: In
         wanted = np.uint64(hashes[i])
         for h in range(starts[at[i]], starts[at[i] + 1]):
             address, stop = addresses[hits[h, 1]], hits[h, 3]
-            low, high = hits[h, 2], stop
-            while low < high:
-                middle = (low + high) >> 1
-                if load64(address + 8 * middle) < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = first_at(address, hits[h, 2], stop, wanted)
             while low < stop and load64(address + 8 * low) == wanted:
                 if to == len(index):
                     index, rows = _longer(index), _longer(rows)

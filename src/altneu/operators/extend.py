@@ -34,7 +34,7 @@ from altneu.operators.candidates import (
     repeated,
     seen,
 )
-from altneu.operators.join import JoinSpec, Matcher, Search, TooManyMatches, by_key
+from altneu.operators.join import JoinSpec, Matcher, Meter, Search, by_key
 from altneu.operators.linear import run_logic
 from altneu.order import Antichain, Lattice, lifted
 from altneu.rows import Ints, Rows
@@ -104,24 +104,6 @@ def delta_join(
     width = spec.lattice.width
     schema = spec.schema if logic is None else logic.output(spec.schema)
     return Updates.concat(oks, schema, width), Updates.concat(errors, ERROR_SCHEMA, width)
-
-
-@dataclass
-class Meter:
-    """Counts candidates against a budget."""
-
-    budget: int | None
-    count: int = 0
-
-    def allow(self, count: int) -> None:
-        """Note that so many more are about to be made.
-
-        Raises:
-            TooManyMatches: the budget is spent.
-        """
-        self.count += count
-        if self.budget is not None and self.count > self.budget:
-            raise TooManyMatches(f"{self.count} candidates")
 
 
 def named(rows: Rows, outputs: Sequence[tuple[str, str]], schema: pa.Schema) -> Rows:

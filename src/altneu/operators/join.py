@@ -40,6 +40,24 @@ class TooManyMatches(Exception):  # noqa: N818 -- a signal between the step and 
     """A join would make more matches than the executor allows in this place."""
 
 
+@dataclass
+class Meter:
+    """Counts matches against a budget; None: as many as there are."""
+
+    budget: int | None = None
+    count: int = 0
+
+    def allow(self, count: int) -> None:
+        """Note that so many more are about to be made.
+
+        Raises:
+            TooManyMatches: the budget is spent.
+        """
+        self.count += count
+        if self.budget is not None and self.count > self.budget:
+            raise TooManyMatches(f"{self.count} matches")
+
+
 @dataclass(frozen=True)
 class JoinSpec:
     """Which columns of which side form the output; ``outputs`` holds (name, side, column)."""
@@ -84,8 +102,8 @@ class Matcher:
     """Collects the matches of blocks with batches, and hands them to the logic chunk by chunk."""
 
     def __init__(self, spec: JoinSpec, logic: BoundLogic, budget: int | None) -> None:
-        self.spec, self.logic, self.budget = spec, logic, budget
-        self.count = self.waiting = 0
+        self.spec, self.logic, self.meter = spec, logic, Meter(budget)
+        self.waiting = 0
         self.pairs: list[Pairs] = []
         self.oks: list[Updates] = []
         self.errors: list[Updates] = []
@@ -147,7 +165,7 @@ class Matcher:
         starts, ends, counts, _ = found
         upto = np.cumsum((ends - starts) * counts)
         first, total = 0, int(upto[-1])
-        self._allow(total)
+        self.meter.allow(total)
         while first < total:
             last = min(first + self._room, total)
             mine, theirs = _expand(*found, upto, first, last)
@@ -191,7 +209,7 @@ class Matcher:
             raise DiffOverflowError(
                 "a product of diffs in a join left the signed 64-bit range; the step is not committed"
             )
-        self._allow(count)
+        self.meter.allow(count)
 
     def _inside(self, times: Ints, block: Block) -> Ints:
         """Times of a side as they are in the scope of the join, which may be further in."""
@@ -200,11 +218,6 @@ class Matcher:
     @property
     def _room(self) -> int:
         return CHUNK - self.waiting
-
-    def _allow(self, count: int) -> None:
-        self.count += count
-        if self.budget is not None and self.count > self.budget:
-            raise TooManyMatches(f"{self.count} matches")
 
     def _add(self, pairs: Pairs) -> None:
         if len(pairs):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from altneu.batch import Batch, Layout, Matches, matches_of, runs_of
 from altneu.columns import load64
 from altneu.hashing import Hashes
+from altneu.lookup import first_at
 from altneu.operators.compiled import compiled
 from altneu.rows import Ints, Rows
 
@@ -91,18 +92,6 @@ def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layo
 
 
 @compiled
-def _first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
-    """The first position in [low, high) whose word is at or above ``wanted``; ``high`` when none is."""
-    while low < high:
-        middle = (low + high) >> 1
-        if load64(address + 8 * middle) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) -> Ints:
     """Runs cut to spans, as lines (span, block, start, stop)."""
     out = np.empty((len(key) + 8, 4), np.int64)
@@ -110,10 +99,10 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
     for s in range(len(key)):
         for h in range(starts[key[s]], starts[key[s] + 1]):
             address = table[hits[h, 1]]
-            start = _first_at(address, hits[h, 2], hits[h, 3], low[s])
+            start = first_at(address, hits[h, 2], hits[h, 3], low[s])
             stop = hits[h, 3]
             if high[s] < _LAST:
-                stop = _first_at(address, start, hits[h, 3], high[s] + _ONE)
+                stop = first_at(address, start, hits[h, 3], high[s] + _ONE)
             if start < stop:
                 if made == len(out):
                     more = np.empty((2 * made, 4), np.int64)
@@ -134,7 +123,7 @@ def _is_new(word: np.uint64, key: int, new: Any) -> bool:
     hits, starts, table = new
     for h in range(starts[key], starts[key + 1]):
         address = table[hits[h, 1], 0]
-        at = _first_at(address, hits[h, 2], hits[h, 3], word)
+        at = first_at(address, hits[h, 2], hits[h, 3], word)
         if at < hits[h, 3] and load64(address + 8 * at) == word:
             return True
     return False
@@ -146,7 +135,7 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
     hits, starts, table = old
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
-        at[h - first] = _first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
+        at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
     while True:
         best, found = _FIRST, False
         for h in range(first, last):
@@ -174,7 +163,7 @@ def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
     for h in range(first, last):
         at[h - first] = hits[h, 3]
         if word < _LAST:
-            at[h - first] = _first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + _ONE)
+            at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + _ONE)
     while True:
         best, found = _LAST, False
         for h in range(first, last):
