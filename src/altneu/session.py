@@ -292,9 +292,7 @@ class Session:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        # What was worth it then need not be so now; stores of before did not note it, and have one kind of joins.
-        known: tuple[Any, ...] = (stored["delta"],) if "delta" in stored else ("delta", "binary")
-        others = [chosen_joins(node, exists, other) for other in known]
+        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
         if (upon := self._upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)

@@ -32,7 +32,7 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
     asked of the whole; rows that one fails on may thereby be dropped by a join first.
 
-    Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
+    Law:    the plans before and after give the same updates (tests/golden/test_delta_joins.py).
     """
     return chosen_joins(root, exists, joins)[0]
 
