@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import altneu as an
 from altneu import Collection, Session, View
+from altneu.hashing import hash_bits
 from altneu.order import Antichain
 from altneu.rewrite import optimise
 from tests.oracle.histories import History, Update, accumulated
@@ -147,6 +148,26 @@ class Judge:
     def held(self, time: int) -> dict[str, Multiset]:
         """What the sources hold at a time."""
         return {source: accumulated(updates, time) for source, updates in self.history.items()}
+
+    def run(self, runner: Runner, sources: Sources, cuts: Sequence[int], names: Iterable[str] | None = None) -> None:
+        """Run the plans, or those named, over the history cut into steps, and check what each shows."""
+        plans = {name: self.plans[name] for name in (self.plans if names is None else names)}
+        for name, trace in runner.run(plans, sources, self.history, cuts).items():
+            self.check(name, trace)
+
+    def run_with_collisions(self, sources: Sources, cuts: Sequence[int]) -> None:
+        """The same with hashes of one bit and of three."""
+        for bits in (1, 3):
+            with hash_bits(bits):
+                self.run(Runner("memory", lambda _: Session(), together=True), sources, cuts)
+
+    def check_rewritten(self, name: str, times: Iterable[int]) -> None:
+        """The rewritten plan means the same, where no count is below zero: errors may be lost that way."""
+        even = {source: [u for u in updates if u[0][0] % 2 == 0] for source, updates in self.history.items()}
+        judge, plan = Judge(self.plans, even), self.plans[name].node
+        for time in times:
+            found, wanted = (recompute(p, judge.held(time), time, judge.held)[0] for p in (optimise(plan), plan))
+            assert unlike(found, wanted) == {}
 
     def check(self, name: str, trace: Trace) -> None:
         """After every step the view shows what it ought to, and its changes lead there through every time between."""
