@@ -54,8 +54,7 @@ class _Points(Lines):
         )
         self.owner, self.points = np.tile(groups, 2), np.tile(times, 2)
         factors = [np.zeros((3, 0), np.int64)]
-        for group in np.unique(groups):
-            some = np.flatnonzero(groups == group)
+        for some in np.split(np.arange(len(groups)), np.flatnonzero(np.diff(groups)) + 1):
             inverse = self._inverse(times[:, some])
             targets, points = np.nonzero(inverse)
             factors.append(np.stack([some[points], some[targets], inverse[targets, points]]))
