@@ -14,6 +14,7 @@ from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
 from altneu.session import Session, Step
+from altneu.streams import late_rows
 from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ __all__ = [
     "col",
     "errors",
     "fn",
+    "late_rows",
     "lit",
     "logic",
     "recursive",
