@@ -21,7 +21,7 @@ class Files:
 
     def __init__(self, spark, folder: Path, schema: pa.Schema = SCHEMA) -> None:
         self.spark, self.folder, self.schema, self.count = spark, folder, schema, 0
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
 
     def put(self, *rows) -> None:
         """One more file, of rows ``(k, v, time, d)``; what is left out at the end of a row is 0, and ``d`` 1."""
