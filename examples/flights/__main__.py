@@ -180,7 +180,7 @@ def _follow(
 ) -> None:
     """Hear what a follower says to its end; with ``kill_after``, kill it when it has said so many days."""
     first = True
-    for said in follower.said():
+    for said in (hearing := follower.said()):
         record = days.add(said)
         if record is None:
             continue
@@ -192,6 +192,7 @@ def _follow(
         say(record)
         if len(days.records) == kill_after:
             follower.kill()
+            hearing.close()
             console.print(f"[bold]kill -9[/bold] after {record.label}, which is in commit {said.commit}.")
             return
 

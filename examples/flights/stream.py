@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,6 +19,9 @@ from altneu.report import StepRecord
 from examples.flights import data
 from examples.flights.pipeline import ENOUGH_FLIGHTS, views
 from examples.flights.run import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 STREAMS = ("flights", "weather")
 OPTIONS = {"time": {"flights": "time", "weather": "published"}, "diff": {"flights": "diff"}}
@@ -73,26 +76,33 @@ class Follower:
     def __init__(self, folder: Path, state: Path, stop: int, *, local: bool, enough: int = ENOUGH_FLIGHTS) -> None:
         work = {"folder": str(folder), "state": str(state), "stop": stop, "local": local, "enough": enough}
         command = [sys.executable, "-m", "examples.flights.stream", json.dumps(work)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.log = folder / "follower.log"
+        with self.log.open("w") as errors:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+            )
 
     def said(self) -> Iterator[Said]:
-        """What it says, as it says it.
+        """What it says, as it says it; whoever stops listening ends it.
 
         Raises:
             RuntimeError: it failed.
         """
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            yield Said(**json.loads(line))
-        if self.process.wait() not in (0, -signal.SIGKILL):
-            raise RuntimeError(f"the process that follows the streams ended with {self.process.returncode}")
+        try:
+            with self.process.stdout as lines:
+                for line in lines:
+                    yield Said(**json.loads(line))
+                if self.process.wait():
+                    raise RuntimeError(f"the process that follows the streams failed: {self.log.read_text()[-5000:]}")
+        finally:
+            self.kill()
 
     def kill(self) -> None:
-        """Kill it where it stands (SIGKILL): it gets no chance to say or save anything."""
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        """Kill it and its Spark where they stand (SIGKILL): no chance to say or save anything."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 class Days:
@@ -119,6 +129,17 @@ class Days:
         return self.records[-1]
 
 
+def streams_of(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
+    """The streams of the files in a folder, a file a micro-batch."""
+
+    def files(name: str) -> DataFrame:
+        path = f"{folder}/{name}"
+        schema = spark.read.parquet(path).schema
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(path)
+
+    return {name: files(name) for name in STREAMS}
+
+
 def follow(folder: str, state: str, stop: int, *, local: bool, enough: int) -> None:
     """Follow the files to the end of what is there, then close all times before ``stop``; say every step."""
     spark = an.spark_session(app_name="altneu: flights, streams")
@@ -141,13 +162,7 @@ def follow(folder: str, state: str, stop: int, *, local: bool, enough: int) -> N
             )
             print(json.dumps(asdict(said)), flush=True)
 
-        frames = {
-            name: spark.readStream.schema(spark.read.parquet(f"{folder}/{name}").schema)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(f"{folder}/{name}")
-            for name in STREAMS
-        }
-        with session.follow(frames, available_now=True, on_step=say, **OPTIONS) as following:
+        with session.follow(streams_of(spark, folder), available_now=True, on_step=say, **OPTIONS) as following:
             following.wait()
         if session.lower < stop:
             session.advance(to=stop)
