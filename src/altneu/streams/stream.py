@@ -164,7 +164,14 @@ class Stream:
         return error
 
     def stop(self) -> None:
-        """Stop the query after the micro-batch that it is at."""
+        """Stop the query after the micro-batch that it is at.
+
+        Whoever is called with a micro-batch has the session's lock, and cannot wait for streams that may need it: asked
+        for there, they are stopped behind its back.
+        """
+        if threading.get_ident() in self.known.taking:
+            threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
+            return
         self._stopping = True
         with self._busy:
             query = self.query
@@ -197,11 +204,14 @@ class Stream:
             if self._stopping:
                 raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
             self._since = clock.perf_counter()
+            self.known.taking.add(threading.get_ident())
             try:
                 self._take_batch(frame, batch)
             except BaseException as error:
                 self._failed = error
                 raise
+            finally:
+                self.known.taking.discard(threading.get_ident())
 
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         assert self.query is not None
