@@ -153,7 +153,7 @@ class Stream:
     def _stopped(self, cause: BaseException) -> StreamError:
         text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
         done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
-        if record.piece + 1 < record.of:
+        if not record.is_whole:
             done += f" (of that one {record.piece + 1} of {record.of} pieces)"
         error = StreamError(
             f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
@@ -225,12 +225,11 @@ class Stream:
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
             for piece in range(first, of):
-                done = {"query": query, "batch": batch, "plan": plan, "piece": piece, "of": of}
-                self._take_piece(rows.piece(piece, of), done)
+                self._take_piece(rows.piece(piece, of), (query, batch, plan, piece, of))
         finally:
             rows.release()
 
-    def _take_piece(self, rows: Any, done: dict[str, Any]) -> None:
+    def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int]) -> None:
         with self.session.lock:
             lower, record = self.session.lower, self.record
             if self.timed:
@@ -241,11 +240,10 @@ class Stream:
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
-            record = replace(record, **done)
-            last = record.piece + 1 == record.of
-            upper = self.known.target({self.name: record}) if last or not self.timed else lower
+            record = record.after(*done)
+            upper = self.known.target({self.name: record}) if record.is_whole or not self.timed else lower
             step = self.session.take(inputs, upper, self.known.told({self.name: record}))
-            self._count(last=last)
+            self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)
 
