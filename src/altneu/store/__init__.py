@@ -6,6 +6,8 @@
 
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
+from altneu.store.folder import Folder, LocalFolder
+from altneu.store.locate import Location, folder_of
 from altneu.store.memory import MemoryStore
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
@@ -14,13 +16,17 @@ __all__ = [
     "Admitted",
     "CommitInfo",
     "DirectoryStore",
+    "Folder",
     "Json",
+    "LocalFolder",
+    "Location",
     "MemoryStore",
     "SegmentRef",
     "SegmentWriter",
     "Store",
     "Vacuumed",
     "Verify",
+    "folder_of",
     "forget_segments",
     "open_segment",
     "write_segment",
