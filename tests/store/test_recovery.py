@@ -248,7 +248,7 @@ from tests.store.killable import arm
 warnings.simplefilter("ignore")
 damaged, work, fatal = Path(sys.argv[1]), Path(sys.argv[2]), 0
 while True:
-    fatal += 1
+    fatal += 2
     folder = work / str(fatal)
     shutil.copytree(damaged, folder)
     child = os.fork()
