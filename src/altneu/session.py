@@ -79,8 +79,9 @@ class Session:
 
     ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
     runs large steps on Spark and small ones in the driver, on the same state. The path may be an address with its
-    ``storage_options`` ("s3://bucket/state") or a pyarrow file system (docs/stores.md). Times are whole numbers from 0;
-    a session has one clock, ``lower``, before which everything is closed.
+    ``storage_options`` ("s3://bucket/state") or a pyarrow file system; ``recover=True`` opens a damaged store at
+    its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
+    which everything is closed.
 
     ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
     with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
@@ -105,6 +106,7 @@ class Session:
         path: Location | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
+        recover: bool = False,
         shards: int | None = None,
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
@@ -124,7 +126,7 @@ class Session:
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        store = self._open_store(path, storage_options or {})
+        store = self._open_store(path, storage_options or {}, recover=recover)
         try:
             self._journal = Journal(store, self.lattice)
             self._open(shards)
@@ -132,9 +134,9 @@ class Session:
             store.close()
             raise
 
-    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any]) -> Store:
+    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any], *, recover: bool) -> Store:
         if path is not None:
-            return DirectoryStore.create_or_open(path, storage_options=storage_options)
+            return DirectoryStore.create_or_open(path, storage_options=storage_options, recover=recover)
         if self.spark is None:
             return MemoryStore()
         self._scratch = tempfile.TemporaryDirectory(prefix="altneu-")  # Spark's tasks need files to hand state on
