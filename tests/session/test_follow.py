@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 from collections import Counter
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pyarrow as pa
@@ -11,12 +14,31 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
+from altneu.executor import portion
+from altneu.executor.journal import Journal
 from tests.session.streaming import COUNTS, LATE, Files, N, follow
 
 
 @pytest.fixture
 def files(spark, tmp_path):
     return Files(spark, tmp_path / "in")
+
+
+@contextmanager
+def interrupted_when(happened):
+    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does, once something has happened."""
+
+    def wait():
+        if happened.wait(60):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        happened.set()
+        thread.join()
 
 
 def contents(view):
@@ -167,7 +189,9 @@ def test_a_stream_that_fails_leaves_the_session_and_other_streams_going(spark, f
         good.put((1,))
         good.put_table(pa.table({"k": pa.array([None], pa.int64()), **{n: pa.array([1]) for n in ("v", "time", "d")}}))
         with session.follow(n=files.stream(), m=good.stream(), available_now=True) as following:
-            with pytest.raises(StreamError, match=r"stream 'm' stopped after batch 0.*NOT NULL") as raised:
+            with pytest.raises(
+                StreamError, match=r"stream 'm' stopped, its batches up to 0 are committed: SchemaError: .*NOT NULL"
+            ) as raised:
                 following.wait(200)
             assert isinstance(raised.value.__cause__, SchemaError)
             following.queries["n"].awaitTermination(100)
@@ -201,6 +225,72 @@ def test_wrong_streams_and_options_are_refused(spark, files):
                 session.follow(**arguments)
         with pytest.raises(InputError, match="is a stream"):
             session.insert("n", stream)
+
+
+def test_what_a_long_advance_has_not_closed_is_closed_when_the_stream_is_followed_again(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(portion, "STEP_ROWS", 2)
+    files.put(*((k, k, k) for k in range(9)))
+    commit = Journal.commit_step
+    done = []
+
+    def fail_later(*args, **options):
+        if len(done) == 2:
+            raise RuntimeError("out of luck")
+        done.append(commit(*args, **options))
+
+    plan = N.group_by().agg(n="count(*)")
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", plan)
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "commit_step", fail_later)
+            with pytest.raises(StreamError, match=r"its batches up to 0 are committed: .*out of luck"):
+                follow(session, files, time="time")
+        assert (session.lower, view.to_pylist()) == (3, [(3,)])
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", plan)
+        assert follow(session, files, time="time").rows == 9
+        assert (session.lower, view.to_pylist()) == (8, [(8,)])
+
+
+# streams that go on ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_goes_on_is_stopped_after_its_batch_and_gone_on_with(files, tmp_path):
+    files.put((1, 1))
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", N)
+        with session.follow(n=files.stream(), trigger="0 seconds") as following:
+            following.queries["n"].processAllAvailable()
+            assert not following.wait(0)
+            with pytest.raises(InputError, match="is followed already"):
+                session.follow(n=files.stream())
+            with pytest.raises(InputError, match="is being followed"):
+                session.unfollow("n")
+            files.put((2, 2))
+            following.queries["n"].processAllAvailable()
+            assert following.status["n"].active
+        assert following.wait()
+        assert contents(view) == Counter([(1, 1), (2, 2)])
+        following = session.follow(n=files.stream())
+    assert not following.active  # the session stops what it follows when it is closed
+    with an.Session(path=tmp_path / "state") as session:
+        assert contents(session.maintain("v", N)) == Counter([(1, 1), (2, 2)])
+
+
+def test_an_interrupt_leaves_a_store_that_opens_again(files, tmp_path):
+    for k in range(3):
+        files.put((k, k))
+    taken = threading.Event()
+    with an.Session(path=tmp_path / "state") as session:
+        session.maintain("v", N.inspect(lambda *_: taken.set()))
+        with pytest.raises(KeyboardInterrupt), interrupted_when(taken), session.follow(n=files.stream()) as following:
+            following.wait()
+        assert not following.active
+        assert session.lower >= 1
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", N.inspect(lambda *_: taken.set()))
+        follow(session, files)
+        assert contents(view) == Counter((k, k) for k in range(3))
 
 
 # stores and checkpoints that have parted ------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ HERE_ROWS = 50_000  # one that it cannot estimate is fetched if it has no more r
 _UNKNOWN = 1 << 60
 
 Late = Literal["revise", "error", "drop"]
-Rows = "pa.Table | DataFrame"
 
 
 def normalised(frame: DataFrame, source: ir.Source, controls: dict[str, str]) -> DataFrame:
@@ -80,7 +79,8 @@ class MicroBatch:
         """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
         if max_rows is None:
             return 1
-        self._whole = None if self.here else self._fetched(self.frame)
+        if not self.here or estimate(self.frame) <= HERE_BYTES:
+            self._whole = self._fetched(self.frame)
         rows = self.frame.count() if self._whole is None else self._whole.num_rows
         return max(-(-rows // max_rows), 1)
 

@@ -64,4 +64,4 @@ class Following:
     @property
     def queries(self) -> dict[str, StreamingQuery]:
         """Spark's queries by name, for their progress and ``processAllAvailable()``."""
-        return {stream.name: stream.query for stream in self._streams}
+        return {stream.name: stream.query for stream in self._streams if stream.query is not None}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from altneu.errors import InputError
-from altneu.executor.inputs import whole_number
+from altneu.executor.inputs import Inputs, whole_number
 from altneu.sources import is_spark_frame
 from altneu.streams import checkpoint
 from altneu.streams.following import Following
@@ -47,19 +47,25 @@ class Streams:
         with self._session.lock:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
             folders = [self._folder(given, stream.name) for stream in streams]
-            self._followed |= {stream.name: stream for stream in streams}  # all hold the session back from now on
-        started: list[Stream] = []
+            before = self._followed
+            self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
         try:
+            self._catch_up()
             for stream, folder in zip(streams, folders, strict=True):
                 stream.start(folder, available_now=available_now, trigger=trigger)
-                started.append(stream)
         except BaseException:
-            for stream in started:
-                stream.stop()
             for stream in streams:
-                stream.active = False
+                stream.stop()
+            self._followed = before
             raise
         return Following(streams, self.changed)
+
+    def _catch_up(self) -> None:
+        """Advance to where the watermarks are: a long advance may have been cut short after its first commit."""
+        with self._session.lock:
+            upper, lower = self.target({}), self._session.lower
+            if upper > lower and any(record.delay is not None for record in self.records().values()):
+                self._session.take(Inputs(), upper, {})
 
     def _stream(self, name: str, frame: Any, options: Options) -> Stream:
         if not is_spark_frame(frame) or not frame.isStreaming:
@@ -95,8 +101,7 @@ class Streams:
     def stop(self) -> None:
         """Stop all that are followed."""
         for stream in self._followed.values():
-            if stream.active:
-                stream.stop()
+            stream.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None

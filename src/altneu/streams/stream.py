@@ -82,6 +82,7 @@ class Stream:
         self.frame = normalised(frame, source, {k: v for k, v in given.items() if isinstance(v, str)})
         if self.timed and options.late == "error":
             self._check_late_source()
+        self.query: StreamingQuery | None = None
         self.error: StreamError | None = None
         self.active = True
         self._failed: BaseException | None = None
@@ -124,7 +125,7 @@ class Stream:
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         with self._busy:  # the first batch waits until the query is known
-            self.query: StreamingQuery = writer.start()
+            self.query = writer.start()
         threading.Thread(target=self._watch, name=f"altneu stream {self.name}", daemon=True).start()
 
     def _watch(self) -> None:
@@ -132,6 +133,7 @@ class Stream:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
+        assert self.query is not None
         try:
             self.query.awaitTermination()
         except (PySparkException, Py4JError) as error:
@@ -143,12 +145,14 @@ class Stream:
                 self.known.changed.notify_all()
 
     def _stopped(self, cause: BaseException) -> StreamError:
-        text = str(cause).split("\n\nJVM stacktrace")[0].strip()
-        batch = self.record.batch
-        said = f"{type(cause).__name__}: {text}"
+        text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
+        done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
+        if record.piece + 1 < record.of:
+            done += f" (of that one {record.piece + 1} of {record.of} pieces)"
         error = StreamError(
-            f"stream {self.name!r} stopped after batch {batch}, which is committed: {said}\n"
-            "The session and other streams go on. Mend it and follow the stream again: the next batch comes again."
+            f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
+            "The session and other streams go on, nothing is lost: mend it and follow the stream again, which takes "
+            "up what comes next."
         )
         error.__cause__ = cause
         return error
@@ -157,8 +161,11 @@ class Stream:
         """Stop the query after the micro-batch that it is at."""
         self._stopping = True
         with self._busy:
-            pass
-        self.query.stop()
+            query = self.query
+        if query is None:
+            self.active = False
+            return
+        query.stop()
         with self.known.changed:
             self.known.changed.wait_for(lambda: not self.active)
 
@@ -193,11 +200,11 @@ class Stream:
             self._batches, self._seconds = self._batches + 1, self._seconds + self._last
 
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
+        assert self.query is not None
         query = str(self.query.id)
         plan = checkpoint.plan_of(frame.sparkSession, self.folder, batch)
         found = self.record.step(query, batch, plan, self.options.restart)
         if found is None:
-            self._catch_up()
             return
         first, of = found
         rows = MicroBatch(frame, here=self.session.spark is None)
@@ -208,13 +215,6 @@ class Stream:
                 self._take_piece(rows.piece(piece, of), done)
         finally:
             rows.release()
-
-    def _catch_up(self) -> None:
-        """Advance to where the watermarks are: a long advance may have been cut short after its first commit."""
-        with self.session.lock:
-            upper = self.known.target({})
-            if self.timed and upper > self.session.lower:
-                self.session.take(Inputs(), upper, {})
 
     def _take_piece(self, rows: Any, done: dict[str, Any]) -> None:
         with self.session.lock:
