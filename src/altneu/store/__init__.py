@@ -11,6 +11,7 @@ from altneu.store.locate import Location, folder_of
 from altneu.store.memory import MemoryStore
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+from altneu.store.survey import StoreCheck, check_store
 
 __all__ = [
     "Admitted",
@@ -24,8 +25,10 @@ __all__ = [
     "SegmentRef",
     "SegmentWriter",
     "Store",
+    "StoreCheck",
     "Vacuumed",
     "Verify",
+    "check_store",
     "folder_of",
     "forget_segments",
     "open_segment",
