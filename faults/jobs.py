@@ -91,12 +91,17 @@ def recovered(folder: Path, say: Say, *, steps: int) -> None:
     work.small_files()
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        with an.Session(path=folder, recover=True) as session:
-            views = work.maintain(session)
-            say("from", session.lower)
-            for step in work.take(session, steps):
-                say("step", step)
-            say("shows", work.digests(views))
+        try:
+            opened = an.Session(path=folder, recover=True)
+        except StoreCorruptError as error:
+            say("corrupt", str(error))
+            return
+    with opened as session:
+        views = work.maintain(session)
+        say("from", session.lower)
+        for step in work.take(session, steps):
+            say("step", step)
+        say("shows", work.digests(views))
 
 
 def read(folder: Path, say: Say, *, pause: float) -> None:

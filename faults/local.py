@@ -147,9 +147,9 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
     def one(server: Server, readers: Server, place: Path, rng: random.Random) -> None:
         ended = server.run("run", place, steps=rng.randint(3, work.STEPS - 1))
         differences = [ended.last("failed")] if ended.last("failed") else []
-        victim, what = damage(place, rng)
+        victim, what, before = damage(place, rng)
         ended = server.run("damaged", place, steps=work.STEPS)
-        said = ended.last("corrupt")
+        said, gone = ended.last("corrupt"), None
         label = f"{place.name}, {what} {victim.relative_to(place)}"
         if said is None:
             differences += wrong(ended, label)
@@ -157,19 +157,31 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
             if str(place) not in said:
                 differences.append(f"{label}: the error names no file: {said}")
             ended = server.run("recovered", place, steps=work.STEPS)
-            differences += wrong(ended, f"{label}, recovered")
+            if (gone := ended.last("corrupt")) is not None:
+                if "put files back from a copy" not in gone:
+                    differences.append(f"{label}: the error of the recovery names no remedy: {gone}")
+                victim.write_bytes(before)
+            else:
+                differences += wrong(ended, f"{label}, recovered")
             differences += wrong(server.run("run", place), f"{label}, opened again")
-        findings.add(struck=True, differences=differences, found_out=said is not None, harmless=said is None)
+        findings.add(
+            struck=True,
+            differences=differences,
+            harmless=said is None,
+            recovered=said is not None and gone is None,
+            put_back_from_a_copy=gone is not None,
+        )
 
     many(count, seed, folder, one, done)
     return findings
 
 
-def damage(folder: Path, rng: random.Random) -> tuple[Path, str]:
-    """Change a file of a store; which one and how."""
+def damage(folder: Path, rng: random.Random) -> tuple[Path, str, bytes]:
+    """Change a file of a store; which one, how, and what it held."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.stat().st_size and p.name != "lock")
     victim = rng.choice(files)
-    data = bytearray(victim.read_bytes())
+    before = victim.read_bytes()
+    data = bytearray(before)
     what = rng.choice(["one bit of", "some bytes of", "the end of", "all of", "zeros in"])
     at = rng.randrange(len(data))
     if what == "one bit of":
@@ -184,7 +196,7 @@ def damage(folder: Path, rng: random.Random) -> tuple[Path, str]:
         victim.unlink()
     else:
         victim.write_bytes(data)
-    return victim, what
+    return victim, what, before
 
 
 def total(all_findings: Iterable[Findings]) -> int:

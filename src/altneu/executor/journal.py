@@ -17,6 +17,7 @@ from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates
 
+KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 
 Outputs = Mapping[str, list[Batch | Data]]
@@ -160,7 +161,7 @@ class Journal:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
         if self.table.durable and self.store.number % VACUUM_EVERY == 0:
             try:
-                self.store.vacuum(keep=1)
+                self.store.vacuum(keep=KEPT)
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
