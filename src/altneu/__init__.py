@@ -13,6 +13,7 @@ from altneu import algorithms, cdc, errors, logic, windows
 from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
+from altneu.reader import Reader, read
 from altneu.session import Session, Step
 from altneu.view import View
 
@@ -32,6 +33,7 @@ def arrow(function: _F) -> _F:
 
 __all__ = [
     "Collection",
+    "Reader",
     "Session",
     "Step",
     "View",
@@ -43,6 +45,7 @@ __all__ = [
     "fn",
     "lit",
     "logic",
+    "read",
     "recursive",
     "source",
     "spark_session",

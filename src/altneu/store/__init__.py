@@ -6,22 +6,33 @@
 
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
+from altneu.store.leases import HeldLease, Lease, Leases, lease_seconds, least_commit, least_since
 from altneu.store.memory import MemoryStore
+from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
-from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+from altneu.store.segments import SegmentWriter, Verify, forget_segments, holds_segment, open_segment, write_segment
 
 __all__ = [
     "Admitted",
     "CommitInfo",
     "DirectoryStore",
+    "HeldLease",
     "Json",
+    "Lease",
+    "Leases",
     "MemoryStore",
     "SegmentRef",
     "SegmentWriter",
+    "Snapshot",
     "Store",
+    "StoreReader",
     "Vacuumed",
     "Verify",
     "forget_segments",
+    "holds_segment",
+    "lease_seconds",
+    "least_commit",
+    "least_since",
     "open_segment",
     "write_segment",
 ]

@@ -17,6 +17,7 @@ from altneu.errors import StoreCorruptError, StoreError, StoreVersionError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.files import TEMPORARY, clear_temporaries, naming, parse_json, put, regular_size, remove, sync_folder
+from altneu.store.leases import Lease, Leases, least_commit
 from altneu.store.ledger import Change
 from altneu.store.lock import WriterLock
 from altneu.store.log import CommitLog
@@ -25,7 +26,18 @@ from altneu.store.segments import Verify, open_segment, write_segment
 
 FORMAT = 2
 CHECKPOINT_EVERY = 50
-_FOLDERS = ("segments", "log", "scratch")
+_FOLDERS = ("segments", "log", "scratch", "readers")
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """The folder that a path of a store means.
+
+    Raises:
+        StoreError: it is on no local disk.
+    """
+    if "://" in os.fspath(path):
+        raise StoreError(f"{os.fspath(path)} is not a local folder; this version keeps stores on local disks only")
+    return Path(path).absolute()
 
 
 def _software() -> str:
@@ -63,6 +75,7 @@ class DirectoryStore(Store):
         self._verify: Verify = verify
         self.durable = durable
         self._segments, self._scratch = path / "segments", path / "scratch"
+        self._leases = Leases(path / "readers")
         for ref in ledger.segments.values():
             self._require(ref)
 
@@ -87,15 +100,15 @@ class DirectoryStore(Store):
             StoreLockedError: another session has it open.
             StoreFullError: the disk is too full to make one.
         """
-        if "://" in os.fspath(path):
-            raise StoreError(f"{os.fspath(path)} is not a local folder; this version keeps stores on local disks only")
+        folder = folder_of(path)
         if checkpoint_every < 1:
             raise StoreError(f"checkpoint_every is a number of commits, at least 1, not {checkpoint_every}")
-        folder = Path(path).absolute()
         if create:
             _make_folders(folder)
         elif not (folder / "format.json").exists():
             raise StoreError(f"there is no store in {folder}; leave out create=False to make one")
+        else:
+            (folder / "readers").mkdir(exist_ok=True)  # which the first stores had not
         _check_folders(folder)
         lock = WriterLock(folder / "lock")
         try:
@@ -161,6 +174,13 @@ class DirectoryStore(Store):
         if whole:
             self._checkpoint = number
 
+    def leases(self) -> list[Lease]:
+        """What readers still need.
+
+        Cost:   one listing of a small folder.
+        """
+        return self._leases.live()
+
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits, newest first, as far as the log goes back.
 
@@ -172,9 +192,9 @@ class DirectoryStore(Store):
         return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove what no step in flight and none of the last ``keep`` commits can need.
+        """Remove what no step in flight, no reader's lease and none of the last ``keep`` commits can need.
 
-        That is: commits older than the checkpoint from which the oldest commit kept is replayed; segments that no
+        A lease on an older commit keeps that one and all that follow it. That is: commits older than the checkpoint from which the oldest commit kept is replayed; segments that no
         commit kept names, and scratch, whose number is at most that of the last commit (a higher one belongs to the
         step in flight, which nobody names yet). Readers that have a removed segment open keep it.
 
@@ -189,7 +209,10 @@ class DirectoryStore(Store):
         with self._mutex:
             self._lock.check(self._path)
             numbers = self._log.numbers()
-            base = max(self._number - keep + 1, self._log.first_replayable(numbers))
+            self._leases.sweep()
+            leased = least_commit(self._leases.live())
+            base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)
+            base = max(base, self._log.first_replayable(numbers))
             ledger, _, oldest = self._log.replay(base)
             named = set(ledger.segments)
             for number in range(base + 1, self._number + 1):
@@ -264,6 +287,17 @@ def _identity(folder: Path) -> str:
             put(path, text.encode("ascii"), exclusive=False)
             sync_folder(folder)
             sync_folder(folder.parent)
+    return stored_identity(folder)
+
+
+def stored_identity(folder: Path) -> str:
+    """The id of the store in a folder.
+
+    Raises:
+        StoreVersionError: an altneu of another format wrote it.
+        StoreCorruptError: ``format.json`` does not hold.
+    """
+    path = folder / "format.json"
     if regular_size(path) > 65536:
         raise StoreCorruptError(f"{path} is far too large to say a format")
     with naming(path, "read"):

@@ -229,6 +229,11 @@ def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
     return batches
 
 
+def holds_segment(directory: str, ref: SegmentRef) -> bool:
+    """Whether the file of a segment is there, in whatever state."""
+    return os.path.lexists(Path(directory) / ref.name)
+
+
 def _check_size(path: Path, ref: SegmentRef) -> None:
     if (size := regular_size(path)) != ref.bytes:
         raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
