@@ -130,11 +130,11 @@ class Reader:
         *,
         lease: float | str | None = "1 hour",
         since: int | None = None,
-        name: str | None = None,
+        shared: bool = False,
     ) -> None:
         self.lock = threading.RLock()
         self._since = since
-        self._store = StoreReader(path, lease=lease, since=since, name=name)
+        self._store = StoreReader(path, lease=lease, since=since, shared=shared)
         self._moment = Moment(self._store.snapshot)
 
     def __enter__(self) -> Self:
@@ -274,9 +274,7 @@ class Reader:
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
 
-def read(
-    path: str | os.PathLike[str], *, lease: float | str | None = "1 hour", since: int | None = None
-) -> Reader:
+def read(path: str | os.PathLike[str], *, lease: float | str | None = "1 hour", since: int | None = None) -> Reader:
     """Open a store for reading, while a session writes it or none does.
 
     Raises:

@@ -14,7 +14,7 @@ from altneu.errors import HistoryGoneError, StoreCorruptError
 from altneu.executor.read import At, summed
 from altneu.executor.state import Data, batch_from_json, blob_names, frontier_from_json, opener
 from altneu.store import SegmentRef, Store, holds_segment
-from altneu.update import Updates
+from altneu.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class Piece:
         """The updates at times from ``start`` up to but not including ``end``."""
         parts = [between(self._open(told).updates(), start, end) for told in self.batches]
         return Updates.concat(parts, self.layout.schema, self.layout.lattice.width)
+
+    def snapshot(self, time: int) -> Updates:
+        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        lattice = self.layout.lattice
+        parts = [between(self._open(told).updates(), 0, time + 1) for told in self.batches]
+        found = Updates.concat(parts, self.layout.schema, lattice.width)
+        times = np.concatenate([np.full((1, len(found)), time, np.int64), found.times[1:]])
+        return consolidate(Updates(found.rows, times, found.diffs), lattice)
 
     def reaching(self, start: int) -> Piece:
         """Without the batches that end before ``start``; nothing is opened to tell."""

@@ -194,9 +194,10 @@ class DirectoryStore(Store):
     def vacuum(self, keep: int = 3) -> Vacuumed:
         """Remove what no step in flight, no reader's lease and none of the last ``keep`` commits can need.
 
-        A lease on an older commit keeps that one and all that follow it. That is: commits older than the checkpoint from which the oldest commit kept is replayed; segments that no
-        commit kept names, and scratch, whose number is at most that of the last commit (a higher one belongs to the
-        step in flight, which nobody names yet). Readers that have a removed segment open keep it.
+        A lease on an older commit keeps that one and all that follow it. That is: commits older than the checkpoint
+        from which the oldest commit kept is replayed; segments that no commit kept names, and scratch, whose number
+        is at most that of the last commit (a higher one belongs to the step in flight, which nobody names yet).
+        Readers that have a removed segment open keep it.
 
         Cost:   lists the folders and reads at most ``checkpoint_every + keep`` commits.
         Law:    what is named can be opened afterwards; what is not, and is over, is gone (tests/store/test_vacuum.py).

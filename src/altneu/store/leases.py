@@ -25,6 +25,7 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}", re.ASCII)
 _SUFFIX = ".json"
 _LARGEST = 65536  # bytes of a file that can be a lease
 _SHORTEST = 1.0  # seconds
+_PATIENCE = 1.0  # seconds for which a lease may keep more than its reader needs
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class Leases:
 
         Cost:   one listing; a file is read again only when it has changed.
         """
+        if not self._folder.is_dir():
+            return []
         at = time.time() if now is None else now
         return [lease for lease in self._all().values() if lease is not None and lease.until >= at]
 
@@ -115,7 +118,7 @@ class Leases:
     def sweep(self, now: float | None = None) -> None:
         """Remove leases that ran out."""
         at = time.time() if now is None else now
-        for name, lease in self._all().items():
+        for name, lease in self._all().items() if self._folder.is_dir() else ():
             if lease is None or lease.until < at:
                 remove(self._folder / name)
 
@@ -166,12 +169,17 @@ class HeldLease:
                 self._put(self.lease)
 
     def move(self, commit: int | None, since: int | None) -> None:
-        """Ask for something else from now on; written when that is something else, or a third of its time is over."""
+        """Ask for something else from now on.
+
+        Cost:   one small file; of another commit alone the file hears once a second, as it keeps too much meanwhile.
+        """
         with self._mutex:
             asked = replace(self.lease, commit=commit, since=since)
-            if not self._end.alive:
+            if not self._end.alive or asked == self.lease:
                 return
-            if asked != self.lease or self.lease.until - time.time() < self._seconds * 2 / 3:
+            age = time.time() + self._seconds - self.lease.until
+            less = commit is not None and self.lease.commit is not None and commit < self.lease.commit
+            if since != self.lease.since or less or age >= min(_PATIENCE, self._seconds / 3):
                 self._put(asked)
 
     def _put(self, lease: Lease) -> None:
@@ -202,5 +210,3 @@ def _renewing(held: weakref.ref[HeldLease], stop: threading.Event, every: float)
         with contextlib.suppress(StoreError):  # a full disk, say: the next time may do, and a lease that ends is told
             lease.renew()
         del lease
-
-

@@ -14,7 +14,7 @@ from altneu.errors import HistoryGoneError, StoreCorruptError, StoreError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.directory import folder_of, stored_identity
-from altneu.store.leases import HeldLease, Leases, lease_seconds
+from altneu.store.leases import HeldLease, Leases, lease_seconds, least_commit
 from altneu.store.ledger import Change, Ledger
 from altneu.store.log import CommitLog
 from altneu.store.references import Json, SegmentRef
@@ -28,7 +28,8 @@ class StoreReader:
 
     ``refresh`` goes to the last commit; ``snapshot`` is the state there, and stays as it is. A *lease* keeps what the
     snapshot names from vacuum; without one (``lease=None``: a store on a disk that cannot be written) a file may be
-    gone when it is opened, and the reader is told so.
+    gone when it is opened, and the reader is told so. ``shared``: many that stay at one commit, and leave their lease
+    to run out, have one lease among them.
 
     A lease is safe against a vacuum on its way: it is put first and names a commit that was there, then the log is
     read. A vacuum that did not see it began before; so its last commit is in the log that is read, and what that
@@ -44,18 +45,20 @@ class StoreReader:
         *,
         lease: float | str | None = "1 hour",
         since: int | None = None,
-        name: str | None = None,
+        shared: bool = False,
     ) -> None:
         self._path = folder_of(path)
         if not (self._path / "format.json").exists():
             raise StoreError(f"there is no store in {self._path}")
         self._log = CommitLog(self._path / "log", stored_identity(self._path))
+        self._leases = Leases(self._path / "readers")
         self._lease: HeldLease | None = None
         self._ledger, self._last = Ledger(), None
         if lease is not None:
             numbers = self._log.numbers()
-            first, held = (numbers[-1] if numbers else 0), name or f"reader-{uuid.uuid4().hex}"
-            self._lease = HeldLease(Leases(self._path / "readers"), held, lease_seconds(lease), first, since)
+            first, seconds = (numbers[-1] if numbers else 0), lease_seconds(lease)
+            name = f"commit-{first}-{seconds:.0f}" if shared else f"reader-{uuid.uuid4().hex}"
+            self._lease = HeldLease(self._leases, name, seconds, first, since)
         try:
             self.snapshot = self._read_log()
         except BaseException:
@@ -121,13 +124,15 @@ class StoreReader:
         return Snapshot(self._path, self._log, ledger, commit)
 
     def before(self, number: int) -> Snapshot:
-        """The state before a commit, if the lease keeps it.
+        """The state before a commit, if a lease keeps it, this reader's or another one's.
 
         Raises:
             HistoryGoneError: that commit is no longer kept.
         """
-        if number <= self.leased:
-            raise HistoryGoneError(f"commit {number - 1} of {self._path} is not kept for this reader")
+        kept = least_commit(self._leases.live())
+        if self._lease is None or kept is None or number <= kept:
+            raise HistoryGoneError(f"commit {number - 1} of {self._path} is not kept for any reader")
+        self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
         try:
             ledger, commit, _ = self._log.replay(number - 1)
         except StoreCorruptError as error:
