@@ -29,8 +29,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: Options) -> None:
-        if options.mode != "contents" or options.at is not None:  # what is not said is "contents"
-            raise ReadError('a stream is of changes: leave out "mode" and "at"; "startingTime" says where it begins')
+        if options.mode != "changes":  # Spark asks for columns before it tells whether they are those of a stream
+            raise ReadError('a stream is of changes: add .option("mode", "changes")')
+        if options.since is not None or options.until is not None:
+            raise ReadError('options "since" and "until" are of batch reads; a stream begins at "startingTime"')
         self.options = options
         self._opened: Reader | None = None
         self._target: int | None = None  # of a query that takes what is available now

@@ -28,7 +28,7 @@ def rows(frame) -> Counter:
 
 
 def start(spark, path, view, checkpoint, sink, **options):
-    stream = spark.readStream.format("altneu").option("view", view)
+    stream = spark.readStream.format("altneu").option("view", view).option("mode", "changes")
     for name, value in options.items():
         stream = stream.option(name, value)
     writer = stream.load(str(path)).writeStream.option("checkpointLocation", str(checkpoint))
