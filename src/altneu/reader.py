@@ -19,6 +19,7 @@ from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
 from altneu.store import SegmentRef, Snapshot, StoreReader
+from altneu.subscription import Subscribers
 from altneu.update import Updates
 from altneu.view import OnErrors, View
 
@@ -134,6 +135,7 @@ class Reader:
     ) -> None:
         self.lock = threading.RLock()
         self._since = since
+        self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared)
         self._moment = Moment(self._store.snapshot)
 
@@ -177,7 +179,10 @@ class Reader:
             found = self._store.refresh()
             if found:
                 self._moment = Moment(self._store.snapshot)
-            self._keep()
+            try:
+                self.subscribers.deliver(f"the reader is at {self.lower}")
+            finally:
+                self._keep()
             return found
 
     def hold(self, since: int | None) -> None:
@@ -188,8 +193,9 @@ class Reader:
 
     def _keep(self) -> None:
         """Let the lease follow; but what was asked for and is folded all the same, older commits still tell."""
-        told = self._since is None or self._moment.since <= self._since
-        self._store.keep(self.commit if told else self._store.leased, self._since)
+        since = min((s for s in (self._since, self.subscribers.since) if s is not None), default=None)
+        told = since is None or self._moment.since <= since
+        self._store.keep(self.commit if told else self._store.leased, since)
 
     def view(self, name: str) -> View:
         """A view by name; it shows the commit that the reader is at whenever it is read.
@@ -202,6 +208,7 @@ class Reader:
 
     def close(self, *, keep: bool = False) -> None:
         """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
+        self.subscribers.end()
         self._store.close(keep=keep)
 
     # what views are read from ---------------------------------------------------------------------------------------

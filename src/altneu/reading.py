@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from altneu.batch import Batch
 from altneu.errors import HistoryGoneError, NotYetKnownError
 from altneu.executor.inputs import whole_number
-from altneu.executor.pieces import between, reaches
+from altneu.executor.pieces import at_once, between, reaches
 from altneu.executor.read import At
 from altneu.executor.state import StateTable
 from altneu.order import LARGEST
 from altneu.physical import ViewPorts
+from altneu.subscription import Subscribers
 from altneu.update import Updates
 
 Time = int | tuple[int | None, int | None] | None
@@ -104,6 +105,10 @@ class Readings(Protocol):
         """Held while something is read."""
 
     @property
+    def subscribers(self) -> Subscribers:
+        """Who is told of changes."""
+
+    @property
     def table(self) -> StateTable:
         """The state of every arrangement."""
 
@@ -150,6 +155,14 @@ def history(table: StateTable, name: str, start: int, end: int) -> Updates:
         state = table.get(name, shard)
         if state is not None:
             parts += [between(b.updates(), start, end) for b in state.spine.batches if reaches(_upper(b), start)]
+    return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+
+def snapshot(table: StateTable, name: str, time: int) -> Updates:
+    """What an arrangement holds at a time, over all shards, as updates at that time."""
+    layout = table.layouts[name]
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    parts = [at_once(state.spine.batches, layout, time) for state in states]
     return Updates.concat(parts, layout.schema, layout.lattice.width)
 
 

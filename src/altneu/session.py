@@ -46,6 +46,7 @@ from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import check_frame, is_spark_frame, to_table
 from altneu.store import DirectoryStore, MemoryStore, Store, least_since
+from altneu.subscription import Subscribers
 from altneu.update import Updates
 from altneu.view import OnErrors, View
 
@@ -156,6 +157,7 @@ class Session:
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
+        self.subscribers = Subscribers()
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -174,6 +176,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+            self.subscribers.end()
             self._executor.close()
             self._journal.store.close()
             self.table.release()
@@ -338,6 +341,7 @@ class Session:
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice, self.shards)
             self._journal.drop(name, plan.arrangements)
+            self.subscribers.end(name)
             self._nodes, self._plan = nodes, plan
 
     def view(self, name: str) -> View:
@@ -473,6 +477,7 @@ class Session:
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
+            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
     def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
@@ -523,9 +528,9 @@ class Session:
         """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self._journal.since
-        asked = least_since(self._journal.store.leases())
-        wanted = upper - 1 - (self.retain or 0)
-        return max(self._journal.since, wanted if asked is None else min(wanted, asked))
+        asked = (least_since(self._journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        return max(self._journal.since, wanted)
 
     def _events_after(self, upper: int) -> int:
         known = self._journal.events

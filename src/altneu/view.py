@@ -11,8 +11,9 @@ import pyarrow as pa
 from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
 from altneu.order import Epoch
-from altneu.reading import Readings, Time
+from altneu.reading import Known, Readings, Time, snapshot
 from altneu.rows import Rows
+from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
 
@@ -131,6 +132,58 @@ class View:
         if net:
             updates = net_changes(updates)
         return updates_table(updates, names, diff_column)
+
+    def subscribe(
+        self,
+        on_change: OnChange | None = None,
+        on_time_end: OnTimeEnd | None = None,
+        *,
+        snapshot: bool = True,
+        as_of: int | None = None,
+        up_to: int | None = None,
+        form: Form = "rows",
+    ) -> Subscription:
+        """Be told what changes, from now on or from a time on.
+
+        After each commit ``on_change(row, time, diff)`` is called for every update of each time it closed, in order of
+        time, then ``on_time_end(time)``: nothing more comes at that time or before. It is called for times that changed
+        something and for the last one closed. With ``form="arrow"`` ``on_change`` gets a table a time, as ``changes()``
+        gives it. Without functions the subscription is iterated: ``for table in view.subscribe()``.
+
+        The first thing is a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that
+        time; without it what changes after ``as_of``. ``as_of`` may be a time to come. At ``up_to``, which is not
+        given any more, it ends.
+
+        What a function raises is raised by ``advance``, whose step is committed then; the time at which it raised is
+        given again with the next step: a function sees each update at least once, and exactly once if it never raises.
+
+        Raises:
+            HistoryGoneError: ``as_of`` is no longer kept.
+            ReadError: ``up_to`` lies before ``as_of``.
+        """
+        with self._session.lock:
+            rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
+            made = Subscription(self, on_change, on_time_end, **rest)  # type: ignore[arg-type]
+            self._session.subscribers.add(made)
+            made.poll() if made.pushes else None
+            return made
+
+    @property
+    def known(self) -> Known:
+        """What is known and kept of the view."""
+        return self._session.known(self.name)
+
+    def snapshot_updates(self, time: int) -> Updates:
+        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        with self._session.lock:
+            self._session.known(self.name).readable(time)
+            return snapshot(self._session.table, self._session.ports(self.name).contents, time)
+
+    def as_table(self, updates: Updates) -> pa.Table:
+        """Updates as ``changes()`` shows them."""
+        names = self.time_names()
+        self.check_names((*names, "diff"))
+        return updates_table(updates, names, "diff")
 
     def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
         """What the columns of times are called beside the view's own."""

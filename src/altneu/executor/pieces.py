@@ -43,11 +43,7 @@ class Piece:
 
     def snapshot(self, time: int) -> Updates:
         """What there is at a time, as updates at that time; of two times the second is kept apart."""
-        lattice = self.layout.lattice
-        parts = [between(self._open(told).updates(), 0, time + 1) for told in self.batches]
-        found = Updates.concat(parts, self.layout.schema, lattice.width)
-        times = np.concatenate([np.full((1, len(found)), time, np.int64), found.times[1:]])
-        return consolidate(Updates(found.rows, times, found.diffs), lattice)
+        return at_once([self._open(told) for told in self.batches], self.layout, time)
 
     def reaching(self, start: int) -> Piece:
         """Without the batches that end before ``start``; nothing is opened to tell."""
@@ -66,6 +62,14 @@ class Piece:
                 f"{error}; it was there when this was planned: the reader's lease has run out, a longer one keeps "
                 'it (option "lease", such as "6 hours")'
             ) from error
+
+
+def at_once(batches: Sequence[Batch], layout: Layout, time: int) -> Updates:
+    """What batches hold at a time, as updates at that time; of two times the second is kept apart."""
+    parts = [between(batch.updates(), 0, time + 1) for batch in batches]
+    found = Updates.concat(parts, layout.schema, layout.lattice.width)
+    times = np.concatenate([np.full((1, len(found)), time, np.int64), found.times[1:]])
+    return consolidate(Updates(found.rows, times, found.diffs), layout.lattice)
 
 
 def reaches(upper: Any, start: int) -> bool:
