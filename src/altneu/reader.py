@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from types import TracebackType
@@ -18,7 +17,7 @@ from altneu.executor.state import Data, StateTable, from_ipc
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
-from altneu.store import SegmentRef, Snapshot, StoreReader
+from altneu.store import Location, SegmentRef, Snapshot, StoreReader
 from altneu.subscription import Subscribers
 from altneu.update import Updates
 from altneu.view import OnErrors, View
@@ -127,16 +126,17 @@ class Reader:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Location,
         *,
         lease: float | str | None = "1 hour",
         since: int | None = None,
         shared: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self._since = since
         self.subscribers = Subscribers()
-        self._store = StoreReader(path, lease=lease, since=since, shared=shared)
+        self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
         self._moment = Moment(self._store.snapshot)
 
     def __enter__(self) -> Self:
@@ -148,7 +148,7 @@ class Reader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Reader({self._store.path}, commit {self.commit}: {', '.join(self.views)})"
+        return f"Reader({self._store.where}, commit {self.commit}: {', '.join(self.views)})"
 
     @property
     def commit(self) -> int:
@@ -281,7 +281,13 @@ class Reader:
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
 
-def read(path: str | os.PathLike[str], *, lease: float | str | None = "1 hour", since: int | None = None) -> Reader:
+def read(
+    path: Location,
+    *,
+    lease: float | str | None = "1 hour",
+    since: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Reader:
     """Open a store for reading, while a session writes it or none does.
 
     Raises:
@@ -289,4 +295,4 @@ def read(path: str | os.PathLike[str], *, lease: float | str | None = "1 hour", 
         StoreVersionError: an altneu of another format wrote it.
         StoreCorruptError: a file of it does not hold; names the file.
     """
-    return Reader(path, lease=lease, since=since)
+    return Reader(path, lease=lease, since=since, storage_options=storage_options)

@@ -13,7 +13,7 @@ from altneu.batch import Batch, Layout
 from altneu.errors import HistoryGoneError, StoreCorruptError
 from altneu.executor.read import At, summed
 from altneu.executor.state import Data, batch_from_json, blob_names, frontier_from_json, opener
-from altneu.store import SegmentRef, Store, holds_segment
+from altneu.store import Folder, SegmentRef, Store
 from altneu.update import Updates, consolidate
 
 
@@ -22,7 +22,7 @@ class Piece:
     """Batches of one shard of an arrangement, by their names, with the blobs among them; it can be pickled."""
 
     layout: Layout
-    directory: str | None
+    directory: Folder | None
     batches: tuple[Data, ...]
     blobs: dict[str, bytes]
 
@@ -56,7 +56,7 @@ class Piece:
         try:
             return batch_from_json(self.layout, told, opener(self.directory, self.blobs))
         except StoreCorruptError as error:
-            if self.directory is None or holds_segment(self.directory, SegmentRef.from_json(told["data"])):
+            if self.directory is None or self.directory.has(SegmentRef.from_json(told["data"]).name):
                 raise
             raise HistoryGoneError(
                 f"{error}; it was there when this was planned: the reader's lease has run out, a longer one keeps "

@@ -21,7 +21,7 @@ from altneu.hold import Holds, Rounds, Run
 from altneu.order import Antichain, Lattice, fixed
 from altneu.rows import Rows
 from altneu.spine import Spine
-from altneu.store import Admitted, SegmentRef, Store, open_segment
+from altneu.store import Admitted, Folder, SegmentRef, Store, open_segment
 from altneu.update import Updates
 
 _NAMES_KEPT = 64  # names remembered for each state before those no longer in use are looked for
@@ -214,7 +214,7 @@ def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
 
 
 def opener(
-    directory: str | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]
+    directory: Folder | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]
 ) -> OpenData:
     """How to open data: segments from a folder, blobs from a mapping or a function."""
     find = blobs if callable(blobs) else blobs.__getitem__

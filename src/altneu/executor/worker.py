@@ -48,7 +48,7 @@ from altneu.executor.wire import (
 from altneu.operators.accumulate import Accumulator
 from altneu.physical import Plan, Stages
 from altneu.rows import Rows
-from altneu.store import write_segment
+from altneu.store import Folder, write_segment
 from altneu.update import Updates
 
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
@@ -69,7 +69,7 @@ class Task:
     region: Region
     mode: StepMode
     number: int
-    directory: str
+    directory: Folder
     durable: bool
     states: Mapping[tuple[str, int], Data]
     blobs: Mapping[str, bytes]

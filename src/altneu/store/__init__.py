@@ -6,20 +6,25 @@
 
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
+from altneu.store.folder import Folder, LocalFolder
 from altneu.store.leases import HeldLease, Lease, Leases, lease_seconds, least_commit, least_since
+from altneu.store.locate import Location, folder_of
 from altneu.store.memory import MemoryStore
 from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
-from altneu.store.segments import SegmentWriter, Verify, forget_segments, holds_segment, open_segment, write_segment
+from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
 
 __all__ = [
     "Admitted",
     "CommitInfo",
     "DirectoryStore",
+    "Folder",
     "HeldLease",
     "Json",
     "Lease",
     "Leases",
+    "LocalFolder",
+    "Location",
     "MemoryStore",
     "SegmentRef",
     "SegmentWriter",
@@ -28,8 +33,8 @@ __all__ = [
     "StoreReader",
     "Vacuumed",
     "Verify",
+    "folder_of",
     "forget_segments",
-    "holds_segment",
     "lease_seconds",
     "least_commit",
     "least_since",

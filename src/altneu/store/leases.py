@@ -1,4 +1,4 @@
-"""Leases: what readers that hold no lock still need of a store, each a small file in ``readers/``.
+"""Leases: what readers that hold no lock still need of a store, each told by the name of a file in ``readers/``.
 
 A lease names the least commit whose files its reader opens, the time after which the reader wants to see changes, and
 until when it holds. Vacuum keeps the commits, steps keep the history. A reader that lives renews its lease; one that
@@ -8,23 +8,24 @@ died is forgotten when the lease runs out. No answer depends on a clock: what a 
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import re
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from altneu.errors import StoreError
-from altneu.store.files import naming, parse_json, put, remove
+from altneu.store.folder import Folder
 
-_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}", re.ASCII)
-_SUFFIX = ".json"
-_LARGEST = 65536  # bytes of a file that can be a lease
+_FORM = re.compile(r"([0-9A-Za-z_-]{1,100})\.(\d{1,19}|-)\.(\d{1,19}|-)\.(\d{1,15})\.lease", re.ASCII)
+_NAME = re.compile(r"[0-9A-Za-z_-]{1,100}", re.ASCII)
 _SHORTEST = 1.0  # seconds
+_LONGEST = 10**9  # seconds: thirty years
+_GRAINS = 10  # a lease's end is rounded up to a tenth of its time, so that renewing it is seldom a write
 _PATIENCE = 1.0  # seconds for which a lease may keep more than its reader needs
 
 
@@ -33,19 +34,40 @@ class Lease:
     """What one reader needs, and until when.
 
     Units:  ``commit`` is the least commit whose files are opened, None for none; ``since`` the time after which
-            changes will be asked for, None for none; ``until`` seconds since 1970.
+            changes will be asked for, None for none; ``until`` whole seconds since 1970.
     """
 
     name: str
     commit: int | None
     since: int | None
-    until: float
+    until: int
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise StoreError(
-                f"{self.name!r:.200} is no name of a lease: letters, digits, dots, dashes, underscores, at most 100"
-            )
+            raise StoreError(f"{self.name!r:.200} is no name of a lease: letters, digits, dashes, underscores, to 100")
+
+    @property
+    def file(self) -> str:
+        """The name of its file, which says all of it.
+
+        >>> Lease("job", 42, None, 1700000000).file
+        'job.42.-.1700000000.lease'
+        """
+        commit, since = ("-" if part is None else str(part) for part in (self.commit, self.since))
+        return f"{self.name}.{commit}.{since}.{self.until}.lease"
+
+    @classmethod
+    def of_file(cls, file: str) -> Lease | None:
+        """The lease of a file's name; None for the name of anything else.
+
+        >>> Lease.of_file("job.42.-.1700000000.lease") == Lease("job", 42, None, 1700000000)
+        True
+        """
+        found = _FORM.fullmatch(file)
+        if found is None:
+            return None
+        commit, since = (None if part == "-" else int(part) for part in found.group(2, 3))
+        return cls(found[1], commit, since, int(found[4]))
 
 
 def lease_seconds(lease: float | str) -> float:
@@ -63,77 +85,58 @@ def lease_seconds(lease: float | str) -> float:
             seconds = float(found[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[found[2]]
     elif not isinstance(lease, bool):
         seconds = float(lease)
-    if not _SHORTEST <= seconds < float("inf"):
+    if not _SHORTEST <= seconds <= _LONGEST:
         raise StoreError(f'lease={lease!r} is no time from a second on, such as "1 hour", "90 seconds" or 3600')
     return seconds
 
 
-class Leases:
-    """The leases of a store, in a folder.
+def lease_end(seconds: float) -> int:
+    """When a lease of so many seconds that begins now runs out, rounded up."""
+    grain = max(int(seconds / _GRAINS), 1)
+    return math.ceil((time.time() + seconds) / grain) * grain
 
-    A file that says no lease counts for nothing, and vacuum removes it: whoever needed it is told so when it asks.
+
+class Leases:
+    """The leases of a store: files whose names say all, so that one listing reads them.
+
+    A file of another name counts for nothing and is left alone.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._read: dict[str, tuple[object, Lease | None]] = {}
 
-    def live(self, now: float | None = None) -> list[Lease]:
+    def live(self) -> list[Lease]:
         """The leases that have not run out.
 
-        Cost:   one listing; a file is read again only when it has changed.
+        Cost:   one listing of a small folder.
         """
-        if not self._folder.is_dir():
-            return []
-        at = time.time() if now is None else now
-        return [lease for lease in self._all().values() if lease is not None and lease.until >= at]
+        now = time.time()
+        return [lease for lease in self._all() if lease.until >= now]
 
-    def _all(self) -> dict[str, Lease | None]:
-        with naming(self._folder, "list"):
-            names = [name for name in os.listdir(self._folder) if name.endswith(_SUFFIX) and name[0] != "."]  # noqa: PTH208  # names are enough
-        read: dict[str, tuple[object, Lease | None]] = {}
-        for name in names:
-            path = self._folder / name
-            try:
-                found = path.lstat()
-            except FileNotFoundError:
-                continue  # its reader has just gone
-            mark = (found.st_mtime_ns, found.st_ino, found.st_size)
-            known = self._read.get(name)
-            read[name] = known if known is not None and known[0] == mark else (mark, _lease_in(path))
-        self._read = read
-        return {name: lease for name, (_, lease) in read.items()}
+    def _all(self) -> list[Lease]:
+        return [lease for name in self._folder.names() if (lease := Lease.of_file(name)) is not None]
+
+    def add(self, lease: Lease) -> None:
+        """Make a lease, beside others of the same name."""
+        self._folder.put(lease.file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def put(self, lease: Lease) -> None:
-        """Make or replace a lease."""
-        path = self._folder / f"{lease.name}{_SUFFIX}"
-        with naming(path, "write"):
-            self._folder.mkdir(exist_ok=True)
-            put(path, (json.dumps(asdict(lease)) + "\n").encode("ascii"), exclusive=False)
+        """Make a lease in the place of all others of its name; in between both hold."""
+        before = [other for other in self._all() if other.name == lease.name and other != lease]
+        self.add(lease)
+        for other in before:
+            self.end(other)
 
-    def end(self, name: str) -> None:
+    def end(self, lease: Lease) -> None:
         """Take a lease back."""
-        remove(self._folder / f"{name}{_SUFFIX}")
+        self._folder.remove(lease.file)
 
-    def sweep(self, now: float | None = None) -> None:
+    def sweep(self) -> None:
         """Remove leases that ran out."""
-        at = time.time() if now is None else now
-        for name, lease in self._all().items() if self._folder.is_dir() else ():
-            if lease is None or lease.until < at:
-                remove(self._folder / name)
-
-
-def _lease_in(path: Path) -> Lease | None:
-    try:
-        if path.is_symlink() or path.stat().st_size > _LARGEST:
-            return None
-        found = parse_json(path.read_bytes(), path)
-        numbers = all(type(found[k]) is int or found[k] is None for k in ("commit", "since"))
-        if not numbers or type(found["until"]) not in (int, float) or found["name"] + _SUFFIX != path.name:
-            return None
-        return Lease(found["name"], found["commit"], found["since"], float(found["until"]))
-    except (OSError, StoreError, LookupError, TypeError):
-        return None
+        now = time.time()
+        for lease in self._all():
+            if lease.until < now:
+                self.end(lease)
 
 
 def least_commit(leases: Iterable[Lease]) -> int | None:
@@ -149,57 +152,65 @@ def least_since(leases: Iterable[Lease]) -> int | None:
 class HeldLease:
     """A lease that a thread renews as long as this object lives and is not closed; then it is taken back.
 
-    A process that dies renews nothing, and the lease runs out.
+    A process that dies renews nothing, and the lease runs out. A ``shared`` one is never taken back: others that ask
+    for the same have it too.
     """
 
-    def __init__(self, leases: Leases, name: str, seconds: float, commit: int | None, since: int | None) -> None:
-        self._leases, self._seconds = leases, seconds
+    def __init__(
+        self, leases: Leases, name: str, seconds: float, commit: int | None, since: int | None, *, shared: bool = False
+    ) -> None:
+        self._leases, self._seconds, self._shared = leases, seconds, shared
         self._mutex = threading.Lock()
-        self.lease = Lease(name, commit, since, 0.0)
-        self._put(self.lease)
+        self._asked = self.lease = Lease(name, commit, since, lease_end(seconds))
+        self._written = time.monotonic()
+        leases.add(self.lease)
         self._stop = threading.Event()
-        self._end = weakref.finalize(self, _end, self._stop, leases, name, os.getpid())
+        self._end = weakref.finalize(self, _end, self._stop, leases, self.lease, os.getpid(), shared)
         arguments = (weakref.ref(self), self._stop, seconds / 3)
         threading.Thread(target=_renewing, args=arguments, name=f"altneu lease {name}", daemon=True).start()
 
     def renew(self) -> None:
         """Let it hold for its whole time from now on."""
         with self._mutex:
-            if self._end.alive:
-                self._put(self.lease)
+            self._put()
 
     def move(self, commit: int | None, since: int | None) -> None:
         """Ask for something else from now on.
 
-        Cost:   one small file; of another commit alone the file hears once a second, as it keeps too much meanwhile.
+        Cost:   one small file; of a later commit alone the store hears once a second: meanwhile too much is kept.
         """
         with self._mutex:
-            asked = replace(self.lease, commit=commit, since=since)
-            if not self._end.alive or asked == self.lease:
-                return
-            age = time.time() + self._seconds - self.lease.until
-            less = commit is not None and self.lease.commit is not None and commit < self.lease.commit
-            if since != self.lease.since or less or age >= min(_PATIENCE, self._seconds / 3):
-                self._put(asked)
+            self._asked = replace(self._asked, commit=commit, since=since)
+            held = self.lease
+            later = since == held.since and commit is not None and held.commit is not None and commit > held.commit
+            if not later or time.monotonic() - self._written >= min(_PATIENCE, self._seconds / 3):
+                self._put()
 
-    def _put(self, lease: Lease) -> None:
-        lease = replace(lease, until=time.time() + self._seconds)
-        self._leases.put(lease)
-        self.lease = lease
+    def _put(self) -> None:
+        lease, before = replace(self._asked, until=lease_end(self._seconds)), self.lease
+        if not self._end.alive or lease == before:
+            return
+        self._leases.add(lease)  # both hold until the older one is taken back
+        self._end.detach()
+        self._end = weakref.finalize(self, _end, self._stop, self._leases, lease, os.getpid(), self._shared)
+        self.lease, self._written = lease, time.monotonic()
+        if not self._shared:
+            self._leases.end(before)
 
     def close(self, *, keep: bool = False) -> None:
         """Take it back; with ``keep`` it holds until it runs out. Twice is once."""
         with self._mutex:
-            if keep and self._end.detach() is not None:
+            if keep:
+                self._end.detach()
                 self._stop.set()
             self._end()
 
 
-def _end(stop: threading.Event, leases: Leases, name: str, owner: int) -> None:
+def _end(stop: threading.Event, leases: Leases, lease: Lease, owner: int, shared: bool) -> None:
     stop.set()
-    if os.getpid() == owner:  # a forked child inherits the object, not the lease
+    if os.getpid() == owner and not shared:  # a forked child inherits the object, not the lease
         with contextlib.suppress(StoreError):  # it runs out by itself
-            leases.end(name)
+            leases.end(lease)
 
 
 def _renewing(held: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Iterable
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from altneu.errors import HistoryGoneError, StoreCorruptError, StoreError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
-from altneu.store.directory import folder_of, stored_identity
-from altneu.store.leases import HeldLease, Leases, lease_seconds, least_commit
+from altneu.store.folder import Folder
+from altneu.store.identity import FILE, read_identity
+from altneu.store.leases import HeldLease, Lease, Leases, lease_seconds, least_commit
 from altneu.store.ledger import Change, Ledger
+from altneu.store.locate import Location, folder_of
 from altneu.store.log import CommitLog
 from altneu.store.references import Json, SegmentRef
 from altneu.store.segments import open_segment
@@ -41,24 +42,27 @@ class StoreReader:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Location,
         *,
         lease: float | str | None = "1 hour",
         since: int | None = None,
         shared: bool = False,
+        storage_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._path = folder_of(path)
-        if not (self._path / "format.json").exists():
-            raise StoreError(f"there is no store in {self._path}")
-        self._log = CommitLog(self._path / "log", stored_identity(self._path))
-        self._leases = Leases(self._path / "readers")
+        self._folder = folder_of(path, storage_options)
+        if not self._folder.has(FILE):
+            raise StoreError(f"there is no store in {self._folder.where()}")
+        self.identity = read_identity(self._folder)[1]
+        self._log = CommitLog(self._folder.child("log"), self.identity)
+        self._leases = Leases(self._folder.child("readers"))
         self._lease: HeldLease | None = None
         self._ledger, self._last = Ledger(), None
         if lease is not None:
-            numbers = self._log.numbers()
-            first, seconds = (numbers[-1] if numbers else 0), lease_seconds(lease)
-            name = f"commit-{first}-{seconds:.0f}" if shared else f"reader-{uuid.uuid4().hex}"
-            self._lease = HeldLease(self._leases, name, seconds, first, since)
+            numbers, seconds = self._log.numbers(), lease_seconds(lease)
+            self._folder.child("readers").make()  # which the first stores had not
+            name = f"commits-{seconds:.0f}" if shared else f"reader-{uuid.uuid4().hex}"
+            first = numbers[-1] if numbers else 0
+            self._lease = HeldLease(self._leases, name, seconds, first, since, shared=shared)
         try:
             self.snapshot = self._read_log()
         except BaseException:
@@ -68,9 +72,9 @@ class StoreReader:
     _last: Commit | None
 
     @property
-    def path(self) -> Path:
-        """The folder."""
-        return self._path
+    def where(self) -> str:
+        """The folder, as messages name it."""
+        return self._folder.where()
 
     @property
     def leased(self) -> int:
@@ -106,7 +110,7 @@ class StoreReader:
             except StoreCorruptError:
                 if (self._log.numbers() or [0])[-1] == last:
                     raise  # it is no vacuum that has moved on
-        raise StoreError(f"{self._path} changes faster than it can be read; give the reader a lease")
+        raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
 
     def _follow(self, last: int) -> Snapshot:
         """The state of commit ``last``: upon what was read before, where the commits in between are there."""
@@ -118,10 +122,10 @@ class StoreReader:
             for number in range(known.number + 1, last + 1):
                 following = self._log.read(number)
                 if following.parent != commit.digest:
-                    raise StoreCorruptError(f"{self._log.path(number)} does not follow the commit before it")
+                    raise StoreCorruptError(f"{self._log.where(number)} does not follow the commit before it")
                 ledger, commit = self._log.follow(ledger, following), following
         self._ledger, self._last = ledger, commit
-        return Snapshot(self._path, self._log, ledger, commit)
+        return Snapshot(self._folder, self._log, ledger, commit)
 
     def before(self, number: int) -> Snapshot:
         """The state before a commit, if a lease keeps it, this reader's or another one's.
@@ -131,13 +135,19 @@ class StoreReader:
         """
         kept = least_commit(self._leases.live())
         if self._lease is None or kept is None or number <= kept:
-            raise HistoryGoneError(f"commit {number - 1} of {self._path} is not kept for any reader")
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is not kept for any reader")
         self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
         try:
             ledger, commit, _ = self._log.replay(number - 1)
         except StoreCorruptError as error:
-            raise HistoryGoneError(f"commit {number - 1} of {self._path} is no longer kept: {error}") from error
-        return Snapshot(self._path, self._log, ledger, commit)
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is no longer kept: {error}") from error
+        return Snapshot(self._folder, self._log, ledger, commit)
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name."""
+        self._folder.child("readers").make()
+        self._leases.put(lease)
+        return True
 
     def close(self, *, keep: bool = False) -> None:
         """Take the lease back, or with ``keep`` let it run out; what is open stays readable. Twice is once."""
@@ -148,14 +158,14 @@ class StoreReader:
 class Snapshot(Store):
     """The state of one commit, which never changes; nothing can be written through it."""
 
-    def __init__(self, path: Path, log: CommitLog, ledger: Ledger, commit: Commit | None) -> None:
+    def __init__(self, folder: Folder, log: CommitLog, ledger: Ledger, commit: Commit | None) -> None:
         super().__init__(ledger, commit.number if commit else 0, commit.frontier if commit else None)
-        self._path, self._log = path, log
+        self._folder, self._segments, self._log = folder, folder.child("segments"), log
 
     @property
-    def segment_directory(self) -> str:
+    def segment_directory(self) -> Folder:
         """Folder for ``open_segment`` in other processes."""
-        return str(self._path / "segments")
+        return self._segments
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment, memory-mapped and checked.
@@ -168,10 +178,11 @@ class Snapshot(Store):
             return open_segment(self.segment_directory, ref)
         except StoreCorruptError as error:
             numbers = self._log.numbers()
-            if (self._path / "segments" / ref.name).exists() or not numbers or numbers[-1] == self.number:
+            if self._segments.has(ref.name) or not numbers or numbers[-1] == self.number:
                 raise
+            where = self._folder.where()
             raise HistoryGoneError(
-                f"the files of commit {self.number} of {self._path} are gone (now it is at {numbers[-1]}): the "
+                f"the files of commit {self.number} of {where} are gone (it is at {numbers[-1]} now): the "
                 "reader's lease ran out, or it has none; refresh() goes to the last commit, a longer lease= keeps more"
             ) from error
 
@@ -185,9 +196,9 @@ class Snapshot(Store):
         """Nothing to let go of."""
 
     def _refuse(self) -> NoReturn:
-        raise StoreError(f"{self._path} is open for reading only; a Session on its path writes it")
+        raise StoreError(f"{self._folder.where()} is open for reading only; a Session on its path writes it")
 
-    def _require(self, ref: SegmentRef) -> None:
+    def _require(self, refs: Collection[SegmentRef]) -> None:
         self._refuse()
 
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
