@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from altneu.errors import StoreError
 from altneu.store.folder import Folder
+from altneu.store.leases import Lease
 from altneu.store.ledger import Bytes, Change, Ledger
 from altneu.store.references import Json, SegmentRef, admit
 
@@ -164,13 +165,21 @@ class Store(ABC):
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment."""
 
+    def leases(self) -> list[Lease]:
+        """What readers without a lock still need; a store that only its process sees has none."""
+        return []
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name; False where nobody could ask for what it keeps."""
+        return False
+
     @abstractmethod
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits, newest first, as far as the log goes back."""
 
     @abstractmethod
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove segments that none of the last ``keep`` commits names and whose step is over."""
+        """Remove segments that neither a lease nor the last ``keep`` commits keep and whose step is over."""
 
     @abstractmethod
     def close(self) -> None:
