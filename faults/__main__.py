@@ -49,7 +49,10 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
         console = Console(width=WIDTH)
     begin, found = time.monotonic(), list[Findings]()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with tempfile.TemporaryDirectory(prefix="altneu-faults-") as folder, Progress(*columns, console=console) as progress:
+    with (
+        tempfile.TemporaryDirectory(prefix="altneu-faults-") as folder,
+        Progress(*columns, console=console) as progress,
+    ):
         for kind in [kind for kind in KINDS if not only or kind in only]:
             count = max(1, round(COUNTS[kind] * part))
             bar = progress.add_task(kind, total=count)

@@ -39,10 +39,10 @@ def count(folder: Path, act: Callable[[int], None]) -> None:
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal seen
-        if event in OPERATIONS and isinstance(arguments[0], str | os.PathLike):
-            if os.fspath(arguments[0]).startswith(start):
-                seen += 1
-                act(seen)
+        on_file = event in OPERATIONS and isinstance(arguments[0], str | os.PathLike)
+        if on_file and os.fspath(arguments[0]).startswith(start):  # type: ignore[arg-type]
+            seen += 1
+            act(seen)
 
     sys.addaudithook(hook)
 

@@ -126,7 +126,11 @@ def failures(count: int, seed: int, folder: Path, done: Callable[[], None]) -> F
 
     def one(server: Server, readers: Server, place: Path, rng: random.Random) -> None:
         operation = rng.choice(FAILING)
-        fault: dict[str, Any] = {"operation": operation, "reason": rng.choice(REASONS[operation]), "first": rng.randint(1, 60)}
+        fault: dict[str, Any] = {
+            "operation": operation,
+            "reason": rng.choice(REASONS[operation]),
+            "first": rng.randint(1, 60),
+        }
         with read_beside(readers, place, findings) as seen:
             ended = server.run("failing", place, many=rng.choice([1, 1, 2, 5]), **fault)
             differences = wrong(ended, f"{place.name} {fault}")
@@ -144,7 +148,7 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
     """Bytes of a store that was closed, or killed, are changed, cut off or lost."""
     findings = Findings("bytes that change")
 
-    def one(server: Server, readers: Server, place: Path, rng: random.Random) -> None:
+    def one(server: Server, _: Server, place: Path, rng: random.Random) -> None:
         ended = server.run("run", place, steps=rng.randint(3, work.STEPS - 1))
         differences = [ended.last("failed")] if ended.last("failed") else []
         victim, what, before = damage(place, rng)
@@ -179,7 +183,8 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
 def damage(folder: Path, rng: random.Random) -> tuple[Path, str, bytes]:
     """Change a file of a store; which one, how, and what it held."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.stat().st_size and p.name != "lock")
-    victim = rng.choice(files)
+    newest = max(p for p in files if p.suffix == ".commit")
+    victim = newest if rng.random() < 0.3 else rng.choice(files)
     before = victim.read_bytes()
     data = bytearray(before)
     what = rng.choice(["one bit of", "some bytes of", "the end of", "all of", "zeros in"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Findings:
-    """Counts of one kind of fault: ``runs`` that were made, ``struck`` in which it happened, and what came out wrong."""
+    """Counts of one kind of fault: ``runs`` made, ``struck`` those in which it happened, and what came out wrong."""
 
     kind: str
     runs: int = 0

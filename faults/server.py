@@ -26,7 +26,7 @@ def work(job: dict[str, Any]) -> None:
     """Do a job in a forked child."""
     try:
         jobs.JOBS[job["kind"]](Path(job["folder"]), say, **job["options"])
-    except BaseException:
+    except Exception:  # noqa: BLE001  # whatever it is, the parent is told
         say("failed", traceback.format_exc())
     os._exit(0)
 

@@ -96,10 +96,7 @@ def expected(steps: int = STEPS) -> tuple[Digests, ...]:
     """What an undisturbed session in memory shows after each number of steps, 0 included."""
     with an.Session() as session:
         views = maintain(session)
-        found = [digests(views)]
-        for _ in take(session, steps):
-            found.append(digests(views))
-    return tuple(found)
+        return (digests(views), *(digests(views) for _ in take(session, steps)))
 
 
 def run(folder: Path, tell: Callable[[str, int], None], *, steps: int = STEPS, spark: Any = None) -> Digests:
