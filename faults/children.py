@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,13 +40,9 @@ class Ended:
 
 
 class Server:
-    """Runs jobs in forked children, one at a time."""
+    """Runs jobs in forked children, one at a time; the process that forks them is started for the first."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-W", "ignore", server.__file__]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=ENVIRONMENT
-        )
         self._child = 0
 
     def __enter__(self) -> Self:
@@ -55,8 +52,16 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        self._process.kill()
-        self._process.communicate()
+        if "_process" in self.__dict__:
+            self._process.kill()
+            self._process.communicate()
+
+    @cached_property
+    def _process(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-W", "ignore", server.__file__]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=ENVIRONMENT
+        )
 
     def kill(self) -> None:
         """Kill the child of the moment, if there is one."""

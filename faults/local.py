@@ -19,6 +19,7 @@ from faults.injected import FAILING, REASONS
 from faults.report import Findings
 
 SIDE_BY_SIDE = 2
+_WORTH = 10  # runs for which another forking process is worth its start
 _LONGEST = 2.0  # seconds into a run at which a kill by the clock comes at the latest
 
 Run = Callable[[Server, Server, Path, random.Random], None]
@@ -27,7 +28,7 @@ Run = Callable[[Server, Server, Path, random.Random], None]
 def many(count: int, seed: int, folder: Path, one: Run, done: Callable[[], None]) -> None:
     """Make runs, two at a time, each with its own folder and its own random numbers."""
     servers: Queue[tuple[Server, Server]] = Queue()
-    made = [(Server(), Server()) for _ in range(SIDE_BY_SIDE)]
+    made = [(Server(), Server()) for _ in range(min(SIDE_BY_SIDE, 1 + count // _WORTH))]
     for pair in made:
         servers.put(pair)
 
@@ -42,7 +43,7 @@ def many(count: int, seed: int, folder: Path, one: Run, done: Callable[[], None]
             done()
 
     try:
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(len(made)) as pool:
             for future in [pool.submit(run, number) for number in range(count)]:
                 future.result()
     finally:
