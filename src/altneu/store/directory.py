@@ -95,11 +95,14 @@ class DirectoryStore(Store):
         """
         if checkpoint_every < 1:
             raise StoreError(f"checkpoint_every is a number of commits, at least 1, not {checkpoint_every}")
-        folder = folder_of(path, storage_options).probed()
+        folder = folder_of(path, storage_options)
         if create:
-            _make_folders(folder)
+            folder.make()
         elif not folder.has(FILE):
             raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
+        folder = folder.probed()
+        if create:
+            _make_folders(folder)
         else:
             folder.child("readers").make()  # which the first stores had not
         for name in _FOLDERS:
@@ -238,7 +241,7 @@ class DirectoryStore(Store):
 
     def _clear_scratch(self) -> None:
         """Nothing in scratch outlives the writer it was made for; where there is no lock that writer may be alive."""
-        for name in self._scratch.names() if self._writer.alone else self._over(self._scratch):
+        for name in self._scratch.names() if self._folder.locks else self._over(self._scratch):
             if _aimed_at(name) is not None:
                 self._scratch.remove(name)
 
@@ -265,7 +268,6 @@ def _without_gaps(numbers: list[int]) -> list[int]:
 
 
 def _make_folders(folder: Folder) -> None:
-    folder.make()
     there = folder.names()
     strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, ASIDE, "lock", FILE}
     if strangers and FILE not in there:
