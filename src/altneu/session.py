@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
 from altneu.store import DirectoryStore, Location, MemoryStore, Store, least_since
-from altneu.streams import Following, Streams
+from altneu.streams import Following, Status, Streams
 from altneu.subscription import Subscribers
 from altneu.update import Updates
 from altneu.view import OnErrors, View
@@ -453,7 +453,7 @@ class Session:
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
 
-    def follow(
+    def follow(  # noqa: PLR0913  # options, each by its name
         self,
         streams: Mapping[str, DataFrame] = MappingProxyType({}),
         /,
@@ -467,6 +467,7 @@ class Session:
         late: str | Mapping[str, str] = "revise",
         max_rows: int | Mapping[str, int] | None = None,
         restart: str | Mapping[str, str] | None = None,
+        on_step: Callable[[Status, Step], object] | None = None,
         **more: DataFrame,
     ) -> Following:
         """Feed sources from Structured Streaming: every micro-batch is taken once, whatever is killed in between.
@@ -485,6 +486,9 @@ class Session:
         checkpoints, in the store's own if it is a local one. ``restart`` accepts that checkpoint and store have parted;
         the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
 
+        ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
+        step of any: ``view.changes()`` are those of this one.
+
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
         Law:    each row is counted once (tests/session/test_follow.py).
 
@@ -498,7 +502,7 @@ class Session:
         return self.streams.follow(
             {**streams, **more},
             None if checkpoint is None else str(checkpoint),
-            {**options, "restart": restart},
+            {**options, "restart": restart, "on_step": on_step},
             available_now=available_now,
             trigger=trigger,
         )
@@ -595,7 +599,8 @@ class Session:
                     f"and so is what was inserted; advance(to={upper}) goes on from there"
                 )
             raise
-        changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
+        closed = upper > before  # else the last changes are those of an advance before this
+        changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
         rows = sum(self.table.rows(n) for n in self.table.layouts)
         seconds = clock.perf_counter() - started
         return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
