@@ -57,6 +57,7 @@ class Store(ABC):
     """
 
     durable: bool = False  # whether a commit is on the disk when it returns
+    identity: str  # what tells it from every other store
 
     def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
         self._ledger = ledger

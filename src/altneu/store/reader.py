@@ -160,6 +160,7 @@ class Snapshot(Store):
 
     def __init__(self, folder: Folder, log: CommitLog, ledger: Ledger, commit: Commit | None) -> None:
         super().__init__(ledger, commit.number if commit else 0, commit.frontier if commit else None)
+        self.identity = log.root
         self._folder, self._segments, self._log = folder, folder.child("segments"), log
 
     @property
