@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -52,6 +53,22 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         session = spark_session("altneu-tests", "local[2]", config=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Storage options of an S3 in this process, with a bucket ``tests``; segments are cached in a folder of the run."""
+    from moto.s3.models import s3_backends
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    os.environ.setdefault("ALTNEU_CACHE", str(tmp_path_factory.mktemp("segments")))
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    s3_backends["123456789012"]["aws"].create_bucket("tests", "us-east-1")
+    _, port = server.get_host_and_port()
+    yield {"key": "k", "secret": "s3cr3t", "client_kwargs": {"endpoint_url": f"http://127.0.0.1:{port}"}}
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
 from altneu.reader import Reader, read
 from altneu.session import Session, Step
+from altneu.store import StoreCheck, check_store
+from altneu.streams import late_rows
 from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -36,13 +38,16 @@ __all__ = [
     "Reader",
     "Session",
     "Step",
+    "StoreCheck",
     "View",
     "algorithms",
     "arrow",
     "cdc",
+    "check_store",
     "col",
     "errors",
     "fn",
+    "late_rows",
     "lit",
     "logic",
     "read",

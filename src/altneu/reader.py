@@ -214,7 +214,7 @@ class Reader:
     @property
     def store_id(self) -> str:
         """What tells this store from every other one."""
-        return self._store.identity
+        return self._moment.snapshot.identity
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""

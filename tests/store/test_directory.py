@@ -77,7 +77,7 @@ def test_only_what_the_format_says_is_on_disk(filled):
         f"segments/{p.name}" for p in (filled / "segments").iterdir()
     }
     assert len(list((filled / "segments").iterdir())) == 7
-    assert json.loads((filled / "format.json").read_text())["format"] == 2
+    assert json.loads((filled / "format.json").read_text())["format"] == 3
 
 
 def test_create_false_wants_a_store(path):
@@ -126,12 +126,13 @@ def test_a_closed_store_refuses_to_write(path):
 # ------------------------------------------------------------------------------------------------------ versions
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [1, 4])
 def test_another_format_is_refused_naming_both_versions(filled, number):
     (filled / "format.json").write_text(json.dumps({"format": number, "altneu": "9.9.9", "anything": {}}))
     before = files(filled)
     with pytest.raises(
-        StoreVersionError, match=rf"format {number}, written by altneu 9\.9\.9; this is altneu .* format 2: install"
+        StoreVersionError,
+        match=rf"format {number}, written by altneu 9\.9\.9; this is altneu .* formats 2 to 3: install",
     ):
         reopen(filled)
     assert files(filled) == before

@@ -13,6 +13,7 @@ from altneu.store.memory import MemoryStore
 from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+from altneu.store.survey import StoreCheck, check_store
 
 __all__ = [
     "Admitted",
@@ -30,9 +31,11 @@ __all__ = [
     "SegmentWriter",
     "Snapshot",
     "Store",
+    "StoreCheck",
     "StoreReader",
     "Vacuumed",
     "Verify",
+    "check_store",
     "folder_of",
     "forget_segments",
     "lease_end",

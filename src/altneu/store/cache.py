@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 import uuid
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from altneu.errors import StoreCorruptError, StoreError
 from altneu.folders import user_cache
-from altneu.store.files import TEMPORARY, discard, naming, regular_size
+from altneu.store.files import TEMPORARY, checksum_of, discard, naming, regular_size
 from altneu.store.references import SegmentRef
 
 LARGEST = 20 << 30  # bytes
@@ -91,9 +90,7 @@ def _check(path: Path, ref: SegmentRef, where: str) -> None:
     size = regular_size(path)
     if size != ref.bytes:
         raise StoreCorruptError(f"{where} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
-    with naming(path, "read"), path.open("rb") as file:
-        checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    if checksum != ref.checksum:
+    if checksum_of(path) != ref.checksum:
         raise StoreCorruptError(f"{where} fails its checksum: bytes in it have changed")
 
 

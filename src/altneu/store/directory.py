@@ -15,17 +15,23 @@ from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.files import TEMPORARY
 from altneu.store.folder import Folder, is_unfinished
-from altneu.store.identity import FILE, make_identity, read_identity
+from altneu.store.identity import FILE, FORMAT, make_identity, read_identity, take_up
 from altneu.store.leases import Lease, Leases, least_commit
 from altneu.store.ledger import Change
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
 from altneu.store.log import CommitLog
+from altneu.store.recovery import ASIDE
+from altneu.store.recovery import recover as recover_store
 from altneu.store.references import Json, SegmentRef, segment_number
 from altneu.store.segments import Verify, open_segment, write_segment
 
 CHECKPOINT_EVERY = 50
 _FOLDERS = ("segments", "log", "scratch", "readers")
+_ADVICE = (
+    "recover=True opens the store at the last commit of which everything is there and sets aside what came after it, "
+    "and altneu.check_store(path) tells beforehand all that is damaged"
+)
 
 
 class DirectoryStore(Store):
@@ -47,7 +53,7 @@ class DirectoryStore(Store):
     ) -> None:
         ledger, last, checkpoint = log.replay()
         super().__init__(ledger, last.number if last else 0, last.frontier if last else None)
-        self.identity = log.root
+        self._root = log.root
         self._folder = folder
         self._writer = writer
         self._log = log
@@ -70,18 +76,21 @@ class DirectoryStore(Store):
         verify: Verify = "first",
         durable: bool = True,
         storage_options: Mapping[str, Any] = MappingProxyType({}),
+        recover: bool = False,
     ) -> Self:
         """Open the store in a folder for writing, or make one there.
 
         ``path`` is a folder of a local disk, an address that fsspec knows ("s3://bucket/prefix", with its
-        ``storage_options``) or a pyarrow file system. ``durable=False`` leaves out every sync to the disk: for a store
+        ``storage_options``) or a pyarrow file system. ``recover`` reads all of it first and, where something is
+        damaged, goes back to the last commit of which everything is there; what came after is set aside, and a warning
+        names it. ``durable=False`` leaves out every sync to the disk: for a store
         that goes with its process.
 
         Raises:
             StoreError: there is none and ``create`` is False, or the folder holds something else, or its file system
                 has no way to put a file only if it is not there.
             StoreVersionError: an altneu of another format wrote it.
-            StoreCorruptError: a file of it does not hold; names the file.
+            StoreCorruptError: a file of it does not hold, names the file; with ``recover``: no commit is whole.
             StoreLockedError: another session has it open.
             StoreFullError: the disk is too full to make one.
         """
@@ -100,12 +109,19 @@ class DirectoryStore(Store):
         try:
             for place in (folder, folder.child("log")):
                 place.clear_unfinished()
-            log = CommitLog(folder.child("log"), _identity(folder), durable=durable)
+            if recover:
+                recover_store(folder, durable=durable)
+            version, identity = _identity(folder)
+            log = CommitLog(folder.child("log"), identity, durable=durable)
             folder.child("log").sync()  # a commit that its writer died too early to sync is built upon from here on
             store = cls(folder, writer, log, checkpoint_every=checkpoint_every, verify=verify, durable=durable)
             store._clear_scratch()
-        except BaseException:
+            if version != FORMAT:
+                take_up(folder, identity)
+        except BaseException as error:
             writer.release()
+            if isinstance(error, StoreCorruptError) and not recover:
+                raise StoreCorruptError(f"{error}; {_ADVICE}") from error
             raise
         return store
 
@@ -202,7 +218,7 @@ class DirectoryStore(Store):
             self._leases.sweep()
             leased = least_commit(self._leases.live())
             base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)
-            base = max(base, self._log.first_replayable(numbers))
+            base = max(base, self._log.first_replayable(_without_gaps(numbers)))
             ledger, _, oldest = self._log.replay(base)
             named = set(ledger.segments)
             for number in range(base + 1, self._number + 1):
@@ -239,10 +255,20 @@ def _aimed_at(name: str) -> int | None:
     return segment_number(name)
 
 
+def _without_gaps(numbers: list[int]) -> list[int]:
+    """The last numbers, as far as they follow each other: a recovery leaves a gap, which its checkpoint stands above.
+
+    >>> _without_gaps([3, 4, 7, 8])
+    [7, 8]
+    """
+    start = next((i for i in range(len(numbers) - 1, 0, -1) if numbers[i - 1] != numbers[i] - 1), 0)
+    return numbers[start:]
+
+
 def _make_folders(folder: Folder) -> None:
     folder.make()
     there = folder.names()
-    strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, "lock", FILE}
+    strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, ASIDE, "lock", FILE}
     if strangers and FILE not in there:
         raise StoreError(
             f"{folder.where()} holds other things ({min(strangers)}, …); choose an empty folder for a new store"
@@ -251,8 +277,8 @@ def _make_folders(folder: Folder) -> None:
         folder.child(name).make()
 
 
-def _identity(folder: Folder) -> str:
-    """The store's id, after its version is found fit; a new store gets one."""
+def _identity(folder: Folder) -> tuple[int, str]:
+    """The store's format and id, after its version is found fit; a new store gets one."""
     if not folder.has(FILE):
         if any(name.endswith(".commit") for name in folder.child("log").names()):
             where = folder.where(FILE)
@@ -260,4 +286,4 @@ def _identity(folder: Folder) -> str:
         make_identity(folder)
         folder.sync()
         folder.sync_parent()
-    return read_identity(folder)[1]
+    return read_identity(folder)

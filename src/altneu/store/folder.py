@@ -13,6 +13,7 @@ from typing import Self
 from altneu.errors import StoreCorruptError
 from altneu.store.files import (
     TEMPORARY,
+    checksum_of,
     clear_temporaries,
     naming,
     put,
@@ -80,6 +81,10 @@ class Folder(ABC):
     @abstractmethod
     def read(self, name: str) -> memoryview:
         """The bytes of a file; StoreCorruptError if it is missing."""
+
+    @abstractmethod
+    def checksum(self, name: str) -> str:
+        """BLAKE2b-128 of a file, read whole from where it is, in hexadecimal."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -176,6 +181,9 @@ class LocalFolder(Folder):
                 return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
             finally:
                 os.close(descriptor)
+
+    def checksum(self, name: str) -> str:
+        return checksum_of(self.path / name)
 
     def names(self) -> list[str]:
         with naming(self.path, "list"):

@@ -11,8 +11,8 @@ from altneu.errors import StoreCorruptError, StoreVersionError
 from altneu.store.files import parse_json
 from altneu.store.folder import Folder
 
-FORMAT = 2
-READABLE = (2,)
+FORMAT = 3
+READABLE = (2, 3)
 FILE = "format.json"
 _LARGEST = 65536
 
@@ -25,10 +25,22 @@ def software() -> str:
         return "unreleased"
 
 
-def make_identity(folder: Folder) -> None:
-    """Give a new store its id; of two who do so at once one finds the other's."""
-    said = {"format": FORMAT, "altneu": software(), "id": uuid.uuid4().hex}
-    folder.put(FILE, (json.dumps(said) + "\n").encode("ascii"), exclusive=True)
+def make_identity(folder: Folder, known: str = "") -> None:
+    """Give a new store its id, or one that lost it the id it had; of two who do so at once one finds the other's."""
+    folder.put(FILE, _told(known or uuid.uuid4().hex), exclusive=True)
+
+
+def take_up(folder: Folder, identity: str) -> None:
+    """Make a store of an earlier format one of this: what that altneu would not know of may be in it from now on.
+
+    A later format says more in the same form, so that nothing else is to be done.
+    """
+    folder.put(FILE, _told(identity))
+    folder.sync()
+
+
+def _told(identity: str) -> bytes:
+    return (json.dumps({"format": FORMAT, "altneu": software(), "id": identity}) + "\n").encode("ascii")
 
 
 def read_identity(folder: Folder) -> tuple[int, str]:
@@ -48,7 +60,8 @@ def read_identity(folder: Folder) -> tuple[int, str]:
     if version not in READABLE:
         raise StoreVersionError(
             f"{folder.where()} has format {version}, written by altneu {found.get('altneu', 'unknown')}; "
-            f"this is altneu {software()}, which reads format {FORMAT}: install that altneu, or open another folder"
+            f"this is altneu {software()}, which reads formats {READABLE[0]} to {FORMAT}: install that altneu, or open "
+            "another folder"
         )
     if not isinstance(found.get("id"), str) or not found["id"]:
         raise StoreCorruptError(f"{where} has no store id")

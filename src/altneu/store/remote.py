@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Way = Literal["put", "open", ""]
 
 _FEW = 4  # files whose sizes are asked one by one; more are found in one listing
+_PART = 8 << 20  # bytes that are read at once
 _RIVALS = 4  # writers at once in the probe
 
 
@@ -158,6 +160,14 @@ class RemoteFolder(Folder):
     def read(self, name: str) -> memoryview:
         with self._naming(name, "read"):
             return memoryview(self.filesystem.cat_file(self._at(name)))
+
+    def checksum(self, name: str) -> str:
+        self._forget()
+        found = hashlib.blake2b(digest_size=16)
+        with self._naming(name, "read"), self.filesystem.open(self._at(name), "rb", cache_type="none") as file:
+            while part := file.read(_PART):
+                found.update(part)
+        return found.hexdigest()
 
     def names(self) -> list[str]:
         return sorted(self._listed())

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from altneu.errors import StoreCorruptError, StoreError
-from altneu.store.files import create, discard, failure, naming, write_all
+from altneu.store.files import checksum_of, create, discard, failure, naming, write_all
 from altneu.store.folder import Folder, LocalFolder
 from altneu.store.references import SegmentRef, segment_name
 
@@ -218,9 +218,7 @@ def check_segment(folder: Folder, ref: SegmentRef) -> None:
         StoreCorruptError: it is missing, or its bytes have changed; names the file.
     """
     path = folder.mappable(ref)
-    with naming(path, "read"), path.open("rb") as file:
-        checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    if checksum != ref.checksum:
+    if checksum_of(path) != ref.checksum:
         raise StoreCorruptError(f"{path} fails its checksum: bytes in it have changed")
 
 
