@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from altneu import algorithms, cdc, errors, logic, windows
+from altneu import algorithms, cdc, errors, logic, sinks, windows
 from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
@@ -52,6 +52,7 @@ __all__ = [
     "logic",
     "read",
     "recursive",
+    "sinks",
     "source",
     "spark_session",
     "windows",

@@ -17,7 +17,7 @@ from altneu.executor.state import Data, StateTable, from_ipc
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
-from altneu.store import Location, SegmentRef, Snapshot, StoreReader
+from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.subscription import Subscribers
 from altneu.update import Updates
 from altneu.view import OnErrors, View
@@ -210,6 +210,15 @@ class Reader:
         """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
         self.subscribers.end()
         self._store.close(keep=keep)
+
+    @property
+    def store_id(self) -> str:
+        """What tells this store from every other one."""
+        return self._moment.snapshot.identity
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
 
     # what views are read from ---------------------------------------------------------------------------------------
 

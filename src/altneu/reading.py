@@ -105,6 +105,13 @@ class Readings(Protocol):
         """Held while something is read."""
 
     @property
+    def store_id(self) -> str:
+        """What tells this store from every other one."""
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+
+    @property
     def subscribers(self) -> Subscribers:
         """Who is told of changes."""
 

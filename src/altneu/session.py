@@ -45,7 +45,16 @@ from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
-from altneu.store import DirectoryStore, Location, MemoryStore, Store, least_since
+from altneu.store import (
+    DirectoryStore,
+    Lease,
+    Location,
+    MemoryStore,
+    Store,
+    lease_end,
+    lease_seconds,
+    least_since,
+)
 from altneu.streams import Following, Status, Streams
 from altneu.subscription import Subscribers
 from altneu.update import Updates
@@ -721,6 +730,15 @@ class Session:
         """
         known, contents = self.known(name), self.ports(name).contents
         return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
+
+    @property
+    def store_id(self) -> str:
+        """What tells the session's store from every other one."""
+        return self._journal.store.identity
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""

@@ -173,6 +173,20 @@ class View:
         """What is known and kept of the view."""
         return self._session.known(self.name)
 
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+        return self._session.lock
+
+    @property
+    def store_id(self) -> str:
+        """What tells the store of the view from every other one."""
+        return self._session.store_id
+
+    def hold(self, name: str, since: int, lease: float | str) -> None:
+        """Have the view's history after a time kept for somebody outside, under a name, as long as a lease holds."""
+        self._session.keep_for(name, since, lease)
+
     def snapshot_updates(self, time: int) -> Updates:
         """What there is at a time, as updates at that time; of two times the second is kept apart."""
         with self._session.lock:

@@ -27,6 +27,7 @@ _KNOWN = {
     "maxtimesperbatch",
     "timecolumn",
     "diffcolumn",
+    "storageoptions",
 }
 
 
@@ -49,6 +50,7 @@ class Options:
     max_times: int | None
     time_column: str | None
     diff_column: str
+    storage_options: dict[str, Any]
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -88,11 +90,12 @@ class Options:
             _number(found, "maxtimesperbatch", least=1),
             found.get("timecolumn"),
             found.get("diffcolumn", "diff"),
+            _object(found.get("storageoptions", "{}")),
         )
 
     def open(self, *, lease: str | None, since: int | None = None, shared: bool = False) -> Reader:
         """A reader of the store."""
-        return Reader(self.path, lease=lease, since=since, shared=shared)
+        return Reader(self.path, lease=lease, since=since, shared=shared, storage_options=self.storage_options)
 
     def selected(self, view: View) -> tuple[str, ...]:
         """The columns of the view that are read.
@@ -137,6 +140,16 @@ def _time(found: Mapping[str, str]) -> int | tuple[int | None, int] | None:
     if event is None:
         raise ReadError(f"option at={found['at']!r} is neither a time nor two of them with a comma between")
     return system, event
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ReadError("option storageOptions is a JSON object, as fsspec takes the settings of a file system")
+    return found
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

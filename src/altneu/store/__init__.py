@@ -7,7 +7,7 @@
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
 from altneu.store.folder import Folder, LocalFolder
-from altneu.store.leases import HeldLease, Lease, Leases, lease_seconds, least_commit, least_since
+from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_seconds, least_commit, least_since
 from altneu.store.locate import Location, folder_of
 from altneu.store.memory import MemoryStore
 from altneu.store.reader import Snapshot, StoreReader
@@ -38,6 +38,7 @@ __all__ = [
     "check_store",
     "folder_of",
     "forget_segments",
+    "lease_end",
     "lease_seconds",
     "least_commit",
     "least_since",

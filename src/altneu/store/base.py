@@ -12,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from altneu.errors import StoreError
+from altneu.store.commit import RECOVERED
 from altneu.store.folder import Folder
 from altneu.store.leases import Lease
 from altneu.store.ledger import Bytes, Change, Ledger
@@ -57,6 +58,7 @@ class Store(ABC):
     """
 
     durable: bool = False  # whether a commit is on the disk when it returns
+    _root: str  # the id that it was made with
 
     def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
         self._ledger = ledger
@@ -71,6 +73,12 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def identity(self) -> str:
+        """What tells its history from every other one: another after a recovery that went back to an earlier commit."""
+        back = self._ledger.state.get(RECOVERED)
+        return self._root if back is None else f"{self._root}.{back}"
 
     @property
     def number(self) -> int:

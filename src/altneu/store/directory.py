@@ -53,6 +53,7 @@ class DirectoryStore(Store):
     ) -> None:
         ledger, last, checkpoint = log.replay()
         super().__init__(ledger, last.number if last else 0, last.frontier if last else None)
+        self._root = log.root
         self._folder = folder
         self._writer = writer
         self._log = log

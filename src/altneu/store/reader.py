@@ -21,6 +21,7 @@ from altneu.store.log import CommitLog
 from altneu.store.references import Json, SegmentRef
 from altneu.store.segments import open_segment
 
+_FOLLOWED = 25  # commits that are followed one by one; to go further the last checkpoint is nearer
 _ATTEMPTS = 20  # a vacuum may take away what is read just now, which then is not the last commit any more
 
 
@@ -52,8 +53,7 @@ class StoreReader:
         self._folder = folder_of(path, storage_options)
         if not self._folder.has(FILE):
             raise StoreError(f"there is no store in {self._folder.where()}")
-        self.identity = read_identity(self._folder)[1]
-        self._log = CommitLog(self._folder.child("log"), self.identity)
+        self._log = CommitLog(self._folder.child("log"), read_identity(self._folder)[1])
         self._leases = Leases(self._folder.child("readers"))
         self._lease: HeldLease | None = None
         self._ledger, self._last = Ledger(), None
@@ -104,28 +104,32 @@ class StoreReader:
 
     def _read_log(self) -> Snapshot:
         for _ in range(_ATTEMPTS):
-            last = (self._log.numbers() or [0])[-1]
+            numbers = self._log.numbers()
+            last = (numbers or [0])[-1]
             try:
-                return self._follow(last)
+                return self._follow(last, numbers)
             except StoreCorruptError:
                 if (self._log.numbers() or [0])[-1] == last:
                     raise  # it is no vacuum that has moved on
         raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
 
-    def _follow(self, last: int) -> Snapshot:
+    def _follow(self, last: int, numbers: list[int]) -> Snapshot:
         """The state of commit ``last``: upon what was read before, where the commits in between are there."""
-        known = self._last
-        if known is None or last < known.number or last - known.number > _ATTEMPTS:
-            ledger, commit, _ = self._log.replay(last)
-        else:
-            ledger, commit = self._ledger.copy(), known
-            for number in range(known.number + 1, last + 1):
-                following = self._log.read(number)
-                if following.parent != commit.digest:
-                    raise StoreCorruptError(f"{self._log.where(number)} does not follow the commit before it")
-                ledger, commit = self._log.follow(ledger, following), following
-        self._ledger, self._last = ledger, commit
-        return Snapshot(self._folder, self._log, ledger, commit)
+        found = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
+        self._ledger, self._last = self._log.replay(last)[:2] if found is None else found
+        return Snapshot(self._folder, self._log, self._ledger, self._last)
+
+    def _onward(self, numbers: list[int]) -> tuple[Ledger, Commit] | None:
+        """What the commits after the last one make of it; None where they do not follow it, as after a recovery."""
+        if self._last is None or not numbers or numbers[-1] - self._last.number != len(numbers) <= _FOLLOWED:
+            return None
+        ledger, commit = self._ledger.copy(), self._last
+        for number in numbers:
+            following = self._log.read(number)
+            if following.parent != commit.digest:
+                return None
+            ledger, commit = self._log.follow(ledger, following), following
+        return ledger, commit
 
     def before(self, number: int) -> Snapshot:
         """The state before a commit, if a lease keeps it, this reader's or another one's.
@@ -160,6 +164,7 @@ class Snapshot(Store):
 
     def __init__(self, folder: Folder, log: CommitLog, ledger: Ledger, commit: Commit | None) -> None:
         super().__init__(ledger, commit.number if commit else 0, commit.frontier if commit else None)
+        self._root = log.root
         self._folder, self._segments, self._log = folder, folder.child("segments"), log
 
     @property
