@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,6 +25,7 @@ BLOCK_ROWS = 1 << 16
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
 SIGN = np.uint64(1 << 63)
+LARGEST_HASH = (1 << 64) - 1
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -206,6 +207,18 @@ class Block:
         )
 
 
+def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
+    """What blocks have of the key hashes from ``lower`` on and before ``upper``."""
+    found = []
+    for block in blocks:
+        hashes = block.key_hash
+        start = int(np.searchsorted(hashes, np.uint64(lower)))
+        stop = len(hashes) if upper > LARGEST_HASH else int(np.searchsorted(hashes, np.uint64(upper)))
+        if start < stop:
+            found.append(block if stop - start == len(hashes) else block.slice(start, stop))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Matches:
     """Rows found for probes: row k has the key of probe ``probe[k]``; ordered by probe, older batches first.
@@ -296,6 +309,20 @@ class Batch:
         """Bytes of payload and control columns."""
         return sum(block.nbytes for block in self.blocks)
 
+    @cached_property
+    def rows_at_most(self) -> int:
+        """No fewer than its updates; known without touching them."""
+        return len(self)
+
+    def between(self, lower: int, upper: int) -> Batch:
+        """The rows whose key hash is at or beyond ``lower`` and before ``upper``, without copying.
+
+        Law:    the parts between any bounds, in order, are the batch (tests/laws/test_batch.py).
+        """
+        if lower <= 0 and upper > LARGEST_HASH:
+            return self
+        return Batch(self.layout, self.description, cut_blocks(self.blocks, lower, upper))
+
     def updates(self) -> Updates:
         """All updates, with rows of ``layout.schema``, in batch order."""
         parts = [block.updates() for block in self.blocks]
@@ -346,6 +373,44 @@ class Batch:
         """
         blocks = [_block(i, batch, layout) for i, batch in enumerate(batches)]
         return cls(layout, description, tuple(b for b in blocks if len(b)))
+
+
+class LazyBatch(Batch):
+    """A batch whose blocks are brought when they are touched, or those of some keys alone.
+
+    ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their bytes.
+    Where not ``exact`` there may be fewer.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        description: Description,
+        rows: int,
+        size: int,
+        part: Callable[[int, int], Sequence[Block]],
+        *,
+        exact: bool = True,
+    ) -> None:
+        told: dict[str, Any] = {"layout": layout, "description": description, "_part": part}
+        self.__dict__.update(told | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]
+        """All of it."""
+        found: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
+        return tuple(found)
+
+    def between(self, lower: int, upper: int) -> Batch:
+        """As of any batch; what lies outside is not brought."""
+        if "blocks" in self.__dict__ or (lower <= 0 and upper > LARGEST_HASH):
+            return super().between(lower, upper)
+        return Batch(self.layout, self.description, tuple(self.__dict__["_part"](lower, upper)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payload and control columns, about."""
+        return int(self.__dict__["_size"])
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode, run
+from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.executor.inputs import Inputs
-from altneu.executor.schedule import Inbox, Outcome, Run, Segment
+from altneu.executor.keeper import Keeper
+from altneu.executor.parts import Inbox, StageRun
+from altneu.executor.schedule import Inbox as Waiting
+from altneu.executor.schedule import Outcome, Run, Segment
 from altneu.executor.state import StateTable
-from altneu.executor.wire import Parcel, open_parcel, rows_in
+from altneu.executor.wire import open_parcel, rows_in
 from altneu.physical import Plan
 
 
@@ -39,8 +41,8 @@ class ShardView(Mapping[str, ArrangementState]):
         return sum(1 for _ in self)
 
 
-def run_here(step: Run, segment: Segment, budget: int | None = None) -> Outcome:
-    """Run a segment in this process.
+def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Keeper | None = None) -> Outcome:
+    """Run a segment in this process; with a ``keeper`` that has little room, stages in parts.
 
     Cost:   follows the change: only shards with messages or due holds are run, and only what they touch is opened.
 
@@ -52,49 +54,61 @@ def run_here(step: Run, segment: Segment, budget: int | None = None) -> Outcome:
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     made = Outcome()
     kept = {ports.contents for ports in plan.views.values()}
-    inboxes: dict[tuple[int, int], Mapping[int, list[Message]]] = defaultdict(lambda: defaultdict(list))
-    for (stage, shard), inbox in step.inbox(segment).items():
-        inboxes[stage, shard] = _opened(step, region, shard, inbox)
+    keeper = keeper or Keeper()
+    inboxes: dict[tuple[int, int], Inbox] = {}
+
+    def inbox_of(stage: int, shard: int) -> Inbox:
+        if (stage, shard) not in inboxes:
+            inboxes[stage, shard] = Inbox(plan, keeper.room if plan.in_parts(stage) else None)
+        return inboxes[stage, shard]
+
+    for (stage, shard), found in step.inbox(segment).items():
+        for channel, message in _opened(step, region, shard, found):
+            inbox_of(stage, shard).add(channel, message)
     for stage in segment.stages:
         for shard in sorted({*step.due(stage, segment.rounds), *(n for s, n in inboxes if s == stage)}):
-            snapshot = ShardView(step.states, shard)
-            result = run(plan, stage, shard, snapshot, inboxes.pop((stage, shard), {}), region, mode)
-            for target, channel, message in result.outbox:
+            inbox = inbox_of(stage, shard)
+            del inboxes[stage, shard]
+            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper)
+            for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
                     made.passed += rows_in(message)
-                    inboxes[to, target][channel].append(message)
+                    inbox_of(to, target).add(channel, message)
                 else:
                     made.sent.append((target, channel, message))
-            made.states |= {(name, shard): state for name, state in result.states.items()}
-            for name in result.new.keys() & kept:
-                made.new.setdefault(name, []).append(result.new[name])
-            for node, updates in result.taps.items():
-                made.taps.setdefault(node, []).append(updates)
+            made.states |= {(name, shard): state for name, state in working.result.states.items()}
+            for name in working.result.new.keys() & kept:
+                made.new.setdefault(name, []).append(working.result.new[name])
+            for node, updates in working.taps.items():
+                made.taps.setdefault(node, []).extend(updates)
     return made
 
 
-def _opened(step: Run, region: Region, shard: int, inbox: Inbox) -> dict[int, list[Message]]:
+def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message]]:
+    """The messages that wait for a stage, one after the other."""
     snapshot: Snapshot = ShardView(step.states, shard)
-
-    def message(channel: int, found: Message | Parcel) -> Message:
-        if not isinstance(found, dict):
-            return found
-        return open_parcel(step.plan, channel, found, snapshot, region, step.states.open_data)
-
-    return defaultdict(list, {channel: [message(channel, m) for m in parts] for channel, parts in inbox.items()})
+    for channel, parts in inbox.items():
+        for found in parts:
+            if isinstance(found, dict):
+                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.open_data)
+            else:
+                yield channel, found
 
 
 class LocalExecutor:
-    """The executor of a session without Spark: one shard, in this process."""
+    """The executor of a session without Spark: one shard, in this process, ``room`` bytes of messages at a time."""
 
     shards = 1
+
+    def __init__(self, room: int | None = None) -> None:
+        self.keeper = Keeper(room)
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
         step = Run(plan, table, region, mode)
         step.insert(inputs.updates)
-        return step.run(lambda segment: run_here(step, segment))
+        return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
 
     def close(self) -> None:
         """Nothing to let go of."""

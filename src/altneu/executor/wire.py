@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Layout
+from altneu.batch import Arranged, Batch, Block, Description, LazyBatch, Layout
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot
 from altneu.executor.state import (
     Data,
@@ -32,6 +32,8 @@ from altneu.executor.state import (
     updates_from_batch,
     updates_to_batch,
 )
+from altneu.merging import merge
+from altneu.order import Antichain
 from altneu.physical import ArrangeOp, Channel, Plan
 from altneu.update import Updates
 
@@ -85,13 +87,30 @@ def decode(
 def _given(plan: Plan, channel: Channel, snapshot: Snapshot, region: Region) -> Arranged:
     layout, state = _arrangement(plan, channel, snapshot)
     assert state is not None
-    return Arranged(layout, (), state.spine.merged(region.inside(layout.lattice).since))
+    return Arranged(layout, (), whole_of(state, region.inside(layout.lattice).since))
 
 
 def _arrangement(plan: Plan, channel: Channel, snapshot: Snapshot) -> tuple[Layout, ArrangementState | None]:
     operation = plan.nodes[channel.port.node].operation
     assert isinstance(operation, ArrangeOp)
     return operation.layout, snapshot.get(operation.arrangement)
+
+
+def whole_of(state: ArrangementState, since: Antichain) -> Batch:
+    """All updates of an arrangement as one batch, merged when and as far as it is looked at."""
+    batches = state.spine.batches
+    if not batches:
+        return state.spine.merged(since)
+    told = [batch.description for batch in batches]
+    for description in told:
+        since = since.join(description.since)
+    rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
+
+    def part(lower: int, upper: int) -> tuple[Block, ...]:
+        return merge([batch.between(lower, upper) for batch in batches], since).blocks
+
+    description = Description(told[0].lower, told[-1].upper, since)
+    return LazyBatch(state.spine.layout, description, rows, size, part, exact=False)
 
 
 def _updates(plan: Plan, channel: Channel, batches: Iterable[pa.RecordBatch]) -> Updates:
@@ -114,7 +133,7 @@ def parcels(
         elif isinstance(message, Updates):
             together[number].append((shard, message))
         elif given_to(plan, number, given):
-            yield shard, number, {"rows": len(message.new)}
+            yield shard, number, {"rows": rows_in(message)}
         else:
             batches = message.new.to_record_batches()
             old = [names.of(b) for b in message.old if len(b)]
@@ -146,7 +165,7 @@ def rows_in(message: Message | Parcel) -> int:
     """Updates that a message brings."""
     if isinstance(message, dict):
         return int(message["rows"])
-    return len(message.new if isinstance(message, Arranged) else message)
+    return message.new.rows_at_most if isinstance(message, Arranged) else len(message)
 
 
 def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
