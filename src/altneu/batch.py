@@ -309,6 +309,16 @@ class Batch:
         """Bytes of payload and control columns."""
         return sum(block.nbytes for block in self.blocks)
 
+    @property
+    def first_hash(self) -> int:
+        """The least key hash of a batch that has any."""
+        return int(self.blocks[0].key_hash[0])
+
+    @property
+    def last_hash(self) -> int:
+        """The greatest key hash of a batch that has any."""
+        return int(self.blocks[-1].key_hash[-1])
+
     @cached_property
     def rows_at_most(self) -> int:
         """No fewer than its updates; known without touching them."""
@@ -322,6 +332,10 @@ class Batch:
         if lower <= 0 and upper > LARGEST_HASH:
             return self
         return Batch(self.layout, self.description, cut_blocks(self.blocks, lower, upper))
+
+    def described(self, description: Description) -> Batch:
+        """The same rows under another description."""
+        return Batch(self.layout, description, self.blocks)
 
     def updates(self) -> Updates:
         """All updates, with rows of ``layout.schema``, in batch order."""
@@ -360,8 +374,7 @@ class Batch:
         The control columns are ``#key_hash``, ``#value_hash`` (uint64), ``#time0`` ... and ``#diff`` (int64). The
         schema's metadata names the blocks that hold colliding keys.
         """
-        colliding = ",".join(str(i) for i, b in enumerate(self.blocks) if not b.collision_free)
-        schema = stored_schema(self.layout).with_metadata({_COLLISIONS: colliding.encode()})
+        schema = stored_schema(self.layout, [i for i, b in enumerate(self.blocks) if not b.collision_free])
         return [_record_batch(block, schema) for block in self.blocks]
 
     @classmethod
@@ -371,16 +384,17 @@ class Batch:
         Raises:
             StoreCorruptError: the columns are not those of the layout.
         """
-        blocks = [_block(i, batch, layout) for i, batch in enumerate(batches)]
-        return cls(layout, description, tuple(b for b in blocks if len(b)))
+        return cls(layout, description, blocks_from(layout, batches))
 
 
 class LazyBatch(Batch):
     """A batch whose blocks are brought when they are touched, or those of some keys alone.
 
-    ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their bytes.
-    Where not ``exact`` there may be fewer.
+    ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their
+    bytes. Where not ``exact`` there may be fewer. ``stored`` is what whoever made it calls its data.
     """
+
+    stored: Any
 
     def __init__(
         self,
@@ -391,12 +405,13 @@ class LazyBatch(Batch):
         part: Callable[[int, int], Sequence[Block]],
         *,
         exact: bool = True,
+        stored: Any = None,
     ) -> None:
-        told: dict[str, Any] = {"layout": layout, "description": description, "_part": part}
+        told: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
         self.__dict__.update(told | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]
+    def blocks(self) -> tuple[Block, ...]:
         """All of it."""
         found: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
         return tuple(found)
@@ -406,6 +421,12 @@ class LazyBatch(Batch):
         if "blocks" in self.__dict__ or (lower <= 0 and upper > LARGEST_HASH):
             return super().between(lower, upper)
         return Batch(self.layout, self.description, tuple(self.__dict__["_part"](lower, upper)))
+
+    def described(self, description: Description) -> Batch:
+        """As of any batch; it stays unopened."""
+        other = LazyBatch.__new__(LazyBatch)
+        other.__dict__.update(self.__dict__, description=description)
+        return other
 
     @property
     def nbytes(self) -> int:
@@ -601,12 +622,23 @@ def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...
     return tuple(blocks)
 
 
-def stored_schema(layout: Layout) -> pa.Schema:
-    """The schema of ``to_record_batches``, without metadata."""
+def blocks_from(layout: Layout, batches: Iterable[pa.RecordBatch], first: int = 0) -> tuple[Block, ...]:
+    """The blocks that record batches hold, of which the ``first`` so many are left out.
+
+    Raises:
+        StoreCorruptError: the columns are not those of the layout.
+    """
+    blocks = [_block(i, batch, layout) for i, batch in enumerate(batches, first)]
+    return tuple(b for b in blocks if len(b))
+
+
+def stored_schema(layout: Layout, colliding: Sequence[int] = ()) -> pa.Schema:
+    """The schema of ``to_record_batches``; its metadata names the blocks that hold colliding keys."""
     hashes = [pa.field(CONTROL + name, pa.uint64(), nullable=False) for name in ("key_hash", "value_hash")]
     names = [f"time{i}" for i in range(layout.lattice.width)] + ["diff"]
     words = [pa.field(CONTROL + name, pa.int64(), nullable=False) for name in names]
-    return pa.schema([*layout.schema, *hashes, *words])
+    told = ",".join(map(str, colliding))
+    return pa.schema([*layout.schema, *hashes, *words], {_COLLISIONS: told.encode()})
 
 
 def _record_batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:

@@ -73,9 +73,7 @@ class Spine:
         """Updates held."""
         return sum(map(len, self.batches))
 
-    def insert(
-        self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None
-    ) -> Spine:
+    def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
         """This spine with ``batch``, which begins where it ends; merges go on, and advance times to ``since``.
 
         Nobody may read these batches at a time that is not at or beyond ``since`` once the result replaces this spine.
@@ -108,7 +106,7 @@ class Spine:
             )
         if not nodes or (ends := _described(nodes[-1]).upper) == told.lower:
             return batch
-        return replace(batch, description=replace(told, lower=ends))
+        return batch.described(replace(told, lower=ends))
 
     def merged(self, since: Antichain) -> Batch:
         """All updates as one batch, times advanced to ``since``; this spine stays as it is."""
@@ -184,7 +182,7 @@ def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple
     if start > 0 and rest:
         lower, node = batch.description.lower, rest[0]
         first = node.inputs[0] if isinstance(node, Merge) else node
-        first = replace(first, description=replace(first.description, lower=lower))
+        first = first.described(replace(first.description, lower=lower))
         rest = (replace(node, inputs=(first, *node.inputs[1:])) if isinstance(node, Merge) else first, *rest[1:])
     return (*nodes[:start], *rest)
 

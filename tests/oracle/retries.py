@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from altneu.executor.files import Files, from_ipc
 from altneu.executor.schedule import Run, Segment
 from altneu.executor.spark import Frames, SparkExecutor
-from altneu.executor.state import OpenData, blob_names, from_ipc, opener
+from altneu.executor.state import OpenData, blob_names
 from altneu.executor.wire import META, Parcel, Row, pack, unpack, unpack_meta
 from altneu.executor.worker import Task, run_stage, start
 
@@ -88,7 +89,7 @@ def told(task: Task, rows: Sequence[Row]) -> Counter[Any]:
         if port == META:
             meta, blobs = unpack_meta(payload)
             meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
-            open_data = opener(task.directory, {**task.blobs, **blobs})
+            open_data = Files(task.directory, {**task.blobs, **blobs}.__getitem__).open
             for target, channel, parcel in meta.pop("sent", []):
                 said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data))
             named = {n: blobs[n] for n in blob_names(meta) if n in blobs}

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from altneu import difference
 from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.executor.keeper import ranges
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
 from altneu.operators.asof import asof_join
@@ -75,6 +76,7 @@ from altneu.spine import Merging, Spine, merge
 from altneu.update import Updates, consolidate
 
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
+_LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
 @dataclass(frozen=True)
@@ -580,9 +582,7 @@ def _finished(
     return [passed, errors, failed]
 
 
-def inserted(
-    plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None
-) -> Spine:
+def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
     """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``."""
     if not len(new):
         return spine
@@ -606,7 +606,7 @@ def _after(spine: Spine, batch: Batch) -> Batch:
     told = batch.description
     if spine.upper is None or spine.upper.less_equal_frontier(told.lower):
         return batch
-    return replace(batch, description=replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
+    return batch.described(replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
 
 
 def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
@@ -614,9 +614,13 @@ def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
 
     Its readers in this step have it unfolded.
     """
-    if len(new) < FOLD_ROWS or all((since.advance(b.times) == b.times).all() for b in new.blocks):
+    if len(new) < FOLD_ROWS or all(_is_folded(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
         return new
     return merging((new,), since)
+
+
+def _is_folded(batch: Batch, since: Antichain) -> bool:
+    return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
 
 def folded(

@@ -10,8 +10,9 @@ from typing import Any
 
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
+from altneu.executor.files import Data
 from altneu.executor.schedule import Outcome
-from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
+from altneu.executor.state import StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates

@@ -1,4 +1,4 @@
-"""New batches of an arrangement put together out of parts, and batches merged, with no more in memory than there is room.
+"""New batches put together out of parts, and batches merged, with no more in memory than there is room for.
 
 Parts come in order of the key hash, so that mostly one after the other they are the batch. What is kept here stays in
 memory; Spark's tasks put it into segments as it comes.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from altneu.batch import LARGEST_HASH, Batch, Block, Description, Layout
+from altneu.batch import LARGEST_HASH, Batch, Description, Layout
 from altneu.order import Antichain
 from altneu.spine import merge
 
@@ -76,15 +76,4 @@ def ranges(size: int, room: int | None) -> list[tuple[int, int]]:
 
 def in_order(parts: Sequence[Batch]) -> bool:
     """Whether every key of a part comes before all of the next one."""
-    return all(last_hash(a) < first_hash(b) for a, b in pairwise(parts))
-
-
-def first_hash(part: Batch) -> int:
-    """The first key hash of a batch that has any."""
-    return int(part.blocks[0].key_hash[0])
-
-
-def last_hash(part: Batch) -> int:
-    """The last key hash of a batch that has any."""
-    last: Block = part.blocks[-1]
-    return int(last.key_hash[-1])
+    return all(a.last_hash < b.first_hash for a, b in pairwise(parts))

@@ -91,7 +91,7 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
     for channel, parts in inbox.items():
         for found in parts:
             if isinstance(found, dict):
-                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.open_data)
+                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.files)
             else:
                 yield channel, found
 

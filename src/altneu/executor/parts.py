@@ -1,10 +1,10 @@
 """A stage of one shard run in parts, where its messages are more than there is memory for.
 
 A stage works key by key: rows of different keys never meet in it, whatever shards the keys are in. So it may be run for
-some of the keys after the others, as if each had a shard of its own. Keys are parted by ranges of the same hash by which
-they find their shard, so that what one arrangement gets from part to part is in the order of batches. Messages that do
-not fit wait in a temporary file; of the state a part sees its own range; what is due of the holds is given to the part
-of its key.
+some of the keys after the others, as if each had a shard of its own. Keys are parted by ranges of the same hash by
+which they find their shard, so that what one arrangement gets from part to part is in the order of batches. Messages
+that do not fit wait in a temporary file; of the state a part sees its own range; what is due of the holds is given to
+the part of its key.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class StageRun:
     def _bytes_read(self) -> int:
         """Bytes of what is read whole: given arrangements, those that a hydration reads, and what others pass on."""
         read = {o.arrangement for o in self._operations if isinstance(o, ReadOp)}
-        read |= {o.arrangement for o in self._operations if isinstance(o, ArrangeOp) and o.arrangement in self.mode.given}
+        arranged = {o.arrangement for o in self._operations if isinstance(o, ArrangeOp)}
+        read |= arranged & self.mode.given
         passed = sum(part.new.nbytes for parts in self.inbox.arranged.values() for part in parts)
         return passed + sum(self._bytes_of(name) for name in read)
 
@@ -282,7 +283,9 @@ class _Part(Mapping[str, ArrangementState]):
             return None
         layout = stage.plan.layouts[name]
         spine = state.spine
-        if stage.plan.shard_key(name) == layout.key or name in stage.mode.given:  # else it is looked up by other columns
+        if (
+            stage.plan.shard_key(name) == layout.key or name in stage.mode.given
+        ):  # else it is looked up by other columns
             spine = Spine.of(layout, [batch.between(self._lower, self._upper) for batch in spine.batches])
         holds = Holds(layout.schema, layout.lattice)
         for updates in together(self._held.get(name, [])):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,7 +39,10 @@ DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to
 DRIVER_MATCHES = 4_000_000  # a segment that would make more matches in the driver is run again on Spark
 
 _TITLE = 160  # characters of a job's name that Spark's pages show well
-_JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
+_JOB_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # on its way to Python it is there several times
+}
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
 
@@ -50,8 +52,8 @@ Frames = Mapping[str, list[tuple[Any, Stamp]]]
 class SparkExecutor:
     """Runs segments in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
 
-    def __init__(self, spark: SparkSession, shards: int, placement: str) -> None:
-        self.spark, self.shards, self.placement = spark, shards, placement
+    def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
+        self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -101,7 +103,7 @@ class SparkExecutor:
     def _on_spark(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
         """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
         made = Outcome("spark")
-        task = task_of(step, segment)
+        task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         found = step.inbox(segment).get((0, 0), {})
         here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
@@ -180,12 +182,12 @@ class SparkExecutor:
 
     def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
         """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""
-        kernel = contents_reader(table, ports, view, at, on_errors, self.shards)
+        kernel = contents_reader(table, ports, view, at, on_errors, self.shards, self.memory)
         shards = self.spark.range(0, self.shards, 1, self.shards)
         return shards.mapInArrow(titled(kernel, f"read view {view}"), spark_schema(ports.schema))
 
 
-def task_of(step: Run, segment: Segment) -> Task:
+def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     """What the tasks of a segment are sent; what they need of it is in the store from now on."""
     plan, states, mode = step.plan, step.states, step.mode
     named = states.named(plan.states_of(segment.stages))
@@ -203,7 +205,7 @@ def task_of(step: Run, segment: Segment) -> Task:
     return Task(
         plan,
         step.region_of(segment),
-        replace(mode, whole=True),
+        mode,
         states.store.next_number,
         directory,
         states.store.durable,
@@ -211,6 +213,7 @@ def task_of(step: Run, segment: Segment) -> Task:
         {name: bytes(states.blob(name)) for name in used},
         segment.stages,
         inbox,
+        memory,
     )
 
 

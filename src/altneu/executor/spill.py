@@ -7,7 +7,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from itertools import pairwise
-from typing import IO
+from pathlib import Path
+from typing import IO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -48,14 +49,14 @@ class Spill:
     """
 
     def __init__(self) -> None:
-        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]  # Spark's own, in its tasks
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder if Path(folder).is_dir() else None)  # noqa: SIM115
         self._parts: dict[Hashable, list[tuple[int, int, int]]] = defaultdict(list)  # bucket, offset, bytes
         self._schemas: dict[Hashable, tuple[pa.Schema, pa.Schema, int]] = {}
         self._end = 0
         self.weights = np.zeros(BUCKETS, np.int64)
 
-    def __enter__(self) -> Spill:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,6 +9,7 @@ from altneu.store.directory import DirectoryStore
 from altneu.store.memory import MemoryStore
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+from altneu.store.windows import read_between, read_blocks
 
 __all__ = [
     "Admitted",
@@ -23,5 +24,7 @@ __all__ = [
     "Verify",
     "forget_segments",
     "open_segment",
+    "read_between",
+    "read_blocks",
     "write_segment",
 ]

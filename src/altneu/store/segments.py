@@ -194,7 +194,7 @@ def open_segment(directory: str, ref: SegmentRef, verify: Verify = "first") -> l
 
 def _check(directory: str, ref: SegmentRef) -> None:
     path = Path(directory) / ref.name
-    _check_size(path, ref)
+    check_size(path, ref)
     with naming(path, "read"), path.open("rb") as file:
         checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     if checksum != ref.checksum:
@@ -209,7 +209,7 @@ _check_once = lru_cache(maxsize=16 * OPEN_SEGMENTS)(_check)
 @lru_cache(maxsize=OPEN_SEGMENTS)
 def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
     path = Path(directory) / ref.name
-    _check_size(path, ref)
+    check_size(path, ref)
     try:
         with pa.memory_map(
             str(path)
@@ -229,7 +229,8 @@ def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
     return batches
 
 
-def _check_size(path: Path, ref: SegmentRef) -> None:
+def check_size(path: Path, ref: SegmentRef) -> None:
+    """A segment has the size that its reference says, or it is corrupt."""
     if (size := regular_size(path)) != ref.bytes:
         raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
 
