@@ -14,6 +14,7 @@ from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
 from altneu.session import Session, Step
+from altneu.store import StoreCheck, check_store
 from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -34,10 +35,12 @@ __all__ = [
     "Collection",
     "Session",
     "Step",
+    "StoreCheck",
     "View",
     "algorithms",
     "arrow",
     "cdc",
+    "check_store",
     "col",
     "errors",
     "fn",

@@ -45,7 +45,7 @@ from altneu.progress import watch
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import check_frame, is_spark_frame, to_table
-from altneu.store import DirectoryStore, MemoryStore, Store
+from altneu.store import DirectoryStore, Location, MemoryStore, Store
 from altneu.update import Updates
 from altneu.view import OnErrors, Time, View
 
@@ -78,8 +78,10 @@ class Session:
     """Maintains views as their sources change.
 
     ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
-    runs large steps on Spark and small ones in the driver, on the same state. Times are whole numbers from 0; a
-    session has one clock, ``lower``, before which everything is closed.
+    runs large steps on Spark and small ones in the driver, on the same state. The path may be an address with its
+    ``storage_options`` ("s3://bucket/state") or a pyarrow file system; ``recover=True`` opens a damaged store at
+    its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
+    which everything is closed.
 
     ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
     with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
@@ -101,8 +103,10 @@ class Session:
     def __init__(
         self,
         spark: SparkSession | None = None,
-        path: str | Path | None = None,
+        path: Location | None = None,
         *,
+        storage_options: Mapping[str, Any] | None = None,
+        recover: bool = False,
         shards: int | None = None,
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
@@ -122,7 +126,7 @@ class Session:
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        store = self._open_store(path)
+        store = self._open_store(path, storage_options or {}, recover=recover)
         try:
             self._journal = Journal(store, self.lattice)
             self._open(shards)
@@ -130,9 +134,9 @@ class Session:
             store.close()
             raise
 
-    def _open_store(self, path: str | Path | None) -> Store:
+    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any], *, recover: bool) -> Store:
         if path is not None:
-            return DirectoryStore.create_or_open(Path(path))
+            return DirectoryStore.create_or_open(path, storage_options=storage_options, recover=recover)
         if self.spark is None:
             return MemoryStore()
         self._scratch = tempfile.TemporaryDirectory(prefix="altneu-")  # Spark's tasks need files to hand state on

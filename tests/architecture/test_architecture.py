@@ -23,8 +23,8 @@ PYSPARK_ROOMS = re.compile(
     r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session|view)(\.|$)|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Collection", "Session", "Step", "View", "algorithms", "arrow", "cdc", "col", "errors", "fn", "lit", "logic",
-    "recursive", "source", "spark_session", "windows",
+    "Collection", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col", "errors",
+    "fn", "lit", "logic", "recursive", "source", "spark_session", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
 

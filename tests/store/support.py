@@ -35,7 +35,7 @@ def step(store: Store) -> int:
     return store.commit(
         frontier=[n],
         set={"spine": spine, f"tiny/{n % 4}": {"since": n, "batches": [{"blob": f"b{n}"}]}, f"once/{n}": n},
-        delete=[f"once/{n - 1}"] if n > 1 else [],
+        delete=[key for key in store.state if key.startswith("once/")],
         blobs={f"b{n}": ipc(n)},
         info={"step": n},
     )

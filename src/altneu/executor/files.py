@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from altneu.batch import Block, Description, Layout, LazyBatch, blocks_from, cut_blocks
 from altneu.order import Antichain, Lattice
-from altneu.store import SegmentRef, open_segment, read_between, read_blocks
+from altneu.store import Folder, SegmentRef, open_segment, read_between, read_blocks
 
 Data = dict[str, Any]  # {"segment": …} or {"blob": name}
 _KEY_HASH = "#key_hash"
@@ -51,7 +51,7 @@ def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
 class Files:
     """How a task opens data: segments mapped, or read block by block where addresses are ``scarce``."""
 
-    directory: str | None
+    folder: Folder | None
     blob: Callable[[str], bytes | memoryview]
     scarce: bool = False
 
@@ -61,9 +61,9 @@ class Files:
             return from_ipc(self.blob(data["blob"]))
         return read_blocks(*self._segment(data)) if self.scarce else open_segment(*self._segment(data))
 
-    def _segment(self, data: Data) -> tuple[str, SegmentRef]:
-        assert self.directory is not None
-        return self.directory, SegmentRef.from_json(data)
+    def _segment(self, data: Data) -> tuple[Folder, SegmentRef]:
+        assert self.folder is not None
+        return self.folder, SegmentRef.from_json(data)
 
     def open_part(self, data: Data, number: int) -> pa.RecordBatch:
         """One record batch of some data."""

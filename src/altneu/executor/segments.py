@@ -14,14 +14,14 @@ from altneu.executor.files import Data, Files, to_ipc
 from altneu.executor.keeper import Keeper, Pieces
 from altneu.executor.state import BLOB_BYTES
 from altneu.order import Antichain
-from altneu.store import SegmentRef, SegmentWriter, write_segment
+from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
 
 
 @dataclass(frozen=True)
 class Place:
     """Where a task writes: a folder, and the number of the commit that it aims at."""
 
-    directory: str
+    folder: Folder
     number: int
     durable: bool
 
@@ -45,12 +45,12 @@ class Writer:
     def segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Data:
         """Write a segment, whatever its size."""
         place = self.place
-        return write_segment(place.directory, batches, schema, place.number, durable=place.durable).to_json()
+        return write_segment(place.folder, batches, schema, place.number, durable=place.durable).to_json()
 
     def opened(self, schema: pa.Schema) -> SegmentWriter:
         """A segment to be written a record batch at a time."""
         place = self.place
-        return SegmentWriter(place.directory, schema, place.number, durable=place.durable)
+        return SegmentWriter(place.folder, schema, place.number, durable=place.durable)
 
 
 @dataclass

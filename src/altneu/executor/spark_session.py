@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from altneu.executor.folders import scratch, socket_folder, subfolder
 from altneu.executor.java import find_java
+from altneu.folders import scratch, socket_folder, subfolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

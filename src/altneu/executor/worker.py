@@ -42,6 +42,7 @@ from altneu.executor.wire import Sent as Leaving
 from altneu.operators.accumulate import Accumulator
 from altneu.physical import Plan, Stages
 from altneu.rows import Rows
+from altneu.store import Folder
 from altneu.update import Updates
 
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
@@ -62,7 +63,7 @@ class Task:
     region: Region
     mode: StepMode
     number: int
-    directory: str
+    directory: Folder
     durable: bool
     states: Mapping[tuple[str, int], Data]
     blobs: Mapping[str, bytes]

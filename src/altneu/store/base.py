@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from altneu.errors import StoreError
+from altneu.store.folder import Folder
 from altneu.store.ledger import Bytes, Change, Ledger
 from altneu.store.references import Json, SegmentRef, admit
 
@@ -91,12 +92,12 @@ class Store(ABC):
         return MappingProxyType(self._ledger.state)
 
     @property
-    def segment_directory(self) -> str | None:
+    def segment_directory(self) -> Folder | None:
         """Folder for ``write_segment`` and ``open_segment`` in other processes; None if there are no files."""
         return None
 
     @property
-    def scratch_directory(self) -> str | None:
+    def scratch_directory(self) -> Folder | None:
         """Folder for segments that no commit will name; None if there are no files."""
         return None
 
@@ -140,7 +141,7 @@ class Store(ABC):
                         f"segment {ref.name} aims at commit {ref.number}, this is {self.next_number}: "
                         "vacuum may have taken it, so it must be written anew"
                     )
-                self._require(ref)
+            self._require(change.new_segments)
             bound = admit(frontier)
             self._append(change, bound, {key: admit(value) for key, value in info.items()})
             self._ledger.apply(change)
@@ -148,8 +149,8 @@ class Store(ABC):
             return self._number
 
     @abstractmethod
-    def _require(self, ref: SegmentRef) -> None:
-        """Raise if the segment is not there."""
+    def _require(self, refs: Collection[SegmentRef]) -> None:
+        """Raise if one of these segments is not there."""
 
     @abstractmethod
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
