@@ -31,6 +31,7 @@ from altneu.executor.base import Region, StepMode, folded
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
+from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
 from altneu.executor.read import At, event_times
 from altneu.executor.schedule import Outcome
@@ -111,6 +112,7 @@ class Session:
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
         retain_events: int | None = None,
+        memory: int | str | None = None,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -124,6 +126,7 @@ class Session:
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        self._memory = None if memory is None else bytes_in(memory)
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path, storage_options or {}, recover=recover)
@@ -149,11 +152,11 @@ class Session:
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
         self._journal.shards = self.shards
         if self.spark is None:
-            self._executor: Any = LocalExecutor()
+            self._executor: Any = LocalExecutor(self._memory)
         else:
             from altneu.executor.spark import SparkExecutor
 
-            self._executor = SparkExecutor(self.spark, self.shards, self.placement)
+            self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self._nodes: dict[str, ir.Node] = {}
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self._plan = Plan(self.lattice, ())

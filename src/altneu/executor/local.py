@@ -9,6 +9,7 @@ from typing import Any
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.executor.inputs import Inputs
 from altneu.executor.keeper import Keeper
+from altneu.executor.memory import shares
 from altneu.executor.parts import Inbox, StageRun
 from altneu.executor.schedule import Inbox as Waiting
 from altneu.executor.schedule import Outcome, Run, Segment
@@ -97,12 +98,12 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
 
 
 class LocalExecutor:
-    """The executor of a session without Spark: one shard, in this process, ``room`` bytes of messages at a time."""
+    """The executor of a session without Spark: in this process, with ``memory`` bytes for what a step is about."""
 
     shards = 1
 
-    def __init__(self, room: int | None = None) -> None:
-        self.keeper = Keeper(room)
+    def __init__(self, memory: int | None = None) -> None:
+        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
