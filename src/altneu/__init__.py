@@ -15,6 +15,7 @@ from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
+from altneu.streams import late_rows
 from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -44,6 +45,7 @@ __all__ = [
     "col",
     "errors",
     "fn",
+    "late_rows",
     "lit",
     "logic",
     "recursive",

@@ -14,7 +14,8 @@ AltneuError
 │   ├── BeforeFrontierError        an update at a time that is closed already
 │   ├── TimeRangeError             a value that is no time of the lattice, or too large for it
 │   ├── UnknownSourceError         insert into, or retract from, a name that is no source
-│   └── SourceFailedError          a source DataFrame failed while it was read
+│   ├── SourceFailedError          a source DataFrame failed while it was read
+│   └── StreamError                a stream that is followed has stopped, or cannot be gone on with
 ├── ReadError                      a read that cannot be answered
 │   ├── HistoryGoneError           at= before since
 │   ├── NotYetKnownError           at= at or beyond the frontier
@@ -117,6 +118,10 @@ class UnknownSourceError(InputError):
 
 class SourceFailedError(InputError):
     """A source failed while it was read; the step is not committed."""
+
+
+class StreamError(InputError):
+    """A stream stopped, or cannot be gone on with; what was committed of it stays, nothing is taken twice."""
 
 
 class ReadError(AltneuError):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from altneu import ir
@@ -45,8 +45,9 @@ from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
-from altneu.sources import check_frame, is_spark_frame, to_table
+from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
 from altneu.store import DirectoryStore, Location, MemoryStore, Store
+from altneu.streams import Following, Streams
 from altneu.update import Updates
 from altneu.view import OnErrors, Time, View
 
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
-InsertTime = int | str | tuple[int | str | None, int | str] | None
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -163,6 +163,7 @@ class Session:
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
+        self.streams = Streams(self)
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -176,7 +177,11 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store and of scratch files; what was committed stays, what was only inserted does not."""
+        """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.
+
+        Streams that are followed are stopped first, each after the micro-batch that it is at.
+        """
+        self.streams.stop()
         with self.lock:
             if self._closed:
                 return
@@ -187,6 +192,21 @@ class Session:
             self._pending = Inputs()
             if self._scratch is not None:
                 self._scratch.cleanup()
+
+    @property
+    def store(self) -> Store:
+        """Where commits go."""
+        return self._journal.store
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources that the maintained views are made of."""
+        return list(self._sources)
+
+    @property
+    def streams_stored(self) -> Mapping[str, Any]:
+        """How far each stream was taken, by the last commit."""
+        return self._journal.streams
 
     @property
     def table(self) -> StateTable:
@@ -392,13 +412,8 @@ class Session:
     def _insert(self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int) -> None:
         with self.lock:
             self._check_open()
-            if source not in self._sources:
-                raise UnknownSourceError(
-                    f"no maintained view reads a source {source!r}; the sources are: "
-                    f"{', '.join(self._sources) or '(none: maintain a view first)'}"
-                )
-            schema = self._sources[source].schema
-            time, event = _two_times(self._sources[source], time)
+            schema = self.source(source).schema
+            time, event = two_times(self.source(source), time)
             now = self.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
@@ -414,12 +429,89 @@ class Session:
                 if len(updates):
                     self._pending.updates.setdefault(source, []).append(updates)
 
+    def source(self, name: str) -> ir.Source:
+        """A source that the maintained views are made of.
+
+        Raises:
+            UnknownSourceError: no view reads one of that name.
+        """
+        if name not in self._sources:
+            raise UnknownSourceError(
+                f"no maintained view reads a source {name!r}; the sources are: "
+                f"{', '.join(self._sources) or '(none: maintain a view first)'}"
+            )
+        return self._sources[name]
+
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""
         with self.lock:
             for table in (self._pending.updates, self._pending.frames):
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
+
+    def follow(
+        self,
+        streams: Mapping[str, DataFrame] = MappingProxyType({}),
+        /,
+        *,
+        checkpoint: str | Path | None = None,
+        available_now: bool = False,
+        trigger: str | None = None,
+        time: InsertTime | Mapping[str, InsertTime] = None,
+        diff: int | str | Mapping[str, int | str] = 1,
+        watermark: int | Mapping[str, int] | None = None,
+        late: str | Mapping[str, str] = "revise",
+        max_rows: int | Mapping[str, int] | None = None,
+        restart: str | Mapping[str, str] | None = None,
+        **more: DataFrame,
+    ) -> Following:
+        """Feed sources from Structured Streaming: every micro-batch is taken once, whatever is killed in between.
+
+        ``session.follow(edges=spark.readStream...)``, or a mapping where a name is no identifier. A micro-batch takes
+        the next time of the session, which closes it. How far the stream is then is in the same commit. With
+        ``available_now`` what is there is taken and the streams end; else they go on, a batch as soon as one is done or
+        every ``trigger`` ("10 seconds").
+
+        With ``time``, a column or a SQL expression for a whole number, rows come at their own times, and the session
+        advances to the least, over all such streams, of the greatest time seen less ``watermark``. Rows whose time is
+        closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
+        into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
+
+        ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
+        checkpoints, in the store's own if it is a local one. ``restart`` accepts that checkpoint and store have parted;
+        the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
+
+        Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
+        Law:    each row is counted once (tests/session/test_follow.py).
+
+        Raises:
+            InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
+            StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
+        """
+        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
+        self._check_open()
+        self._require_stored_views()
+        return self.streams.follow(
+            {**streams, **more},
+            None if checkpoint is None else str(checkpoint),
+            {**options, "restart": restart},
+            available_now=available_now,
+            trigger=trigger,
+        )
+
+    def unfollow(self, name: str) -> None:
+        """Forget how far a stream was taken: its watermark holds nothing back, and following it begins anew.
+
+        What was taken of it stays. Streams that are still read are stopped first: ``following.stop()``.
+
+        Raises:
+            InputError: it is followed just now, or never was.
+        """
+        with self.lock:
+            self._check_open()
+            self.streams.unfollow(name)
+            if name in self._journal.streams:
+                self._journal.forget_stream(name)
 
     # steps ----------------------------------------------------------------------------------------------------------
 
@@ -438,49 +530,101 @@ class Session:
         """
         with self.lock:
             self._check_open()
-            started = clock.perf_counter()
             before = self.lower
             upper = before + 1 if to is None else whole_number(to, "to")
             if upper <= before:
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
-            self._require_stored_views()
-            received, placements = 0, dict[str, None]()
-            try:
-                for outcome in self._steps(before, upper):
-                    received += sum(outcome.received.values())
-                    placements[outcome.placement] = None
-            except BaseException as error:
-                if before < self.lower < upper:
-                    error.add_note(
-                        f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
-                        f"and so is what was inserted; advance(to={upper}) goes on from there"
-                    )
-                raise
-            changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
-            rows = sum(self.table.rows(n) for n in self.table.layouts)
-            seconds = clock.perf_counter() - started
-            return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+            return self._advance(upper, {})
 
-    def _steps(self, before: int, upper: int) -> Iterator[Outcome]:
-        """The steps of an advance, each committed before the next: one, unless more is due than one takes up."""
+    def commit(self) -> None:
+        """Make what was inserted durable, and close no time: it counts when an advance passes its time.
+
+        Views stay as they are, ``changes()`` included. It waits with what has times in the future, after the linear
+        logic above it has run once.
+
+        Raises:
+            SourceFailedError, StepFailedError, StoreFullError: as ``advance``; what was inserted is still there.
+
+        >>> import altneu as an
+        >>> with an.Session() as session:
+        ...     view = session.maintain("all", an.source("n", "k long"))
+        ...     session.insert("n", [1])
+        ...     session.commit()
+        ...     before = view.to_pylist()
+        ...     _ = session.advance()
+        ...     before, view.to_pylist()
+        ([], [(1,)])
+        """
+        with self.lock:
+            self._check_open()
+            self._advance(self.lower, {})
+
+    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
+        """Take micro-batches up with what was inserted and advance, ``upper`` being ``lower`` or a later time.
+
+        How far the ``streams`` are then is in the commit that has their rows. If there is no such commit, what was
+        inserted otherwise is still there and the micro-batches are not.
+        """
+        with self.lock:
+            self._check_open()
+            own, steps = self._pending, self._journal.steps
+            self._pending = own.and_more(inputs)
+            try:
+                return self._advance(upper, streams)
+            except BaseException:
+                if self._journal.steps == steps:
+                    self._pending = own
+                raise
+
+    def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
+        started, before = clock.perf_counter(), self.lower
+        self._require_stored_views()
+        received, placements = 0, dict[str, None]()
+        try:
+            for outcome in self._steps(before, upper, streams):
+                received += sum(outcome.received.values())
+                placements[outcome.placement] = None
+        except BaseException as error:
+            if before < self.lower < upper:
+                error.add_note(
+                    f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
+                    f"and so is what was inserted; advance(to={upper}) goes on from there"
+                )
+            raise
+        changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
+        rows = sum(self.table.rows(n) for n in self.table.layouts)
+        seconds = clock.perf_counter() - started
+        return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+
+    def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
+        """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
+
+        The first takes all inputs, those of times that a later one closes too.
+        """
         started = clock.monotonic()
-        while (lower := self.lower) < upper:
+        end = -1
+        while end < upper:
+            lower, steps = self.lower, self._journal.steps
             end = portion(self.table, self._pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
                 with watch(f"altneu: closing times {before} to {upper}{closed}", started):
-                    outcome = self._step(lower, end, further=lower != before)
+                    outcome = self._step(lower, end, streams, further=lower != before)
             finally:
-                if self.lower != lower:  # committed, even if an interrupt came right after
+                if self._journal.steps != steps:  # committed, even if an interrupt came right after
                     self._pending = Inputs()
             self._journal.tidy()
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
+            streams = {}
             yield outcome
 
-    def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
-        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
+    def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
+        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
+
+        A step from a time up to the same one closes none: it takes inputs up, and all of them wait.
+        """
         since, events = self._since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
         inside = min(since, max(before - 1, 0)) if self._plan.loops else since
@@ -496,7 +640,8 @@ class Session:
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
                 info = {"placement": outcome.placement}
-                self._journal.commit_step(upper, since, events, filled, new, info, further=further)
+                told = new if upper > before else None
+                self._journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
         except AltneuError:
             raise
         except Exception as error:
@@ -601,25 +746,6 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
-
-
-def _two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
-    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
-    if source.coordinates is None:
-        if isinstance(time, tuple):
-            raise InputError(
-                f"source {source.name!r} has one time, and the insert gives {time!r}; "
-                'declare the source with time=("system", "event") to give it two'
-            )
-        return time, None
-    system, event = source.coordinates
-    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
-    if about is None or isinstance(about, tuple):
-        raise InputError(
-            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
-            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
-        )
-    return known, about
 
 
 def _check_maintained(name: object, collection: object) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 from altneu.batch import Batch, Layout
@@ -27,13 +28,14 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs.
+    and the arrangements it needs; ``streams`` how far each stream was taken. ``steps`` counts the steps committed here.
     Whatever changes here changes by a commit, or not at all.
     """
 
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
+        self.steps = 0
         self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
@@ -50,6 +52,7 @@ class Journal:
         self.shards = int(known.get("shards", 0))
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
+        self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
         self._new: Outputs | None = None
 
     @contextmanager
@@ -63,6 +66,7 @@ class Journal:
                 self.table.restore(mark)
             else:  # an interrupt came after the commit: what is on disk has happened
                 self._recall()
+                self.steps += 1
             raise
 
     def existing(self) -> set[str]:
@@ -83,26 +87,41 @@ class Journal:
         since: int,
         events: int,
         filled: Collection[str],
-        new: Outputs,
+        new: Outputs | None,
         info: dict[str, Any],
+        streams: Mapping[str, Any] = MappingProxyType({}),
         *,
         further: bool = False,
     ) -> None:
-        """Commit a step: the new frontier, all states that changed, and the views' updates.
+        """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
 
-        A ``further`` step of an advance adds its updates to those of the steps before it.
+        A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
+        has none (``new`` is None): those of the last advance stay.
         """
         kept = self.filled | set(filled)
-        if further:
-            earlier = self._new or {}
-            new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
+        values = self._session(since, events, kept) | {f"stream/{name}": value for name, value in streams.items()}
+        stale: list[str] = []
+        if new is None:
+            new = self._new
+        else:
+            if further:
+                earlier = self._new or {}
+                new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
+            if self.table.durable:
+                named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
+                values |= {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
+                stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
+                new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
-            named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
-            values = {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
-            stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
-            self._commit(lower, self._session(since, events, kept) | values, stale, info)
-            new = named if further else new  # a long advance keeps in memory what its updates are called
+            self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.streams, self.steps = {**self.streams, **streams}, self.steps + 1
+
+    def forget_stream(self, name: str) -> None:
+        """Commit that nothing is known of a stream any more."""
+        if self.table.durable:
+            self._commit(self.lower, {}, [f"stream/{name}"], {"unfollowed": name})
+        del self.streams[name]
 
     def commit_view(self, name: str, fingerprint: str, arrangements: list[str], delta: list[str]) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
