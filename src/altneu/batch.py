@@ -198,6 +198,12 @@ class Block:
         """The updates, with rows of ``layout.schema``."""
         return Updates(self.layout.join(self.keys, self.values), self.times, self.diffs)
 
+    def take(self, index: Ints) -> Block:
+        """Some of the rows, in order."""
+        times = np.ascontiguousarray(self.times[:, index])
+        control = (self.key_hash[index], self.value_hash[index], times, self.diffs[index])
+        return Block(self.layout, self.keys.take(index), self.values.take(index), *control, self.collision_free)
+
     def slice(self, start: int, stop: int) -> Block:
         """Rows ``start`` to ``stop``, without copying."""
         cut = slice(start, stop)

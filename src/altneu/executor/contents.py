@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from altneu.executor.base import ArrangementState, Region, StepMode
+from altneu.executor.base import ArrangementState, StepMode
 from altneu.executor.read import At, accumulated, negatives, parts_of
-from altneu.executor.state import StateTable, blob_names
-from altneu.executor.worker import Batches, Kernel, Memory, Task, TaskSnapshot
-from altneu.order import Antichain
+from altneu.executor.state import StateTable
+from altneu.executor.worker import Batches, Kernel, Memory, TaskSnapshot, task_on
 from altneu.physical import ArrangeOp, PhysicalNode, Plan, ViewPorts
 
 _CHUNK = 1 << 17
@@ -24,16 +23,9 @@ def contents_reader(
 
     It names the segments of now: later steps do not show in it. A row of negative count fails the task that reads it.
     """
-    table.settle()
-    states = {key: value for key, value in table.stored.items() if key[0] == ports.contents}
-    blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
     operation = ArrangeOp(ports.contents, table.layouts[ports.contents])
     plan = Plan(table.lattice, (PhysicalNode(operation, (), 0, ports.schema),))
-    frontier = Antichain.of(table.lattice, at[0])
-    region = Region(frontier, frontier, frontier)
-    directory = table.store.segment_directory
-    assert directory is not None
-    task = Task(plan, region, StepMode(shards), 0, directory, table.store.durable, states, blobs, (), memory=memory)
+    task = task_on(plan, table, {ports.contents}, StepMode(shards), memory)
 
     def kernel(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:

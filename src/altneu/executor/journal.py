@@ -132,6 +132,20 @@ class Journal:
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
 
+    def commit_shards(self, shards: int, outcome: Outcome) -> None:
+        """Commit that there are so many shards from now on, with the states that they have."""
+        before = self.shards
+        with self.undoing():
+            try:
+                self.take(outcome)
+                self.shards = shards
+                if self.table.durable:
+                    values = self._session(self.since, self.events, self.filled)
+                    self._commit(self.lower, values, [], {"shards": [before, shards]})
+            except BaseException:
+                self.shards = before
+                raise
+
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)

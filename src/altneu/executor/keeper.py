@@ -29,9 +29,9 @@ class Pieces:
         if len(part):
             self.parts.append(part)
 
-    def finish(self) -> Batch:
-        """All of it as one batch."""
-        if in_order(self.parts):
+    def finish(self, *, ordered: bool = False) -> Batch:
+        """All of it as one batch; parts that are known to be ``ordered`` may share a key with the next one."""
+        if ordered or in_order(self.parts):
             blocks = tuple(block for part in self.parts for block in part.blocks)
             return Batch(self.layout, self.description, blocks)
         return self.keeper.merged(self.parts, Antichain.minimum(self.layout.lattice))

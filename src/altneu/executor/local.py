@@ -11,6 +11,7 @@ from altneu.executor.inputs import Inputs
 from altneu.executor.keeper import Keeper
 from altneu.executor.memory import shares
 from altneu.executor.parts import Inbox, StageRun
+from altneu.executor.reshard import Parting, parted_states
 from altneu.executor.schedule import Inbox as Waiting
 from altneu.executor.schedule import Outcome, Run, Segment
 from altneu.executor.state import StateTable
@@ -97,6 +98,16 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
                 yield channel, found
 
 
+def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper) -> Outcome:
+    """Part the state of every shard in this process; the table stays as it is."""
+    made = Outcome()
+    for shard in range(parting.before):
+        view = ShardView(table, shard)
+        for name, target, state in parted_states(plan, {name: view[name] for name in view}, shard, parting, keeper):
+            made.states[name, target] = state
+    return made
+
+
 class LocalExecutor:
     """The executor of a session without Spark: in this process, with ``memory`` bytes for what a step is about."""
 
@@ -110,6 +121,10 @@ class LocalExecutor:
         step = Run(plan, table, region, mode)
         step.insert(inputs.updates)
         return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
+
+    def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
+        """Part the state of every shard."""
+        return reshard_here(plan, table, parting, self.keeper)
 
     def close(self) -> None:
         """Nothing to let go of."""

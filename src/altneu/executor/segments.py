@@ -81,10 +81,10 @@ class StoredPieces(Pieces):
             self.written.append((len(part.blocks), part.first_hash, part.last_hash))
         self.parts, self.bytes = [], 0
 
-    def finish(self) -> Batch:
+    def finish(self, *, ordered: bool = False) -> Batch:
         """All of it as one batch."""
         if self.segment is None:
-            return super().finish()
+            return super().finish(ordered=ordered)
         self._put_away()
         with self.segment as segment:
             ref = segment.finish()
@@ -95,7 +95,7 @@ class StoredPieces(Pieces):
             data = self.keeper.writer.segment(
                 (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in again), schema
             )
-        if all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
+        if ordered or all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
             return files.lazy(self.layout, self.description, ref.rows, data)
         return self.keeper.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))
 

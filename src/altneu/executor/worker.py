@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +21,10 @@ from altneu.executor.files import Data, Files
 from altneu.executor.inputs import Stamp
 from altneu.executor.memory import shares
 from altneu.executor.parts import Inbox, Sent, StageRun
+from altneu.executor.reshard import Parting, parted_states
 from altneu.executor.segments import Place, TaskKeeper, Writer
 from altneu.executor.spill import bytes_of
-from altneu.executor.state import Names, state_from_json, state_to_json, updates_to_batch
+from altneu.executor.state import Names, StateTable, blob_names, state_from_json, state_to_json, updates_to_batch
 from altneu.executor.wire import (
     META,
     SEED,
@@ -40,6 +42,7 @@ from altneu.executor.wire import (
 )
 from altneu.executor.wire import Sent as Leaving
 from altneu.operators.accumulate import Accumulator
+from altneu.order import Antichain
 from altneu.physical import Plan, Stages
 from altneu.rows import Rows
 from altneu.store import Folder
@@ -75,6 +78,17 @@ class Task:
     def place(self) -> Place:
         """Where its tasks write."""
         return Place(self.directory, self.number, self.durable)
+
+
+def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMode, memory: int | None) -> Task:
+    """A task that is no part of a step: it has to do with what some arrangements keep now."""
+    table.settle()
+    states = {key: value for key, value in table.stored.items() if key[0] in names}
+    blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
+    nothing = Antichain.minimum(plan.lattice)
+    region, folder, store = Region(nothing, nothing, nothing), table.store.segment_directory, table.store
+    assert folder is not None
+    return Task(plan, region, mode, store.next_number, folder, store.durable, states, blobs, (), memory=memory)
 
 
 @dataclass(frozen=True)
@@ -206,6 +220,35 @@ def run_stage(task: Task, stage: int) -> Kernel:
         yield from pack(_guarded(rows(), batches))
 
     return kernel
+
+
+def part_shards(task: Task, parting: Parting) -> Kernel:
+    """Part the state of the shards whose numbers come; what each shard has is told."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    yield from _parted(task, parting, shard)
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
+    memory, writer = Memory.of(task), Writer(task.place)
+    names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
+    keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
+    told: dict[int, dict[str, Data]] = defaultdict(dict)
+    for name in snapshot:
+        for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
+            told[target][name] = state_to_json(state, names)
+    for target, states in told.items():
+        named = {name: writer.blobs[name] for name in blob_names(states)}
+        yield target, META, pack_meta({"shard": target, "states": states, "passed": 0, "sent": []}, named)
 
 
 class _ShardRun:
