@@ -534,7 +534,7 @@ class Session:
         step of any: ``view.changes()`` are those of this one.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
-        Law:    each row is counted once (tests/session/test_follow.py).
+        Law:    each row is counted once (tests/session/test_follow_killed.py).
 
         Raises:
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.

@@ -73,7 +73,7 @@ class Status:
 class Stream:
     """A streaming query whose micro-batches are taken by a session, one after the other.
 
-    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow.py).
+    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
     def __init__(self, session: Session, frame: DataFrame, source: ir.Source, options: Options) -> None:
