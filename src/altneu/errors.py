@@ -28,6 +28,7 @@ AltneuError
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
 │   ├── StoreInDoubtError          a commit of which nobody knows whether it happened; the store must be opened anew
 │   └── StoreLockedError           another writer has the store open
+├── SinkError                      a target outside that cannot follow a view; it is left as it was
 ├── SetupError                     the machine lacks what Spark needs
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
@@ -170,6 +171,10 @@ class StoreInDoubtError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another writer has the store open."""
+
+
+class SinkError(AltneuError):
+    """A target outside that cannot follow a view; it is left as it was."""
 
 
 class SetupError(AltneuError):

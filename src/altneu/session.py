@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,8 @@ from altneu.collection import Collection
 from altneu.errors import (
     AltneuError,
     BeforeFrontierError,
-    HistoryGoneError,
     HydrationError,
     InputError,
-    NotYetKnownError,
     PlanError,
     ReadError,
     StepFailedError,
@@ -28,12 +26,13 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.executor.base import Region, StepMode, folded
+from altneu.executor.described import Described
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
 from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
-from altneu.executor.read import At, event_times
+from altneu.executor.read import event_times
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
@@ -41,16 +40,27 @@ from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import arrangement_name, lower
-from altneu.order import LARGEST, Antichain, Epoch
+from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
+from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
-from altneu.store import DirectoryStore, Location, MemoryStore, Store
-from altneu.streams import Following, Streams
+from altneu.store import (
+    DirectoryStore,
+    Lease,
+    Location,
+    MemoryStore,
+    Store,
+    lease_end,
+    lease_seconds,
+    least_since,
+)
+from altneu.streams import Following, Status, Streams
+from altneu.subscription import Subscribers
 from altneu.update import Updates
-from altneu.view import OnErrors, Time, View
+from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -170,6 +180,7 @@ class Session:
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
         self.streams = Streams(self)
+        self.subscribers = Subscribers()
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -192,6 +203,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+            self.subscribers.end()
             self._executor.close()
             self._journal.store.close()
             self.table.release()
@@ -295,6 +307,8 @@ class Session:
             if name not in self._journal.views:
                 with watch(f"altneu: computing view {name}"):
                     self._hydrate(plan, name, node, chosen)
+            else:
+                self._journal.describe(name, _described(plan, name, node))
         except BaseException:
             self.table.layouts = before
             raise
@@ -352,7 +366,8 @@ class Session:
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen)
+            described = _described(plan, name, node)
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen, described)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -368,6 +383,7 @@ class Session:
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice, self.shards)
             self._journal.drop(name, plan.arrangements)
+            self.subscribers.end(name)
             self._nodes, self._plan = nodes, plan
 
     def view(self, name: str) -> View:
@@ -481,7 +497,7 @@ class Session:
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
 
-    def follow(
+    def follow(  # noqa: PLR0913  # options, each by its name
         self,
         streams: Mapping[str, DataFrame] = MappingProxyType({}),
         /,
@@ -495,6 +511,7 @@ class Session:
         late: str | Mapping[str, str] = "revise",
         max_rows: int | Mapping[str, int] | None = None,
         restart: str | Mapping[str, str] | None = None,
+        on_step: Callable[[Status, Step], object] | None = None,
         **more: DataFrame,
     ) -> Following:
         """Feed sources from Structured Streaming: every micro-batch is taken once, whatever is killed in between.
@@ -513,6 +530,9 @@ class Session:
         checkpoints, in the store's own if it is a local one. ``restart`` accepts that checkpoint and store have parted;
         the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
 
+        ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
+        step of any: ``view.changes()`` are those of this one.
+
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
         Law:    each row is counted once (tests/session/test_follow.py).
 
@@ -526,7 +546,7 @@ class Session:
         return self.streams.follow(
             {**streams, **more},
             None if checkpoint is None else str(checkpoint),
-            {**options, "restart": restart},
+            {**options, "restart": restart, "on_step": on_step},
             available_now=available_now,
             trigger=trigger,
         )
@@ -623,7 +643,8 @@ class Session:
                     f"and so is what was inserted; advance(to={upper}) goes on from there"
                 )
             raise
-        changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
+        closed = upper > before  # else the last changes are those of an advance before this
+        changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
         rows = sum(self.table.rows(n) for n in self.table.layouts)
         seconds = clock.perf_counter() - started
         return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
@@ -650,6 +671,7 @@ class Session:
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
             streams = {}
+            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
     def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
@@ -707,9 +729,12 @@ class Session:
         return Region(below, above, folded, events=events)
 
     def _since_after(self, upper: int) -> int:
+        """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self._journal.since
-        return max(self._journal.since, upper - 1 - (self.retain or 0))
+        asked = (least_since(self._journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        return max(self._journal.since, wanted)
 
     def _events_after(self, upper: int) -> int:
         known = self._journal.events
@@ -723,43 +748,14 @@ class Session:
         """What the two times of a view are called, None when it has one."""
         return ir.coordinates(self._nodes[name])
 
-    def readable(self, name: str, at: Time) -> At:
-        """The time to read at, coordinate by coordinate, checked against what is known and kept.
-
-        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
-
-        Raises:
-            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
-            NotYetKnownError: at or beyond the frontier.
-        """
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
         self._check_open()
         self.ports(name)
-        since = self.since_of(name)
-        rest: At = ()
-        if (names := self.coordinates(name)) is not None:
-            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            rest = (LARGEST if event is None else self._kept_apart(name, whole_number(event, f"at ({names[1]})")),)
-        if at is None:
-            return max(self.lower - 1, since), *rest
-        at = whole_number(at, "at")
-        if at >= self.lower:
-            raise NotYetKnownError(
-                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
-            )
-        if at < since:
-            raise HistoryGoneError(
-                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self.lower - 1}; "
-                "Session(retain=...) keeps more"
-            )
-        return at, *rest
-
-    def _kept_apart(self, name: str, event: int) -> int:
-        if event < self._journal.events:
-            raise HistoryGoneError(
-                f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
-                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
-            )
-        return min(event, LARGEST)
+        journal = self._journal
+        began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
+        coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
+        return Known(name, journal.lower, self.since_of(name), began, journal.events, coordinates, remedy)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -767,13 +763,31 @@ class Session:
         ports = self.ports(name)
         return self._journal.outputs(ports.contents, self.table.layouts[ports.contents])
 
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        known, contents = self.known(name), self.ports(name).contents
+        return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
+
+    @property
+    def store_id(self) -> str:
+        """What tells the session's store from every other one."""
+        return self._journal.store.identity
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
+
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
             )
-        time = self.readable(view.name, at)
+        time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
         if self.table.rows(ports.contents) <= READ_ROWS:
             return self._executor.frame_of(view.to_arrow(at, errors))
@@ -784,6 +798,12 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+
+
+def _described(plan: Plan, name: str, node: ir.Node) -> Described:
+    ports = plan.views[name]
+    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
+    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
 
 
 def _check_maintained(name: object, collection: object) -> None:

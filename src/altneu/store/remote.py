@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
 from altneu.store.cache import SegmentCache, segment_cache
@@ -36,6 +36,8 @@ class RemoteFolder(Folder):
 
     Cost:   every method is one request; nothing of what fsspec remembers of listings is believed.
     """
+
+    locks: ClassVar[bool] = False
 
     path: str
     filesystem: AbstractFileSystem = field(compare=False, repr=False)
