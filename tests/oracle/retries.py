@@ -33,8 +33,8 @@ ATTEMPTS = 2
 class Retries(SparkExecutor):
     """Runs every task of every step ``ATTEMPTS`` times and goes on with any one of them.
 
-    Of the segments, each is run in tasks with the probability ``share``, or else in the driver. With ``room`` tasks have
-    so many bytes for their messages, and every other one no more for what it opens.
+    Of the segments, each is run in tasks with the probability ``share``, or else in the driver. With ``room`` tasks
+    have so many bytes for their messages, and every other one no more for what it opens.
     """
 
     def __init__(self, shards: int, share: float = 1, room: int | None = None) -> None:

@@ -149,7 +149,7 @@ class Journal:
                 self.take(outcome)
                 self.shards = shards
                 if self.table.durable:
-                    values = self._session(self.since, self.events, self.filled)
+                    values = self._session(self.since, self.events, self.filled, self.began)
                     self._commit(self.lower, values, [], {"shards": [before, shards]})
             except BaseException:
                 self.shards = before
