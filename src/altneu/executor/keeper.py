@@ -16,7 +16,7 @@ from altneu.spine import merge
 
 
 @dataclass
-class Pieces:
+class Growing:
     """A batch on its way: what parts of a stage made of one arrangement, each in order."""
 
     keeper: Keeper
@@ -48,9 +48,9 @@ class Keeper:
     mapped: int | None = None
     at_once: bool = False  # whether merges are taken to their end
 
-    def pieces(self, layout: Layout, description: Description) -> Pieces:
+    def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""
-        return Pieces(self, layout, description)
+        return Growing(self, layout, description)
 
     def merged(self, batches: Sequence[Batch], since: Antichain) -> Batch:
         """Batches that follow each other in time as one, times advanced to ``since``, some keys after the others."""
@@ -61,7 +61,7 @@ class Keeper:
         for batch in batches:
             since_all = told.since.join(batch.description.since)
             told = Description(told.lower, batch.description.upper, since_all)
-        made = self.pieces(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
+        made = self.growing(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
         for lower, upper in parts:
             made.add(merge([batch.between(lower, upper) for batch in batches], since))
         return made.finish()

@@ -18,7 +18,7 @@ import numpy as np
 
 from altneu.batch import Arranged, Batch
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StageResult, StepMode, inserted, run
-from altneu.executor.keeper import Keeper, Pieces
+from altneu.executor.keeper import Growing, Keeper
 from altneu.executor.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.executor.wire import whole_of
 from altneu.hashing import Hashes, hash_rows
@@ -121,7 +121,7 @@ class StageRun:
     keeper: Keeper
     result: StageResult = field(default_factory=StageResult)
     taps: dict[int, list[Updates]] = field(default_factory=lambda: defaultdict(list))
-    _made: dict[str, Pieces] = field(default_factory=dict)
+    _made: dict[str, Growing] = field(default_factory=dict)
     _holds: dict[str, Holds] = field(default_factory=dict)
     _passed_on: dict[tuple[int, int], None] = field(default_factory=dict)
 
@@ -235,7 +235,7 @@ class StageRun:
             self.taps[node].append(updates)
         for name, new in made.new.items():
             if name not in self._made:
-                self._made[name] = self.keeper.pieces(new.layout, new.description)
+                self._made[name] = self.keeper.growing(new.layout, new.description)
             self._made[name].add(new)
         for name, state in made.states.items():
             self.result.states.setdefault(name, self._state(name))

@@ -15,7 +15,7 @@ import numpy as np
 from altneu.batch import Batch, Block
 from altneu.errors import PlanError
 from altneu.executor.base import ArrangementState
-from altneu.executor.keeper import Keeper, Pieces, ranges
+from altneu.executor.keeper import Growing, Keeper, ranges
 from altneu.hashing import Hashes, hash_rows
 from altneu.hold import Holds, Run
 from altneu.physical import Plan
@@ -89,14 +89,14 @@ def parted_state(
 
 
 def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, keeper: Keeper) -> list[Batch]:
-    made = [keeper.pieces(batch.layout, batch.description) for _ in range(parting.times)]
+    made = [keeper.growing(batch.layout, batch.description) for _ in range(parting.times)]
     for lower, upper in ranges(batch.nbytes, keeper.room):
         for block in batch.between(lower, upper).blocks:
             _part_block(block, batch, key, parting, made)
     return [pieces.finish(ordered=True) for pieces in made]
 
 
-def _part_block(block: Block, batch: Batch, key: tuple[str, ...], parting: Parting, made: list[Pieces]) -> None:
+def _part_block(block: Block, batch: Batch, key: tuple[str, ...], parting: Parting, made: list[Growing]) -> None:
     layout = batch.layout
     by_key = key == layout.key
     hashes = block.key_hash if by_key else hash_rows(layout.join(block.keys, block.values), key)

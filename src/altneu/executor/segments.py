@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from altneu.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
 from altneu.executor.files import Data, Files, to_ipc
-from altneu.executor.keeper import Keeper, Pieces
+from altneu.executor.keeper import Growing, Keeper
 from altneu.executor.state import BLOB_BYTES
 from altneu.order import Antichain
 from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
@@ -54,7 +54,7 @@ class Writer:
 
 
 @dataclass
-class StoredPieces(Pieces):
+class GrowingSegment(Growing):
     """A batch on its way into a segment, as soon as it is more than may wait in memory."""
 
     keeper: TaskKeeper
@@ -122,6 +122,6 @@ class TaskKeeper(Keeper):
     writer: Writer = field(kw_only=True)
     at_once: bool = True
 
-    def pieces(self, layout: Layout, description: Description) -> Pieces:
+    def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""
-        return StoredPieces(self, layout, description)
+        return GrowingSegment(self, layout, description)
