@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from altneu.executor.spark_session import spark_session
+from bench.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +37,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The one Spark session of the run, with the settings that users get."""
-    session = spark_session("altneu-tests", "local[2]", config={"spark.sql.shuffle.partitions": 2})
+def cluster() -> Iterator[Cluster]:
+    """A Spark master and two workers with two executors each."""
+    with Cluster(2, cores=2, memory="3g") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The one Spark session of the run, with the settings that users get; on a cluster where that is asked for."""
+    settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2}
+    if os.environ.get("ALTNEU_CLUSTER"):
+        settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
+        settings["spark.speculation.quantile"] = "0.5"
+        session = request.getfixturevalue("cluster").session("altneu-tests", settings)
+    else:
+        session = spark_session("altneu-tests", "local[2]", config=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Storage options of an S3 in this process, with a bucket ``tests``; segments are cached in a folder of the run."""
+    from moto.s3.models import s3_backends
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    os.environ.setdefault("ALTNEU_CACHE", str(tmp_path_factory.mktemp("segments")))
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    s3_backends["123456789012"]["aws"].create_bucket("tests", "us-east-1")
+    _, port = server.get_host_and_port()
+    yield {"key": "k", "secret": "s3cr3t", "client_kwargs": {"endpoint_url": f"http://127.0.0.1:{port}"}}
+    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +80,15 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}: set ALTNEU_DATA")
     return folder
+
+
+@pytest.fixture
+def quick(tmp_path):
+    """A folder in memory where there is one: killing a process loses no page either way, and a sync costs nothing."""
+    shm = Path("/dev/shm")  # noqa: S108  # the point of it
+    if not (shm.is_dir() and os.access(shm, os.W_OK)):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(dir=shm, prefix="altneu-"))
+    yield folder
+    shutil.rmtree(folder)

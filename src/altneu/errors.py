@@ -26,7 +26,9 @@ AltneuError
 │   ├── StorePlanError             the store holds another plan
 │   ├── StoreCorruptError          a checksum or a structure that does not hold
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
+│   ├── StoreInDoubtError          a commit of which nobody knows whether it happened; the store must be opened anew
 │   └── StoreLockedError           another writer has the store open
+├── SinkError                      a target outside that cannot follow a view; it is left as it was
 ├── SetupError                     the machine lacks what Spark needs
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
@@ -163,8 +165,16 @@ class StoreFullError(StoreError):
     """The disk is full; nothing of the step is committed."""
 
 
+class StoreInDoubtError(StoreError):
+    """A file was being put when the reply failed, and nobody knows whether it is there: open the store anew."""
+
+
 class StoreLockedError(StoreError):
     """Another writer has the store open."""
+
+
+class SinkError(AltneuError):
+    """A target outside that cannot follow a view; it is left as it was."""
 
 
 class SetupError(AltneuError):

@@ -17,10 +17,8 @@ from altneu.collection import Collection
 from altneu.errors import (
     AltneuError,
     BeforeFrontierError,
-    HistoryGoneError,
     HydrationError,
     InputError,
-    NotYetKnownError,
     PlanError,
     ReadError,
     StepFailedError,
@@ -28,27 +26,41 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.executor.base import Region, StepMode, folded
+from altneu.executor.described import Described
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
+from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
-from altneu.executor.read import At, event_times
+from altneu.executor.read import event_times
+from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import arrangement_name, lower
-from altneu.order import LARGEST, Antichain, Epoch
+from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
+from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
-from altneu.store import DirectoryStore, MemoryStore, Store
+from altneu.store import (
+    DirectoryStore,
+    Lease,
+    Location,
+    MemoryStore,
+    Store,
+    lease_end,
+    lease_seconds,
+    least_since,
+)
 from altneu.streams import Following, Status, Streams
+from altneu.subscription import Subscribers
 from altneu.update import Updates
-from altneu.view import OnErrors, Time, View
+from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,13 +90,16 @@ class Session:
     """Maintains views as their sources change.
 
     ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
-    runs large steps on Spark and small ones in the driver, on the same state. Times are whole numbers from 0; a
-    session has one clock, ``lower``, before which everything is closed.
+    runs large steps on Spark and small ones in the driver, on the same state. The path may be an address with its
+    ``storage_options`` ("s3://bucket/state") or a pyarrow file system; ``recover=True`` opens a damaged store at
+    its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
+    which everything is closed.
 
     ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
     with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
     is about earlier ones counts as of the first of these. ``shards`` is the number of parts of all state on Spark
-    (default: its cores) and fixed for a store. Safe to share between threads.
+    (default: its cores); a store's is parted further by a multiple of it (``reshard``). ``memory`` is what a task, or
+    a step in the driver, may use, in bytes or as "1g" (docs/running.md). Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -101,12 +116,15 @@ class Session:
     def __init__(
         self,
         spark: SparkSession | None = None,
-        path: str | Path | None = None,
+        path: Location | None = None,
         *,
+        storage_options: Mapping[str, Any] | None = None,
+        recover: bool = False,
         shards: int | None = None,
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
         retain_events: int | None = None,
+        memory: int | str | None = None,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -120,9 +138,10 @@ class Session:
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        self._memory = None if memory is None else bytes_in(memory)
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        store = self._open_store(path)
+        store = self._open_store(path, storage_options or {}, recover=recover)
         try:
             self._journal = Journal(store, self.lattice)
             self._open(shards)
@@ -130,9 +149,9 @@ class Session:
             store.close()
             raise
 
-    def _open_store(self, path: str | Path | None) -> Store:
+    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any], *, recover: bool) -> Store:
         if path is not None:
-            return DirectoryStore.create_or_open(Path(path))
+            return DirectoryStore.create_or_open(path, storage_options=storage_options, recover=recover)
         if self.spark is None:
             return MemoryStore()
         self._scratch = tempfile.TemporaryDirectory(prefix="altneu-")  # Spark's tasks need files to hand state on
@@ -140,16 +159,20 @@ class Session:
 
     def _open(self, shards: int | None) -> None:
         stored = self._journal.shards
-        if shards is not None and stored not in (0, shards):
-            raise StorePlanError(f"the store has {stored} shards and cannot be opened with {shards}; leave shards out")
+        if shards is not None and stored and shards % stored:
+            raise StorePlanError(
+                f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
+                "or take a multiple"
+            )
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        self._wanted_shards = shards or self.shards
         self._journal.shards = self.shards
         if self.spark is None:
-            self._executor: Any = LocalExecutor()
+            self._executor: Any = LocalExecutor(self._memory)
         else:
             from altneu.executor.spark import SparkExecutor
 
-            self._executor = SparkExecutor(self.spark, self.shards, self.placement)
+            self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self._nodes: dict[str, ir.Node] = {}
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self._plan = Plan(self.lattice, ())
@@ -157,6 +180,7 @@ class Session:
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
         self.streams = Streams(self)
+        self.subscribers = Subscribers()
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -179,6 +203,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+            self.subscribers.end()
             self._executor.close()
             self._journal.store.close()
             self.table.release()
@@ -282,6 +307,8 @@ class Session:
             if name not in self._journal.views:
                 with watch(f"altneu: computing view {name}"):
                     self._hydrate(plan, name, node, chosen)
+            else:
+                self._journal.describe(name, _described(plan, name, node))
         except BaseException:
             self.table.layouts = before
             raise
@@ -339,7 +366,8 @@ class Session:
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen)
+            described = _described(plan, name, node)
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen, described)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -355,6 +383,7 @@ class Session:
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice, self.shards)
             self._journal.drop(name, plan.arrangements)
+            self.subscribers.end(name)
             self._nodes, self._plan = nodes, plan
 
     def view(self, name: str) -> View:
@@ -378,6 +407,32 @@ class Session:
         with self.lock:
             self.ports(name)
             return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
+
+    def reshard(self, shards: int) -> None:
+        """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
+
+        What the views show, and their plans, stay as they are. ``Session(path, shards=...)`` with a multiple does the
+        same before the first step.
+
+        Cost:   all state is read and written once: in the driver where it is small, else by one Spark job.
+        Law:    every step after it gives what it would have given before (tests/session/test_reshard.py).
+
+        Raises:
+            PlanError: it is no multiple; nothing has happened.
+            StorePlanError: the store has views that are not maintained here.
+            StepFailedError, StoreFullError: nothing has happened.
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            parting = Parting.of(self.shards, whole_number(shards, "shards"))
+            if parting.times > 1:
+                plan = lower(self._nodes, self.lattice, shards)
+                outcome = self._executor.reshard(self._plan, self.table, parting)
+                self._journal.commit_shards(shards, outcome)
+                self.shards = self._executor.shards = shards
+                self._plan = plan
+            self._wanted_shards = shards
 
     # inputs ---------------------------------------------------------------------------------------------------------
 
@@ -487,7 +542,7 @@ class Session:
         """
         options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
         self._check_open()
-        self._require_stored_views()
+        self._make_ready()
         return self.streams.follow(
             {**streams, **more},
             None if checkpoint is None else str(checkpoint),
@@ -575,7 +630,7 @@ class Session:
 
     def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
         started, before = clock.perf_counter(), self.lower
-        self._require_stored_views()
+        self._make_ready()
         received, placements = 0, dict[str, None]()
         try:
             for outcome in self._steps(before, upper, streams):
@@ -616,6 +671,7 @@ class Session:
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
             streams = {}
+            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
     def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
@@ -652,6 +708,12 @@ class Session:
             ) from error
         return outcome
 
+    def _make_ready(self) -> None:
+        """What a step needs: all views that the store has, and the number of shards that was asked for."""
+        self._require_stored_views()
+        if self._wanted_shards != self.shards:
+            self.reshard(self._wanted_shards)
+
     def _require_stored_views(self) -> None:
         waiting = [n for n in self._journal.views if n not in self._nodes]
         if waiting:
@@ -667,9 +729,12 @@ class Session:
         return Region(below, above, folded, events=events)
 
     def _since_after(self, upper: int) -> int:
+        """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self._journal.since
-        return max(self._journal.since, upper - 1 - (self.retain or 0))
+        asked = (least_since(self._journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        return max(self._journal.since, wanted)
 
     def _events_after(self, upper: int) -> int:
         known = self._journal.events
@@ -683,43 +748,14 @@ class Session:
         """What the two times of a view are called, None when it has one."""
         return ir.coordinates(self._nodes[name])
 
-    def readable(self, name: str, at: Time) -> At:
-        """The time to read at, coordinate by coordinate, checked against what is known and kept.
-
-        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
-
-        Raises:
-            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
-            NotYetKnownError: at or beyond the frontier.
-        """
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
         self._check_open()
         self.ports(name)
-        since = self.since_of(name)
-        rest: At = ()
-        if (names := self.coordinates(name)) is not None:
-            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            rest = (LARGEST if event is None else self._kept_apart(name, whole_number(event, f"at ({names[1]})")),)
-        if at is None:
-            return max(self.lower - 1, since), *rest
-        at = whole_number(at, "at")
-        if at >= self.lower:
-            raise NotYetKnownError(
-                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
-            )
-        if at < since:
-            raise HistoryGoneError(
-                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self.lower - 1}; "
-                "Session(retain=...) keeps more"
-            )
-        return at, *rest
-
-    def _kept_apart(self, name: str, event: int) -> int:
-        if event < self._journal.events:
-            raise HistoryGoneError(
-                f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
-                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
-            )
-        return min(event, LARGEST)
+        journal = self._journal
+        began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
+        coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
+        return Known(name, journal.lower, self.since_of(name), began, journal.events, coordinates, remedy)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -727,13 +763,31 @@ class Session:
         ports = self.ports(name)
         return self._journal.outputs(ports.contents, self.table.layouts[ports.contents])
 
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        known, contents = self.known(name), self.ports(name).contents
+        return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
+
+    @property
+    def store_id(self) -> str:
+        """What tells the session's store from every other one."""
+        return self._journal.store.identity
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
+
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
             )
-        time = self.readable(view.name, at)
+        time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
         if self.table.rows(ports.contents) <= READ_ROWS:
             return self._executor.frame_of(view.to_arrow(at, errors))
@@ -744,6 +798,12 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+
+
+def _described(plan: Plan, name: str, node: ir.Node) -> Described:
+    ports = plan.views[name]
+    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
+    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
 
 
 def _check_maintained(name: object, collection: object) -> None:

@@ -41,7 +41,7 @@ def test_a_crash_before_or_after_any_commit(options, files, tmp_path, monkeypatc
 
     def copy(store):
         copies.append(tmp_path / f"copy {len(copies)}")
-        shutil.copytree(store.path, copies[-1])
+        shutil.copytree(store.folder.path, copies[-1])
 
     def copying(store, *args, **more):
         copy(store)

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from altneu.errors import StoreCorruptError, StoreError, StoreLockedError, StoreVersionError
-from altneu.store import DirectoryStore, forget_segments
+from altneu.store import DirectoryStore, LocalFolder, forget_segments
 from altneu.store.commit import Commit
 from altneu.store.log import CommitLog, commit_name
 from tests.store.support import check_step, content, files, step
@@ -77,7 +77,7 @@ def test_only_what_the_format_says_is_on_disk(filled):
         f"segments/{p.name}" for p in (filled / "segments").iterdir()
     }
     assert len(list((filled / "segments").iterdir())) == 7
-    assert json.loads((filled / "format.json").read_text())["format"] == 2
+    assert json.loads((filled / "format.json").read_text())["format"] == 3
 
 
 def test_create_false_wants_a_store(path):
@@ -97,11 +97,6 @@ def test_a_file_is_no_store(path):
     path.write_text("x")
     with pytest.raises(StoreError, match="cannot create"):
         DirectoryStore.create_or_open(path)
-
-
-def test_an_address_is_no_folder(path):
-    with pytest.raises(StoreError, match="local disks only"):
-        DirectoryStore.create_or_open("s3://bucket/state")
 
 
 def test_a_checkpoint_every_zero_commits_is_refused(path):
@@ -131,12 +126,13 @@ def test_a_closed_store_refuses_to_write(path):
 # ------------------------------------------------------------------------------------------------------ versions
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [1, 4])
 def test_another_format_is_refused_naming_both_versions(filled, number):
     (filled / "format.json").write_text(json.dumps({"format": number, "altneu": "9.9.9", "anything": {}}))
     before = files(filled)
     with pytest.raises(
-        StoreVersionError, match=rf"format {number}, written by altneu 9\.9\.9; this is altneu .* format 2: install"
+        StoreVersionError,
+        match=rf"format {number}, written by altneu 9\.9\.9; this is altneu .* formats 2 to 3: install",
     ):
         reopen(filled)
     assert files(filled) == before
@@ -224,7 +220,7 @@ def test_a_commit_that_does_not_fit_its_state_is_named(path):
     with DirectoryStore.create_or_open(path) as store:
         step(store)
         parent = store._parent
-    CommitLog(path / "log", "").put(Commit(2, "t", parent, 0.0, False, 1, {"a": {"blob": "nowhere"}}))
+    CommitLog(LocalFolder(path / "log"), "").put(Commit(2, "t", parent, 0.0, False, 1, {"a": {"blob": "nowhere"}}))
     with pytest.raises(StoreCorruptError, match=f"{commit_name(2)} does not fit"):
         reopen(path)
 
@@ -267,7 +263,7 @@ def test_a_segment_named_outside_the_folder_is_refused(path, name):
         step(store)
         parent = store._parent
     value = {"segment": {"name": name, "rows": 1, "bytes": 1, "checksum": "0" * 32}}
-    CommitLog(path / "log", "").put(Commit(2, "t", parent, 0.0, False, 1, {"a": value}))
+    CommitLog(LocalFolder(path / "log"), "").put(Commit(2, "t", parent, 0.0, False, 1, {"a": value}))
     with pytest.raises(StoreCorruptError, match=f"{commit_name(2)}.* no name of a segment"):
         reopen(path)
 
@@ -321,7 +317,7 @@ def test_strange_keys_and_blob_names_are_only_names(path):
 
 def test_the_same_transaction_has_won_and_another_has_lost(path):
     DirectoryStore.create_or_open(path).close()
-    log = CommitLog(path / "log", "root")
+    log = CommitLog(LocalFolder(path / "log"), "root")
     mine = Commit(1, "mine", "root", 0.0, False, 1, {"a": 1})
     digest = log.put(mine)
     assert log.put(mine) == digest  # the reply was lost, the commit was not
@@ -334,7 +330,7 @@ def test_the_same_transaction_has_won_and_another_has_lost(path):
 def test_a_store_that_lost_keeps_nothing(path):
     store = DirectoryStore.create_or_open(path)
     step(store)
-    CommitLog(path / "log", "").put(Commit(2, "theirs", store._parent, 0.0, False, "theirs", {"a": 2}))
+    CommitLog(LocalFolder(path / "log"), "").put(Commit(2, "theirs", store._parent, 0.0, False, "theirs", {"a": 2}))
     before = content(store)
     for _ in range(2):
         with pytest.raises(StoreLockedError, match="another writer"):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from altneu.errors import StoreError
-from altneu.store import DirectoryStore, SegmentWriter, forget_segments, write_segment
+from altneu.store import DirectoryStore, LocalFolder, SegmentWriter, forget_segments, write_segment
 from altneu.store.log import CommitLog, commit_name
 from tests.store.support import SCHEMA, batch, check_step, files, step
 
@@ -22,7 +22,7 @@ def path(tmp_path):
 
 def named_by(path, number):
     """Segments that commit ``number`` names, read from the log as it lies there."""
-    ledger, _, _ = CommitLog(path / "log", root_of(path)).replay(number)
+    ledger, _, _ = CommitLog(LocalFolder(path / "log"), root_of(path)).replay(number)
     return {f"segments/{name}" for name in ledger.segments}
 
 

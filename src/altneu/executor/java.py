@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from altneu.errors import JavaNotFoundError
-from altneu.executor.folders import user_cache
+from altneu.folders import user_cache
 
 SUPPORTED = (17, 21)
 _SECONDS_TO_ANSWER = 60

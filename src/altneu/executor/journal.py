@@ -11,12 +11,15 @@ from typing import Any
 
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
+from altneu.executor.described import Described
+from altneu.executor.files import Data
 from altneu.executor.schedule import Outcome
-from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
+from altneu.executor.state import StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates
 
+KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 
 Outputs = Mapping[str, list[Batch | Data]]
@@ -27,7 +30,8 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs; ``streams`` how far each stream was taken. ``steps`` counts the steps committed here.
+    and the arrangements it needs; ``streams`` how far each stream was taken. ``steps`` counts the steps committed here;
+    ``began`` is where the last advance began, whose updates of views are told apart.
     Whatever changes here changes by a commit, or not at all.
     """
 
@@ -49,10 +53,12 @@ class Journal:
         self.lower = int(frontier[0][0]) if frontier else 0
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
+        self.began = int(known.get("began", self.lower))
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
         self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
         self._new: Outputs | None = None
+        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
@@ -98,7 +104,9 @@ class Journal:
         has none (``new`` is None): those of the last advance stay.
         """
         kept = self.filled | set(filled)
-        values = self._session(since, events, kept) | {f"stream/{name}": value for name, value in streams.items()}
+        began = self.began if further or new is None else self.lower
+        values = self._session(since, events, kept, began)
+        values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
             new = self._new
@@ -114,7 +122,7 @@ class Journal:
         if self.table.durable:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
-        self.streams, self.steps = {**self.streams, **streams}, self.steps + 1
+        self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -122,14 +130,37 @@ class Journal:
             self._commit(self.lower, {}, [f"stream/{name}"], {"unfollowed": name})
         del self.streams[name]
 
-    def commit_view(self, name: str, fingerprint: str, arrangements: list[str], delta: list[str]) -> None:
+    def commit_view(
+        self, name: str, fingerprint: str, arrangements: list[str], delta: list[str], described: Described
+    ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
-        view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions()}
-        view |= {"arrangements": arrangements, "delta": delta}
+        view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
+        view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
         if self.table.durable:
-            values = self._session(self.since, self.events, self.filled) | {f"view/{name}": view}
+            values = self._session(self.since, self.events, self.filled, self.began) | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
+
+    def describe(self, name: str, described: Described) -> None:
+        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
+        told = described.to_json()
+        if self.views[name].get("kept") != told:
+            self.views[name] = {**self.views[name], "kept": told}
+            self._untold.add(name)
+
+    def commit_shards(self, shards: int, outcome: Outcome) -> None:
+        """Commit that there are so many shards from now on, with the states that they have."""
+        before = self.shards
+        with self.undoing():
+            try:
+                self.take(outcome)
+                self.shards = shards
+                if self.table.durable:
+                    values = self._session(self.since, self.events, self.filled, self.began)
+                    self._commit(self.lower, values, [], {"shards": [before, shards]})
+            except BaseException:
+                self.shards = before
+                raise
 
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
@@ -141,8 +172,9 @@ class Journal:
             self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
         self.views.pop(name, None)
 
-    def _session(self, since: int, events: int, filled: Collection[str]) -> dict[str, Any]:
-        return {"session": {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled)}}
+    def _session(self, since: int, events: int, filled: Collection[str], began: int) -> dict[str, Any]:
+        known = {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled), "began": began}
+        return {"session": known}
 
     def _name(self, batch: Batch | Data) -> Data:
         return batch if isinstance(batch, dict) else self.table.names.of(batch)
@@ -150,17 +182,19 @@ class Journal:
     def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
-        values = {**values, **changed}
+        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
+        values = {**views, **values, **changed}
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)
+        self._untold.clear()
         self.table.committed()
 
     def tidy(self) -> None:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
         if self.table.durable and self.store.number % VACUUM_EVERY == 0:
             try:
-                self.store.vacuum(keep=1)
+                self.store.vacuum(keep=KEPT)
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
@@ -174,11 +208,16 @@ class Journal:
         Of an advance that did not come to its end they are those of the steps that were committed.
         """
         found: Any = (self._new or {}).get(name, [])
-        stored: Any = self.store.state.get(f"new/{name}")
-        if self._new is None and stored is not None and stored["upper"] == self.lower:
-            found = stored["batches"]
+        if self._new is None:
+            found = stored_outputs(self.store, name, self.lower)
         batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found]
         return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+
+
+def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
+    """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
+    stored: Any = store.state.get(f"new/{name}")
+    return stored["batches"] if stored is not None and stored["upper"] == lower else []
 
 
 def batch_rows(batch: Batch | Data) -> int:

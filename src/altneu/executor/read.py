@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from altneu.batch import Batch, Layout
 from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
+from altneu.executor.keeper import ranges
 from altneu.executor.state import StateTable
 from altneu.explain import EventTimes
+from altneu.hold import Holds
 from altneu.operators.spans import show_row
 from altneu.order import Epoch
 from altneu.rows import Rows
+from altneu.spine import Spine
 from altneu.update import Updates, consolidate
 
 MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
@@ -26,10 +31,14 @@ def accumulated(state: ArrangementState, at: At) -> Updates:
     Shape:  no two of equal row, no zero count; what has fewer coordinates than ``at``, as what a view with two times
             has from a source with one, is there at all of the others.
     """
-    layout = state.spine.layout
+    return summed(state.spine.batches, state.spine.layout, at)
+
+
+def summed(batches: Sequence[Batch], layout: Layout, at: At) -> Updates:
+    """What batches accumulate to at a time, as ``accumulated``."""
     own = np.array(at[: layout.lattice.width], np.int64)[:, None]
     parts = []
-    for batch in state.spine.batches:
+    for batch in batches:
         updates = batch.updates()
         late = np.asarray((updates.times > own).any(axis=0))
         parts.append(updates.filter(~late) if late.any() else updates)
@@ -37,6 +46,14 @@ def accumulated(state: ArrangementState, at: At) -> Updates:
     if len(parts) == 1 and not (parts[0].times != parts[0].times[:, :1]).any():
         return stamped[0]  # one batch at one time: nothing to add up
     return consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
+
+
+def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
+    """A state in parts, by ranges of its key, each of about ``room`` bytes; nothing of what it holds."""
+    layout, batches = state.spine.layout, state.spine.batches
+    for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
+        part = [batch.between(lower, upper) for batch in batches]
+        yield ArrangementState(Spine.of(layout, part), Holds(layout.schema, layout.lattice))
 
 
 def contents(table: StateTable, name: str, at: At) -> Updates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -12,6 +12,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from altneu.errors import StoreError
+from altneu.store.commit import RECOVERED
+from altneu.store.folder import Folder
+from altneu.store.leases import Lease
 from altneu.store.ledger import Bytes, Change, Ledger
 from altneu.store.references import Json, SegmentRef, admit
 
@@ -55,6 +58,7 @@ class Store(ABC):
     """
 
     durable: bool = False  # whether a commit is on the disk when it returns
+    _root: str  # the id that it was made with
 
     def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
         self._ledger = ledger
@@ -69,6 +73,12 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def identity(self) -> str:
+        """What tells its history from every other one: another after a recovery that went back to an earlier commit."""
+        back = self._ledger.state.get(RECOVERED)
+        return self._root if back is None else f"{self._root}.{back}"
 
     @property
     def number(self) -> int:
@@ -91,12 +101,12 @@ class Store(ABC):
         return MappingProxyType(self._ledger.state)
 
     @property
-    def segment_directory(self) -> str | None:
+    def segment_directory(self) -> Folder | None:
         """Folder for ``write_segment`` and ``open_segment`` in other processes; None if there are no files."""
         return None
 
     @property
-    def scratch_directory(self) -> str | None:
+    def scratch_directory(self) -> Folder | None:
         """Folder for segments that no commit will name; None if there are no files."""
         return None
 
@@ -140,7 +150,7 @@ class Store(ABC):
                         f"segment {ref.name} aims at commit {ref.number}, this is {self.next_number}: "
                         "vacuum may have taken it, so it must be written anew"
                     )
-                self._require(ref)
+            self._require(change.new_segments)
             bound = admit(frontier)
             self._append(change, bound, {key: admit(value) for key, value in info.items()})
             self._ledger.apply(change)
@@ -148,8 +158,8 @@ class Store(ABC):
             return self._number
 
     @abstractmethod
-    def _require(self, ref: SegmentRef) -> None:
-        """Raise if the segment is not there."""
+    def _require(self, refs: Collection[SegmentRef]) -> None:
+        """Raise if one of these segments is not there."""
 
     @abstractmethod
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
@@ -163,13 +173,21 @@ class Store(ABC):
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment."""
 
+    def leases(self) -> list[Lease]:
+        """What readers without a lock still need; a store that only its process sees has none."""
+        return []
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name; False where nobody could ask for what it keeps."""
+        return False
+
     @abstractmethod
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits, newest first, as far as the log goes back."""
 
     @abstractmethod
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove segments that none of the last ``keep`` commits names and whose step is over."""
+        """Remove segments that neither a lease nor the last ``keep`` commits keep and whose step is over."""
 
     @abstractmethod
     def close(self) -> None:

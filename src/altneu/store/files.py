@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -137,6 +138,12 @@ def regular_size(path: Path) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise StoreCorruptError(f"{path} is not a regular file; a store holds no links, and none is followed")
     return found.st_size
+
+
+def checksum_of(path: Path) -> str:
+    """BLAKE2b-128 of a local file in hexadecimal: what segments are named by."""
+    with naming(path, "read"), path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def parse_json(text: bytes | bytearray | memoryview, name: str | Path) -> Any:

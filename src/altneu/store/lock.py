@@ -1,4 +1,4 @@
-"""The one writer of a folder: an advisory lock that the kernel releases when its process dies."""
+"""The one writer of a store: on a local disk an advisory lock, which the kernel releases when its process dies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import fcntl
 import os
 import socket
 import weakref
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from altneu.errors import StoreError, StoreLockedError
@@ -16,7 +17,43 @@ from altneu.store.files import failure, naming
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
-class WriterLock:
+class Writer(ABC):
+    """What makes a store object the one that writes: until ``release``, and not in a forked process."""
+
+    @property
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether this object may still write."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let the next writer in; twice is once."""
+
+    def check(self, where: str) -> None:
+        """Refuse to go on without it."""
+        if not self.held:
+            raise StoreError(
+                f"this store object on {where} is closed (or was inherited by a forked process); open it anew"
+            )
+
+
+class UnlockedWriter(Writer):
+    """Where no lock can be had: two may write, and of each number the log lets one have it."""
+
+    def __init__(self) -> None:
+        self._process: int | None = os.getpid()
+
+    @property
+    def held(self) -> bool:
+        """Whether this object may still write: it is not closed, and its process is the one that opened it."""
+        return self._process == os.getpid()
+
+    def release(self) -> None:
+        """Write no more; twice is once."""
+        self._process = None
+
+
+class WriterLock(Writer):
     """Held from construction until ``release``, the end of the object, or the end of the process.
 
     Law:    at any time at most one holder, over all processes of the machine; a process that dies, in whatever way,
@@ -49,13 +86,6 @@ class WriterLock:
     def held(self) -> bool:
         """Whether this object still holds the lock (in a forked child it does not)."""
         return self._end.alive
-
-    def check(self, path: Path) -> None:
-        """Refuse to go on without the lock."""
-        if not self.held:
-            raise StoreError(
-                f"this store object on {path} is closed (or was inherited by a forked process); open it anew"
-            )
 
     def release(self) -> None:
         """Let the next writer in; twice is once."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
-from pathlib import Path
 
-from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
+from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError, StoreLockedError
 from altneu.store.commit import Commit, decode, encode
-from altneu.store.files import failure, naming, put, regular_size, sync_folder
+from altneu.store.folder import Folder
 from altneu.store.ledger import Ledger
 
 _NAME = re.compile(r"(\d{20})\.commit", re.ASCII)
@@ -35,7 +32,7 @@ class CommitLog:
             (tests/store/test_kill.py, tests/store/test_directory.py).
     """
 
-    def __init__(self, folder: Path, root: str, *, durable: bool = True) -> None:
+    def __init__(self, folder: Folder, root: str, *, durable: bool = True) -> None:
         self._folder = folder
         self._durable = durable
         self.root = root
@@ -43,74 +40,92 @@ class CommitLog:
 
     def numbers(self) -> list[int]:
         """Numbers of the commits that are there, ascending."""
-        with naming(self._folder, "list"):
-            return sorted(int(match[1]) for name in os.listdir(self._folder) if (match := _NAME.fullmatch(name)))  # noqa: PTH208  # names are enough
+        return sorted(int(match[1]) for name in self._folder.names() if (match := _NAME.fullmatch(name)))
 
-    def path(self, number: int) -> Path:
-        """File of a commit."""
-        return self._folder / commit_name(number)
+    def where(self, number: int) -> str:
+        """File of a commit, as messages name it."""
+        return self._folder.where(commit_name(number))
 
     def read(self, number: int) -> Commit:
-        """Read one commit, mapped.
+        """Read one commit, mapped where it is on a local disk.
 
         Raises:
             StoreCorruptError: it is missing or does not hold; names the file.
         """
-        path = self.path(number)
-        if not regular_size(path):
-            raise StoreCorruptError(f"{path} is empty: it was cut off")
-        with naming(path, "read"):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                data = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
-            finally:
-                os.close(descriptor)
-        commit = decode(data, str(path))
+        where, data = self.where(number), self._folder.read(commit_name(number))
+        if not data.nbytes:
+            raise StoreCorruptError(f"{where} is empty: it was cut off")
+        commit = decode(data, where)
         if commit.number != number:
-            raise StoreCorruptError(f"{path} holds commit {commit.number}: files were renamed")
+            raise StoreCorruptError(f"{where} holds commit {commit.number}: files were renamed")
         return commit
+
+    def remove(self, number: int) -> int:
+        """Remove a commit that nobody needs; the bytes it had."""
+        return self._folder.remove(commit_name(number))
 
     def put(self, commit: Commit) -> str:
         """Append a commit, durable when this returns; its digest.
 
         A number that is taken by the same transaction is a success whose reply was lost.
 
-        Cost:   one create, write, fsync, link, unlink, fsync of the folder.
+        Cost:   one create, write, fsync, link, unlink, fsync of the folder; elsewhere than on a local disk one put and
+                one listing, to see that nobody was ahead.
 
         Raises:
             StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
             StoreFullError: the disk is full; the log is as before.
-            StoreError: the file could not be written; or its name could not be synced, or an earlier call was
-                interrupted, so that nobody knows whether the commit is there: the log must be opened anew.
+            StoreInDoubtError: its name could not be synced, its reply was lost, or an earlier call was interrupted, so
+                that nobody knows whether the commit is there: the log must be opened anew.
+            StoreError: the file could not be written.
         """
         if self._doubt:
-            raise StoreError(self._doubt)
-        path = self.path(commit.number)
+            raise StoreInDoubtError(self._doubt)
         data, digest = encode(commit)
         doubt = f"commit {commit.number} was interrupted and may be there or not; open the store anew to find out"
         self._doubt = doubt  # until the outcome is known: a KeyboardInterrupt may come between any two operations
         try:
-            with naming(path, "write"):
-                is_new = put(path, data, exclusive=True, durable=self._durable)
-            if not is_new:
-                self._check_mine(commit)
+            is_new = self._folder.put(commit_name(commit.number), data, exclusive=True, durable=self._durable)
+        except StoreInDoubtError as error:
+            raise StoreInDoubtError(f"{error}; {doubt}") from error
         except StoreError:
             self._doubt = None
             raise
         try:
+            if not is_new:
+                self._check_mine(commit)
             if self._durable:
-                sync_folder(self._folder)
-        except OSError as error:
-            raise StoreError(f"{failure(error, path, 'sync')}; {doubt}") from error
+                self._folder.sync()
+            if not self._folder.locks:
+                self._check_newest(commit.number, digest)
+        except StoreLockedError:
+            self._doubt = None
+            raise
+        except StoreError as error:
+            raise StoreInDoubtError(f"{error}; {doubt}") from error
         self._doubt = None
         return digest
+
+    def _check_newest(self, number: int, digest: str) -> None:
+        """A number may have been free because others went on from it long ago and vacuumed it since.
+
+        What they left stands above it, for a vacuum keeps the last checkpoint and a recovery puts one on top.
+        """
+        above = [other for other in self.numbers() if other > number]
+        for other, before in zip(above, range(number, above[-1] if above else 0), strict=False):
+            commit = self.read(other)
+            if other != before + 1 or commit.parent != digest:
+                raise StoreInDoubtError(
+                    f"others have written up to commit {above[-1]} of {self._folder.where()} since it was opened here"
+                )
+            digest = commit.digest
 
     def _check_mine(self, commit: Commit) -> None:
         """A number that is taken: by this very transaction, or by another writer."""
         found = self.read(commit.number)
         if found.transaction != commit.transaction:
             raise StoreLockedError(
-                f"commit {commit.number} of {self._folder} was written by another writer (transaction "
+                f"commit {commit.number} of {self._folder.where()} was written by another writer (transaction "
                 f"{found.transaction}); this one keeps nothing of its step: close it and open the store anew"
             )
 
@@ -146,7 +161,9 @@ class CommitLog:
             if number == 1 or self.read(number).checkpoint:
                 return number
         if numbers:
-            raise StoreCorruptError(f"{self._folder} holds no checkpoint; put the missing files back from a copy")
+            raise StoreCorruptError(
+                f"{self._folder.where()} holds no checkpoint; put the missing files back from a copy"
+            )
         return 0
 
     def _check_parent(self, commit: Commit, before: Commit | None) -> None:
@@ -155,7 +172,7 @@ class CommitLog:
         parent = self.root if before is None else before.digest
         if commit.parent != parent:
             raise StoreCorruptError(
-                f"{self.path(commit.number)} does not follow the commit before it: files were exchanged"
+                f"{self.where(commit.number)} does not follow the commit before it: files were exchanged"
             )
 
     def follow(self, ledger: Ledger, commit: Commit) -> Ledger:
@@ -166,6 +183,6 @@ class CommitLog:
             ledger.apply(ledger.prepare(commit.set, commit.delete, commit.blobs))
         except StoreError as error:
             raise StoreCorruptError(
-                f"{self.path(commit.number)} does not fit the commits before it: {error}"
+                f"{self.where(commit.number)} does not fit the commits before it: {error}"
             ) from error
         return ledger

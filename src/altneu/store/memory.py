@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
@@ -28,13 +29,15 @@ class MemoryStore(Store):
 
     def __init__(self) -> None:
         super().__init__(Ledger(), 0, None)
+        self._root = uuid.uuid4().hex
         self._segments: dict[str, tuple[pa.RecordBatch, ...]] = {}
         self._written = 0
         self._history: deque[CommitInfo] = deque(maxlen=_REMEMBERED)
 
-    def _require(self, ref: SegmentRef) -> None:
-        if ref.name not in self._segments:
-            raise StoreCorruptError(f"segment {ref.name} is missing from this store")
+    def _require(self, refs: Collection[SegmentRef]) -> None:
+        for ref in refs:
+            if ref.name not in self._segments:
+                raise StoreCorruptError(f"segment {ref.name} is missing from this store")
 
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
         self._history.append(CommitInfo(self.next_number, "", time.time(), False, frontier, info))
@@ -54,7 +57,7 @@ class MemoryStore(Store):
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The batches kept under this name."""
-        self._require(ref)
+        self._require([ref])
         return list(self._segments[ref.name])
 
     def history(self, limit: int = 20) -> list[CommitInfo]:

@@ -16,7 +16,8 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from altneu.errors import StoreCorruptError, StoreError
-from altneu.store.files import create, discard, failure, naming, regular_size, temporary, write_all
+from altneu.store.files import checksum_of, create, discard, failure, naming, write_all
+from altneu.store.folder import Folder, LocalFolder
 from altneu.store.references import SegmentRef, segment_name
 
 Verify = Literal["always", "first", "never"]
@@ -73,16 +74,17 @@ class SegmentWriter:
     Until then there is a temporary file, which leaving the ``with`` block removes, so a writer that fails leaves
     nothing behind and one that is killed leaves a file whose name says when vacuum may take it.
 
-    Cost:   one pass over the bytes, 16 bytes of blake2b over them (1.3 GB/s), one fsync unless ``durable=False``.
+    Cost:   one pass over the bytes, 16 bytes of blake2b over them (1.3 GB/s), one fsync unless ``durable=False``;
+            elsewhere than on a local disk one upload.
     """
 
-    def __init__(self, directory: str, schema: pa.Schema, number: int, *, durable: bool = True) -> None:
-        self._directory = Path(directory)
+    def __init__(self, folder: Folder | str, schema: pa.Schema, number: int, *, durable: bool = True) -> None:
+        self._folder = _folder(folder)
         self._number = number
         self._schema = schema
         self._durable = durable
         self._rows = 0
-        self._temporary = temporary(self._directory / segment_name(number, "0" * 32))
+        self._temporary = self._folder.draft(number)
         with naming(self._temporary, "write"):
             self._descriptor = create(self._temporary)
         self._sink = _HashingSink(self._descriptor)
@@ -116,6 +118,7 @@ class SegmentWriter:
 
         Raises:
             StoreFullError: the disk is full; the segment is gone.
+            StoreError: it could not be uploaded; the segment is gone.
         """
         try:
             self._writer.close()
@@ -123,12 +126,12 @@ class SegmentWriter:
             if self._durable:
                 os.fsync(self._descriptor)
             checksum = self._sink.checksum()
-            name = segment_name(self._number, checksum)
-            self._temporary.replace(self._directory / name)
+            ref = SegmentRef(segment_name(self._number, checksum), self._rows, self._sink.size, checksum)
+            self._folder.adopt(self._temporary, ref)
         except (OSError, pa.ArrowException) as error:
             raise self._failed(error) from error
         self._close()
-        return SegmentRef(name, self._rows, self._sink.size, checksum)
+        return ref
 
     def abandon(self) -> None:
         """Remove the unfinished file; after ``finish`` it does nothing."""
@@ -147,7 +150,7 @@ class SegmentWriter:
 
 
 def write_segment(
-    directory: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, *, durable: bool = True
+    folder: Folder | str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, *, durable: bool = True
 ) -> SegmentRef:
     """Write record batches as one segment that aims at commit ``number``.
 
@@ -155,7 +158,7 @@ def write_segment(
     scratch. The same batches give the same name, so a task that runs twice writes one segment.
 
     Shape:  any number of batches of ``schema``, each of which is one block when the segment is opened.
-    Cost:   one pass over the bytes; one fsync.
+    Cost:   one pass over the bytes; one fsync, or one upload.
 
     Raises:
         StoreFullError: the disk is full; nothing is left behind.
@@ -167,49 +170,66 @@ def write_segment(
     ...     open_segment(folder, ref)[0].to_pydict()
     {'a': [1, 2, 3]}
     """
-    with SegmentWriter(directory, schema, number, durable=durable) as writer:
+    with SegmentWriter(folder, schema, number, durable=durable) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()
 
 
-def open_segment(directory: str, ref: SegmentRef, verify: Verify = "first") -> list[pa.RecordBatch]:
+def open_segment(folder: Folder | str, ref: SegmentRef, verify: Verify = "first") -> list[pa.RecordBatch]:
     """The record batches of a segment, memory-mapped: only what is touched is read.
 
     The size, the Arrow footer and the number of rows are checked whenever a file is mapped. ``verify="first"`` checks
     the checksum too when a process first opens a file below 64 MB (a larger one would be read whole for it);
-    ``"always"`` checks every file at every opening, ``"never"`` none.
+    ``"always"`` checks every file at every opening, ``"never"`` none. What comes from elsewhere than a local disk is
+    checked when it is fetched, whatever its size.
 
     Cost:   30 µs to map; 0.75 ms a megabyte to check; 1 µs when the process has it open.
 
     Raises:
         StoreCorruptError: it is missing, or not what the reference says; names the file.
     """
+    place = _folder(folder)
+    try:
+        return _opened(place, ref, verify)
+    except StoreError:
+        if not place.spoiled(ref):
+            raise
+    forget_segments()
+    return _opened(place, ref, verify)  # the copy was damaged or gone: what it was made of need not be
+
+
+def _folder(folder: Folder | str) -> Folder:
+    return LocalFolder(Path(folder)) if isinstance(folder, str) else folder
+
+
+def _opened(folder: Folder, ref: SegmentRef, verify: Verify) -> list[pa.RecordBatch]:
     if verify == "always":
-        _check(directory, ref)
+        check_segment(folder, ref)
     elif verify == "first" and ref.bytes < CHECKED_BYTES:
-        _check_once(directory, ref)
-    return list(_mapped(directory, ref))
+        _check_once(folder, ref)
+    return list(_mapped(folder, ref))
 
 
-def _check(directory: str, ref: SegmentRef) -> None:
-    path = Path(directory) / ref.name
-    _check_size(path, ref)
-    with naming(path, "read"), path.open("rb") as file:
-        checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    if checksum != ref.checksum:
+def check_segment(folder: Folder, ref: SegmentRef) -> None:
+    """Read a segment whole.
+
+    Raises:
+        StoreCorruptError: it is missing, or its bytes have changed; names the file.
+    """
+    path = folder.mappable(ref)
+    if checksum_of(path) != ref.checksum:
         raise StoreCorruptError(f"{path} fails its checksum: bytes in it have changed")
 
 
 # A segment is immutable and named by its content, so what was checked or mapped once stays right; a bound keeps a
 # process that lives for months from remembering every segment it ever saw.
-_check_once = lru_cache(maxsize=16 * OPEN_SEGMENTS)(_check)
+_check_once = lru_cache(maxsize=16 * OPEN_SEGMENTS)(check_segment)
 
 
 @lru_cache(maxsize=OPEN_SEGMENTS)
-def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
-    path = Path(directory) / ref.name
-    _check_size(path, ref)
+def _mapped(folder: Folder, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
+    path = folder.mappable(ref)
     try:
         with pa.memory_map(
             str(path)
@@ -227,11 +247,6 @@ def _mapped(directory: str, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
     if (rows := sum(batch.num_rows for batch in batches)) != ref.rows:
         raise StoreCorruptError(f"{path} holds {rows} rows where the log says {ref.rows}")
     return batches
-
-
-def _check_size(path: Path, ref: SegmentRef) -> None:
-    if (size := regular_size(path)) != ref.bytes:
-        raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
 
 
 def forget_segments() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from altneu.errors import StreamError
-from altneu.store import Store
+from altneu.store import LocalFolder, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +24,10 @@ def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -
         return f"{given.rstrip('/')}/{own}"
     if scratch is not None:
         return f"file:{scratch}/{own}"
-    path = getattr(store, "path", None)
-    if not isinstance(path, Path):
+    folder = getattr(store, "folder", None)
+    if not isinstance(folder, LocalFolder):
         raise StreamError("the store is in no local folder: say where the streams' checkpoints go, checkpoint=...")
-    return f"file:{path}/streams/{own}"
+    return f"file:{folder.path}/streams/{own}"
 
 
 def plan_of(spark: SparkSession, folder: str, batch: int) -> str:

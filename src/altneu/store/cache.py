@@ -1,0 +1,107 @@
+"""Local copies of segments that lie elsewhere: kept under their checksums, shared by all processes of the user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from altneu.errors import StoreCorruptError, StoreError
+from altneu.folders import user_cache
+from altneu.store.files import TEMPORARY, checksum_of, discard, naming, regular_size
+from altneu.store.references import SegmentRef
+
+LARGEST = 20 << 30  # bytes
+_ABANDONED = 24 * 3600  # seconds after which a file that nobody finished is taken to have no writer
+
+
+class SegmentCache:
+    """A folder of segments by their checksums, so that what is there need never be asked whether it is still so.
+
+    Whatever is fetched is checked before it has its name. When there is more than ``largest`` bytes, what was not used
+    for the longest time goes; a process that has it mapped keeps it. Safe among processes: names appear whole, and one
+    that has gone is fetched again.
+    """
+
+    def __init__(self, folder: Path, largest: int) -> None:
+        self.folder, self.largest = folder, largest
+
+    def _path(self, ref: SegmentRef) -> Path:
+        return self.folder / f"{ref.checksum}.arrow"
+
+    def draft(self) -> Path:
+        """A fresh name for a file that is being written."""
+        return self.folder / f".{uuid.uuid4().hex}{TEMPORARY}"
+
+    def keep(self, draft: Path, ref: SegmentRef) -> None:
+        """Take in a file that was just written, of which the checksum is known."""
+        with naming(draft, "write"):
+            draft.replace(self._path(ref))
+        self._shrink()
+
+    def fetched(self, ref: SegmentRef, fetch: Callable[[Path], None], where: str) -> Path:
+        """The local copy of a segment, made by ``fetch`` if there is none.
+
+        Raises:
+            StoreCorruptError: what was fetched is not what the reference says.
+        """
+        path = self._path(ref)
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == ref.bytes:
+                os.utime(path)  # used now
+                return path
+        draft = self.draft()
+        try:
+            fetch(draft)
+            _check(draft, ref, where)
+            self.keep(draft, ref)
+        finally:
+            discard(draft)
+        return path
+
+    def discard(self, ref: SegmentRef) -> None:
+        """Forget a copy."""
+        discard(self._path(ref))
+
+    def _shrink(self) -> None:
+        """Let go of what was not used for the longest time, and of what nobody finished."""
+        kept, total, now = [], 0, time.time()
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                    found = entry.stat(follow_symlinks=False)
+                    if not entry.name.endswith(TEMPORARY):
+                        kept.append((found.st_mtime, found.st_size, entry.path))
+                        total += found.st_size
+                    elif now - found.st_mtime > _ABANDONED:
+                        discard(Path(entry.path))
+        for _, size, path in sorted(kept)[:-1]:
+            if total <= self.largest:
+                break
+            discard(Path(path))
+            total -= size
+
+
+def _check(path: Path, ref: SegmentRef, where: str) -> None:
+    size = regular_size(path)
+    if size != ref.bytes:
+        raise StoreCorruptError(f"{where} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
+    if checksum_of(path) != ref.checksum:
+        raise StoreCorruptError(f"{where} fails its checksum: bytes in it have changed")
+
+
+@cache
+def segment_cache() -> SegmentCache:
+    """This user's cache: ``ALTNEU_CACHE`` names its folder, ``ALTNEU_CACHE_BYTES`` how large it may grow (20 GiB)."""
+    named = os.environ.get("ALTNEU_CACHE")
+    folder = Path(named).expanduser() if named else user_cache("segments")
+    with naming(folder, "create"):
+        folder.mkdir(parents=True, exist_ok=True)
+    text = os.environ.get("ALTNEU_CACHE_BYTES", "")
+    if text and not text.isdigit():
+        raise StoreError(f"ALTNEU_CACHE_BYTES={text!r} is no number of bytes")
+    return SegmentCache(folder, int(text) if text else LARGEST)

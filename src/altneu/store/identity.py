@@ -1,0 +1,68 @@
+"""``format.json``: which format a store has, and its id."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import uuid
+from typing import Any
+
+from altneu.errors import StoreCorruptError, StoreVersionError
+from altneu.store.files import parse_json
+from altneu.store.folder import Folder
+
+FORMAT = 3
+READABLE = (2, 3)
+FILE = "format.json"
+_LARGEST = 65536
+
+
+def software() -> str:
+    """Version of this altneu."""
+    try:
+        return importlib.metadata.version("altneu")
+    except importlib.metadata.PackageNotFoundError:
+        return "unreleased"
+
+
+def make_identity(folder: Folder, known: str = "") -> None:
+    """Give a new store its id, or one that lost it the id it had; of two who do so at once one finds the other's."""
+    folder.put(FILE, _told(known or uuid.uuid4().hex), exclusive=True)
+
+
+def take_up(folder: Folder, identity: str) -> None:
+    """Make a store of an earlier format one of this: what that altneu would not know of may be in it from now on.
+
+    A later format says more in the same form, so that nothing else is to be done.
+    """
+    folder.put(FILE, _told(identity))
+    folder.sync()
+
+
+def _told(identity: str) -> bytes:
+    return (json.dumps({"format": FORMAT, "altneu": software(), "id": identity}) + "\n").encode("ascii")
+
+
+def read_identity(folder: Folder) -> tuple[int, str]:
+    """A store's format and id.
+
+    Raises:
+        StoreVersionError: an altneu of another format wrote it.
+        StoreCorruptError: the file is missing, or does not say what it should.
+    """
+    where = folder.where(FILE)
+    if folder.sizes([FILE])[FILE] > _LARGEST:
+        raise StoreCorruptError(f"{where} is far too large to say a format")
+    found: Any = parse_json(folder.read(FILE), where)
+    version = found.get("format") if isinstance(found, dict) else None
+    if type(version) is not int or version < 1:
+        raise StoreCorruptError(f"{where} says no format version")
+    if version not in READABLE:
+        raise StoreVersionError(
+            f"{folder.where()} has format {version}, written by altneu {found.get('altneu', 'unknown')}; "
+            f"this is altneu {software()}, which reads formats {READABLE[0]} to {FORMAT}: install that altneu, or open "
+            "another folder"
+        )
+    if not isinstance(found.get("id"), str) or not found["id"]:
+        raise StoreCorruptError(f"{where} has no store id")
+    return version, found["id"]

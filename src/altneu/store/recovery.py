@@ -1,0 +1,118 @@
+"""Going back to the last commit of which everything is there, when what came after is damaged."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Iterable
+
+from altneu.errors import StoreCorruptError
+from altneu.store.commit import RECOVERED, Commit
+from altneu.store.folder import Folder
+from altneu.store.identity import FILE, make_identity
+from altneu.store.log import CommitLog, commit_name
+from altneu.store.references import Json, segment_number
+from altneu.store.survey import Survey
+
+ASIDE = "aside"
+_NAMED = 10  # files that a warning names
+
+
+def recover(folder: Folder, *, durable: bool) -> None:
+    """Make a damaged store one that opens, in the state of its last whole commit; a sound one is left as it is.
+
+    That state is written as one more commit, a checkpoint, above all numbers that were ever used: so no number has two
+    meanings, and nothing of what is set aside can come back; it tells readers that the history is another one. Then
+    damaged files, and commits and segments after that state, are moved to ``aside/<number of the checkpoint>/``. Only
+    for the one writer.
+
+    Law:    cut short anywhere, and run again, it comes to the same (tests/store/test_recovery.py).
+    Cost:   reads the whole store.
+
+    Raises:
+        StoreCorruptError: no commit is whole; nothing is changed.
+    """
+    survey = Survey(folder)
+    whole = survey.last_whole()
+    if whole is None:
+        raise StoreCorruptError(
+            f"{folder.where()} has no commit of which everything is there, so there is nothing to go back to; put "
+            f"files back from a copy of the store: {_listed(survey.problems)}"
+        )
+    number, ledger, commit = whole
+    gone, aside = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
+    moved = _mend_identity(survey, aside) if survey.lacks_identity else []
+    if number < survey.top:
+        gone.append((number, survey.top))
+        told: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
+        parent, frontier = (survey.log.root, None) if commit is None else (commit.digest, commit.frontier)
+        change = Commit(
+            number=survey.top + 1,
+            transaction=uuid.uuid4().hex,
+            parent=parent,
+            at=time.time(),
+            checkpoint=True,
+            frontier=frontier,
+            set={**ledger.state, RECOVERED: survey.top + 1},
+            info=told,
+            blobs=ledger.blobs,
+        )
+        CommitLog(folder.child("log"), survey.log.root, durable=durable).put(change)
+    moved += _set_aside(survey, gone, aside)
+    if moved:
+        _tell(survey, number, moved, aside)
+
+
+def _mend_identity(survey: Survey, aside: Folder) -> list[str]:
+    """A new ``format.json``, with the id that the first commit knows."""
+    there = survey.folder.has(FILE)
+    if there:
+        _move(survey.folder, [FILE], aside)
+    make_identity(survey.folder, survey.log.root)
+    survey.folder.sync()
+    return [FILE]
+
+
+def _set_aside(survey: Survey, gone: list[tuple[int, int]], aside: Folder) -> list[str]:
+    """Move what is damaged or no part of the history any more, files that belong together in one folder."""
+
+    def is_gone(number: int | None) -> bool:
+        return number is not None and any(low < number <= high for low, high in gone)
+
+    commits = [n for n in survey.numbers if n in survey.bad_commits or is_gone(n)]
+    segments = survey.folder.child("segments")
+    names = [n for n in segments.names() if n in survey.bad_segments or is_gone(segment_number(n))]
+    _move(segments, names, aside.child("segments"))
+    _move(survey.folder.child("log"), [commit_name(number) for number in commits], aside.child("log"))
+    return [*map(commit_name, commits), *names]
+
+
+def _move(folder: Folder, names: Iterable[str], aside: Folder) -> None:
+    for place in (aside, folder) if (names := list(names)) else ():
+        place.make()
+    for name in names:
+        folder.move(name, aside)
+    for place in (aside, folder) if names else ():
+        place.sync()
+
+
+def _tell(survey: Survey, number: int, moved: list[str], aside: Folder) -> None:
+    lost = survey.top - number
+    back = (
+        f"went back to commit {number}; the {lost} after it, up to {survey.top}, are no part of it any more: insert "
+        "again what they held"
+        if lost
+        else "lost no commit that is needed"
+    )
+    warnings.warn(
+        f"the store {survey.folder.where()} was damaged and {back}. Set aside in {aside.where()}: "
+        f"{_listed(moved)}. What was wrong: {_listed(survey.problems)}",
+        stacklevel=2,
+    )
+
+
+def _listed(said: Iterable[str]) -> str:
+    said = list(said)
+    more = f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return "; ".join(said[:_NAMED]) + more

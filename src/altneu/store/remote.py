@@ -1,0 +1,286 @@
+"""Folders that fsspec reaches: object stores, and other file systems that can put a file if it is not there yet."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
+from altneu.store.cache import SegmentCache, segment_cache
+from altneu.store.folder import Data, Folder
+from altneu.store.lock import UnlockedWriter, Writer
+from altneu.store.references import SegmentRef
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+Way = Literal["put", "open", ""]
+
+_FEW = 4  # files whose sizes are asked one by one; more are found in one listing
+_PART = 8 << 20  # bytes that are read at once
+_TRIES = 3  # puts of the same file whose reply does not come
+_RIVALS = 4  # writers at once in the probe
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFolder(Folder):
+    """A folder (a prefix) of a file system that fsspec reaches.
+
+    It travels with the file system's own settings, which may hold secrets: none of them is in its text, in messages or
+    in the store. ``way`` says how a file is put only if it is not there: "" where nobody has asked.
+
+    Cost:   every method is one request; nothing of what fsspec remembers of listings is believed.
+    """
+
+    locks: ClassVar[bool] = False
+
+    path: str
+    filesystem: AbstractFileSystem = field(compare=False, repr=False)
+    way: Way = field(default="", compare=False)
+
+    @property
+    def _cache(self) -> SegmentCache:
+        return segment_cache()
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}" if name else self.path
+
+    def where(self, name: str = "") -> str:
+        return str(self.filesystem.unstrip_protocol(self._at(name)))
+
+    def child(self, name: str) -> RemoteFolder:
+        return replace(self, path=self._at(name))
+
+    def make(self) -> None:
+        """Prefixes need not be made; folders of file systems that have some do."""
+        with self._naming("", "create"):
+            if not _is_object_store(self.filesystem):
+                self.filesystem.makedirs(self.path, exist_ok=True)
+
+    def check(self) -> None:
+        """There are no links here."""
+
+    def writer(self) -> Writer:
+        return UnlockedWriter()
+
+    def probed(self) -> RemoteFolder:
+        """This folder, knowing how it puts a file that must not be there yet.
+
+        Cost:   a file is put by several at once, and once more; about four requests one after the other.
+
+        Raises:
+            StoreError: of two who put the same name both were told that they did, or the second's bytes are there.
+        """
+        failures = []
+        for way in ("put", "open"):
+            folder = replace(self, way=way)
+            failure = folder._fault(f"probe-{uuid.uuid4().hex}")  # of this class
+            if failure is None:
+                return folder
+            failures.append(failure)
+        raise StoreError(
+            f"{self.where()} cannot hold a store: {'; '.join(dict.fromkeys(failures))}. A store needs a file system "
+            "that puts a file only if it is not there yet: a local disk, S3 (s3fs 2026.9 or newer), Google Cloud "
+            "Storage (gcsfs) or Azure (adlfs)"
+        )
+
+    def _fault(self, name: str) -> str | None:
+        """What is wrong with this way of putting a file; None if nothing is."""
+        contents = [f"{name} {i}".encode() for i in range(_RIVALS + 1)]
+        try:
+            with ThreadPoolExecutor(_RIVALS) as pool:
+                told = list(pool.map(self._try, [name] * _RIVALS, contents))
+            told.append(self._try(name, contents[-1]))
+            won = [data for data, answer in zip(contents, told, strict=True) if answer is True]
+            if not won:
+                self.put(name, contents[0])  # raises where nothing at all can be written, which is another matter
+                said = next((answer for answer in told if isinstance(answer, str)), "it says that the file is there")
+                return f"it does not put a file only if it is not there ({said})"
+            if len(won) > 1:
+                return "it lets two writers put the same file"
+            return None if bytes(self.read(name)) == won[0] else "it overwrites a file that it says is there"
+        finally:
+            with contextlib.suppress(StoreError):  # what stays behind is a few bytes that no store reads
+                self.remove(name)
+
+    def _try(self, name: str, data: bytes) -> bool | str:
+        """Whether a file was put; what was raised if the file system does not know how."""
+        try:
+            self._create(name, data)
+        except FileExistsError:
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever it is, it says that this is no way
+            return f"{type(error).__name__}: {error}"
+        return True
+
+    def _create(self, name: str, data: Data) -> None:
+        """Put a file that must not be there; FileExistsError if it is."""
+        if self.way == "put" and _puts_itself(self.filesystem):
+            self.filesystem.pipe_file(self._at(name), bytes(data), mode="create")
+            return
+        file = self.filesystem.open(self._at(name), "xb")
+        with file:
+            file.write(bytes(data))
+
+    def put(self, name: str, data: Data, *, exclusive: bool = False, durable: bool = True) -> bool:
+        if not exclusive:
+            with self._naming(name, "write"):
+                self.filesystem.pipe_file(self._at(name), bytes(data))
+            return True
+        assert self.way, "a log needs a folder that was probed"
+        failed: Exception | None = None
+        for _ in range(_TRIES):  # the same bytes: that it failed does not say that it was not done, or will not be yet
+            try:
+                self._create(name, data)
+            except FileExistsError:
+                return False
+            except (FileNotFoundError, PermissionError) as error:
+                raise self._failure(error, name, "write") from error
+            except Exception as error:  # noqa: BLE001  # of all others nobody can say what came of it
+                failed = error
+            else:
+                return True
+        assert failed is not None
+        raise StoreInDoubtError(str(self._failure(failed, name, "write"))) from failed
+
+    def sync(self) -> None:
+        """A put is durable when it is answered."""
+
+    def sync_parent(self) -> None:
+        """As ``sync``."""
+
+    def read(self, name: str) -> memoryview:
+        with self._naming(name, "read"):
+            return memoryview(self.filesystem.cat_file(self._at(name)))
+
+    def checksum(self, name: str) -> str:
+        self._forget()
+        found = hashlib.blake2b(digest_size=16)
+        with self._naming(name, "read"), self.filesystem.open(self._at(name), "rb", cache_type="none") as file:
+            while part := file.read(_PART):
+                found.update(part)
+        return found.hexdigest()
+
+    def names(self) -> list[str]:
+        return sorted(self._listed())
+
+    def _listed(self) -> dict[str, int]:
+        """What is in the folder, and its size."""
+        self._forget()
+        with self._naming("", "list"):
+            try:
+                found = self.filesystem.ls(self.path, detail=True)
+            except FileNotFoundError:
+                return {}  # a prefix without objects
+        entries = {str(entry["name"]).rstrip("/").rpartition("/")[2]: entry for entry in found}
+        own = self.path.rpartition("/")[2]
+        return {
+            name: int(entry["size"] or 0)
+            for name, entry in entries.items()
+            if name and not (name == own and str(entry["name"]).rstrip("/") == self.path)
+        }
+
+    def sizes(self, names: Collection[str]) -> dict[str, int]:
+        if len(names) > _FEW:
+            listed = self._listed()
+            for name in names:
+                if name not in listed:
+                    raise self._missing(name)
+            return {name: listed[name] for name in names}
+        return {name: self._size(name) for name in names}
+
+    def _size(self, name: str) -> int:
+        self._forget()
+        with self._naming(name, "read"):
+            return int(self.filesystem.info(self._at(name))["size"])
+
+    def has(self, name: str) -> bool:
+        try:
+            self._size(name)
+        except StoreCorruptError:
+            return False
+        return True
+
+    def remove(self, name: str) -> int:
+        try:
+            size = self._size(name)
+            with self._naming(name, "remove"):
+                self.filesystem.rm_file(self._at(name))
+        except StoreCorruptError:
+            return 0
+        return size
+
+    def move(self, name: str, to: Folder) -> None:
+        """Copy, then remove: what is cut short in between is there twice."""
+        assert isinstance(to, RemoteFolder)
+        with self._naming(name, "move"):
+            self.filesystem.cp_file(self._at(name), to._at(name))  # of this class
+            self.filesystem.rm_file(self._at(name))
+
+    def clear_unfinished(self) -> None:
+        """Nothing is ever half there."""
+
+    def draft(self, number: int) -> Path:
+        return self._cache.draft()
+
+    def adopt(self, draft: Path, ref: SegmentRef) -> None:
+        """Upload a segment, and keep it where it would be fetched to."""
+        with self._naming(ref.name, "write"):
+            self.filesystem.put_file(str(draft), self._at(ref.name))
+        self._cache.keep(draft, ref)
+
+    def mappable(self, ref: SegmentRef) -> Path:
+        def fetch(to: Path) -> None:
+            with self._naming(ref.name, "read"):
+                self.filesystem.get_file(self._at(ref.name), str(to))
+
+        return self._cache.fetched(ref, fetch, self.where(ref.name))
+
+    def spoiled(self, ref: SegmentRef) -> bool:
+        self._cache.discard(ref)
+        return True
+
+    def _forget(self) -> None:
+        """What others have written since is to be seen."""
+        self.filesystem.invalidate_cache()
+
+    @contextlib.contextmanager
+    def _naming(self, name: str, doing: str) -> Iterator[None]:
+        """Turn whatever a file system raises into a ``StoreError`` that names the file."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
+        except Exception as error:
+            raise self._failure(error, name, doing) from error
+
+    def _missing(self, name: str) -> StoreCorruptError:
+        return StoreCorruptError(f"{self.where(name)} is missing; put it back from a copy of the store")
+
+    def _failure(self, error: Exception, name: str, doing: str) -> StoreError:
+        return StoreError(f"cannot {doing} {self.where(name)}: {type(error).__name__}: {error}")
+
+
+def _is_object_store(filesystem: AbstractFileSystem) -> bool:
+    protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
+    return bool(protocols & {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+
+
+def _puts_itself(filesystem: AbstractFileSystem) -> bool:
+    """Whether a file system has a put of its own: fsspec's looks first and puts then, and two may look at once."""
+    from fsspec import AbstractFileSystem
+    from fsspec.asyn import AsyncFileSystem
+
+    kind: Any = type(filesystem)
+    if isinstance(filesystem, AsyncFileSystem):
+        own: Callable[..., Any] = kind._pipe_file  # what a file system of its kind defines
+        return own is not AsyncFileSystem._pipe_file
+    return kind.pipe_file is not AbstractFileSystem.pipe_file
