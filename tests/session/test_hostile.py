@@ -21,7 +21,6 @@ NAMES = [
     "../outside",
     "a/b",
     "a\\b",
-    "",
     " ",
     ".",
     "new line\n",
