@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from altneu.executor.spark_session import spark_session
+from bench.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +35,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The one Spark session of the run, with the settings that users get."""
-    session = spark_session("altneu-tests", "local[2]", config={"spark.sql.shuffle.partitions": 2})
+def cluster() -> Iterator[Cluster]:
+    """A Spark master and two workers with two executors each."""
+    with Cluster(2, cores=2, memory="3g") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The one Spark session of the run, with the settings that users get; on a cluster where that is asked for."""
+    settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2}
+    if os.environ.get("ALTNEU_CLUSTER"):
+        settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
+        settings["spark.speculation.quantile"] = "0.5"
+        session = request.getfixturevalue("cluster").session("altneu-tests", settings)
+    else:
+        session = spark_session("altneu-tests", "local[2]", config=settings)
     yield session
     session.stop()
 

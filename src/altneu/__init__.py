@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from altneu import algorithms, cdc, errors, logic, windows
+from altneu import algorithms, cdc, errors, logic, sinks, windows
 from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
 from altneu.expressions import col, fn, lit
+from altneu.reader import Reader, read
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
+from altneu.streams import late_rows
 from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -33,6 +35,7 @@ def arrow(function: _F) -> _F:
 
 __all__ = [
     "Collection",
+    "Reader",
     "Session",
     "Step",
     "StoreCheck",
@@ -44,9 +47,12 @@ __all__ = [
     "col",
     "errors",
     "fn",
+    "late_rows",
     "lit",
     "logic",
+    "read",
     "recursive",
+    "sinks",
     "source",
     "spark_session",
     "windows",

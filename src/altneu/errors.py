@@ -14,7 +14,8 @@ AltneuError
 │   ├── BeforeFrontierError        an update at a time that is closed already
 │   ├── TimeRangeError             a value that is no time of the lattice, or too large for it
 │   ├── UnknownSourceError         insert into, or retract from, a name that is no source
-│   └── SourceFailedError          a source DataFrame failed while it was read
+│   ├── SourceFailedError          a source DataFrame failed while it was read
+│   └── StreamError                a stream that is followed has stopped, or cannot be gone on with
 ├── ReadError                      a read that cannot be answered
 │   ├── HistoryGoneError           at= before since
 │   ├── NotYetKnownError           at= at or beyond the frontier
@@ -27,6 +28,7 @@ AltneuError
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
 │   ├── StoreInDoubtError          a commit of which nobody knows whether it happened; the store must be opened anew
 │   └── StoreLockedError           another writer has the store open
+├── SinkError                      a target outside that cannot follow a view; it is left as it was
 ├── SetupError                     the machine lacks what Spark needs
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
@@ -119,6 +121,10 @@ class SourceFailedError(InputError):
     """A source failed while it was read; the step is not committed."""
 
 
+class StreamError(InputError):
+    """A stream stopped, or cannot be gone on with; what was committed of it stays, nothing is taken twice."""
+
+
 class ReadError(AltneuError):
     """A read that cannot be answered."""
 
@@ -165,6 +171,10 @@ class StoreInDoubtError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another writer has the store open."""
+
+
+class SinkError(AltneuError):
+    """A target outside that cannot follow a view; it is left as it was."""
 
 
 class SetupError(AltneuError):

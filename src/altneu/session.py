@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from altneu import ir
@@ -17,10 +17,8 @@ from altneu.collection import Collection
 from altneu.errors import (
     AltneuError,
     BeforeFrontierError,
-    HistoryGoneError,
     HydrationError,
     InputError,
-    NotYetKnownError,
     PlanError,
     ReadError,
     StepFailedError,
@@ -28,32 +26,44 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.executor.base import Region, StepMode, folded
+from altneu.executor.described import Described
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
 from altneu.executor.portion import portion
-from altneu.executor.read import At, event_times
+from altneu.executor.read import event_times
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
 from altneu.lower import arrangement_name, lower
-from altneu.order import LARGEST, Antichain, Epoch
+from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
+from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins, chosen_joins, optimise
 from altneu.rewrite.transform import transform
-from altneu.sources import check_frame, is_spark_frame, to_table
-from altneu.store import DirectoryStore, Location, MemoryStore, Store
+from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
+from altneu.store import (
+    DirectoryStore,
+    Lease,
+    Location,
+    MemoryStore,
+    Store,
+    lease_end,
+    lease_seconds,
+    least_since,
+)
+from altneu.streams import Following, Status, Streams
+from altneu.subscription import Subscribers
 from altneu.update import Updates
-from altneu.view import OnErrors, Time, View
+from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
-InsertTime = int | str | tuple[int | str | None, int | str] | None
 Placement = Literal["auto", "spark", "driver"]
 
 
@@ -160,6 +170,8 @@ class Session:
         self._sources: dict[str, ir.Source] = {}
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
+        self.streams = Streams(self)
+        self.subscribers = Subscribers()
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -173,17 +185,37 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store and of scratch files; what was committed stays, what was only inserted does not."""
+        """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.
+
+        Streams that are followed are stopped first, each after the micro-batch that it is at.
+        """
+        self.streams.stop()
         with self.lock:
             if self._closed:
                 return
             self._closed = True
+            self.subscribers.end()
             self._executor.close()
             self._journal.store.close()
             self.table.release()
             self._pending = Inputs()
             if self._scratch is not None:
                 self._scratch.cleanup()
+
+    @property
+    def store(self) -> Store:
+        """Where commits go."""
+        return self._journal.store
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources that the maintained views are made of."""
+        return list(self._sources)
+
+    @property
+    def streams_stored(self) -> Mapping[str, Any]:
+        """How far each stream was taken, by the last commit."""
+        return self._journal.streams
 
     @property
     def table(self) -> StateTable:
@@ -266,6 +298,8 @@ class Session:
             if name not in self._journal.views:
                 with watch(f"altneu: computing view {name}"):
                     self._hydrate(plan, name, node, chosen)
+            else:
+                self._journal.describe(name, _described(plan, name, node))
         except BaseException:
             self.table.layouts = before
             raise
@@ -323,7 +357,8 @@ class Session:
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen)
+            described = _described(plan, name, node)
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen, described)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -339,6 +374,7 @@ class Session:
             nodes = {n: node for n, node in self._nodes.items() if n != name}
             plan = lower(nodes, self.lattice, self.shards)
             self._journal.drop(name, plan.arrangements)
+            self.subscribers.end(name)
             self._nodes, self._plan = nodes, plan
 
     def view(self, name: str) -> View:
@@ -389,13 +425,8 @@ class Session:
     def _insert(self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int) -> None:
         with self.lock:
             self._check_open()
-            if source not in self._sources:
-                raise UnknownSourceError(
-                    f"no maintained view reads a source {source!r}; the sources are: "
-                    f"{', '.join(self._sources) or '(none: maintain a view first)'}"
-                )
-            schema = self._sources[source].schema
-            time, event = _two_times(self._sources[source], time)
+            schema = self.source(source).schema
+            time, event = two_times(self.source(source), time)
             now = self.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
@@ -411,12 +442,93 @@ class Session:
                 if len(updates):
                     self._pending.updates.setdefault(source, []).append(updates)
 
+    def source(self, name: str) -> ir.Source:
+        """A source that the maintained views are made of.
+
+        Raises:
+            UnknownSourceError: no view reads one of that name.
+        """
+        if name not in self._sources:
+            raise UnknownSourceError(
+                f"no maintained view reads a source {name!r}; the sources are: "
+                f"{', '.join(self._sources) or '(none: maintain a view first)'}"
+            )
+        return self._sources[name]
+
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""
         with self.lock:
             for table in (self._pending.updates, self._pending.frames):
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
+
+    def follow(  # noqa: PLR0913  # options, each by its name
+        self,
+        streams: Mapping[str, DataFrame] = MappingProxyType({}),
+        /,
+        *,
+        checkpoint: str | Path | None = None,
+        available_now: bool = False,
+        trigger: str | None = None,
+        time: InsertTime | Mapping[str, InsertTime] = None,
+        diff: int | str | Mapping[str, int | str] = 1,
+        watermark: int | Mapping[str, int] | None = None,
+        late: str | Mapping[str, str] = "revise",
+        max_rows: int | Mapping[str, int] | None = None,
+        restart: str | Mapping[str, str] | None = None,
+        on_step: Callable[[Status, Step], object] | None = None,
+        **more: DataFrame,
+    ) -> Following:
+        """Feed sources from Structured Streaming: every micro-batch is taken once, whatever is killed in between.
+
+        ``session.follow(edges=spark.readStream...)``, or a mapping where a name is no identifier. A micro-batch takes
+        the next time of the session, which closes it. How far the stream is then is in the same commit. With
+        ``available_now`` what is there is taken and the streams end; else they go on, a batch as soon as one is done or
+        every ``trigger`` ("10 seconds").
+
+        With ``time``, a column or a SQL expression for a whole number, rows come at their own times, and the session
+        advances to the least, over all such streams, of the greatest time seen less ``watermark``. Rows whose time is
+        closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
+        into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
+
+        ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
+        checkpoints, in the store's own if it is a local one. ``restart`` accepts that checkpoint and store have parted;
+        the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
+
+        ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
+        step of any: ``view.changes()`` are those of this one.
+
+        Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
+        Law:    each row is counted once (tests/session/test_follow.py).
+
+        Raises:
+            InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
+            StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
+        """
+        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
+        self._check_open()
+        self._require_stored_views()
+        return self.streams.follow(
+            {**streams, **more},
+            None if checkpoint is None else str(checkpoint),
+            {**options, "restart": restart, "on_step": on_step},
+            available_now=available_now,
+            trigger=trigger,
+        )
+
+    def unfollow(self, name: str) -> None:
+        """Forget how far a stream was taken: its watermark holds nothing back, and following it begins anew.
+
+        What was taken of it stays. Streams that are still read are stopped first: ``following.stop()``.
+
+        Raises:
+            InputError: it is followed just now, or never was.
+        """
+        with self.lock:
+            self._check_open()
+            self.streams.unfollow(name)
+            if name in self._journal.streams:
+                self._journal.forget_stream(name)
 
     # steps ----------------------------------------------------------------------------------------------------------
 
@@ -435,49 +547,103 @@ class Session:
         """
         with self.lock:
             self._check_open()
-            started = clock.perf_counter()
             before = self.lower
             upper = before + 1 if to is None else whole_number(to, "to")
             if upper <= before:
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
-            self._require_stored_views()
-            received, placements = 0, dict[str, None]()
-            try:
-                for outcome in self._steps(before, upper):
-                    received += sum(outcome.received.values())
-                    placements[outcome.placement] = None
-            except BaseException as error:
-                if before < self.lower < upper:
-                    error.add_note(
-                        f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
-                        f"and so is what was inserted; advance(to={upper}) goes on from there"
-                    )
-                raise
-            changes = {name: self._journal.changes(p.contents) for name, p in self._plan.views.items()}
-            rows = sum(self.table.rows(n) for n in self.table.layouts)
-            seconds = clock.perf_counter() - started
-            return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+            return self._advance(upper, {})
 
-    def _steps(self, before: int, upper: int) -> Iterator[Outcome]:
-        """The steps of an advance, each committed before the next: one, unless more is due than one takes up."""
+    def commit(self) -> None:
+        """Make what was inserted durable, and close no time: it counts when an advance passes its time.
+
+        Views stay as they are, ``changes()`` included. It waits with what has times in the future, after the linear
+        logic above it has run once.
+
+        Raises:
+            SourceFailedError, StepFailedError, StoreFullError: as ``advance``; what was inserted is still there.
+
+        >>> import altneu as an
+        >>> with an.Session() as session:
+        ...     view = session.maintain("all", an.source("n", "k long"))
+        ...     session.insert("n", [1])
+        ...     session.commit()
+        ...     before = view.to_pylist()
+        ...     _ = session.advance()
+        ...     before, view.to_pylist()
+        ([], [(1,)])
+        """
+        with self.lock:
+            self._check_open()
+            self._advance(self.lower, {})
+
+    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
+        """Take micro-batches up with what was inserted and advance, ``upper`` being ``lower`` or a later time.
+
+        How far the ``streams`` are then is in the commit that has their rows. If there is no such commit, what was
+        inserted otherwise is still there and the micro-batches are not.
+        """
+        with self.lock:
+            self._check_open()
+            own, steps = self._pending, self._journal.steps
+            self._pending = own.and_more(inputs)
+            try:
+                return self._advance(upper, streams)
+            except BaseException:
+                if self._journal.steps == steps:
+                    self._pending = own
+                raise
+
+    def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
+        started, before = clock.perf_counter(), self.lower
+        self._require_stored_views()
+        received, placements = 0, dict[str, None]()
+        try:
+            for outcome in self._steps(before, upper, streams):
+                received += sum(outcome.received.values())
+                placements[outcome.placement] = None
+        except BaseException as error:
+            if before < self.lower < upper:
+                error.add_note(
+                    f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
+                    f"and so is what was inserted; advance(to={upper}) goes on from there"
+                )
+            raise
+        closed = upper > before  # else the last changes are those of an advance before this
+        changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
+        rows = sum(self.table.rows(n) for n in self.table.layouts)
+        seconds = clock.perf_counter() - started
+        return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+
+    def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
+        """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
+
+        The first takes all inputs, those of times that a later one closes too.
+        """
         started = clock.monotonic()
-        while (lower := self.lower) < upper:
+        end = -1
+        while end < upper:
+            lower, steps = self.lower, self._journal.steps
             end = portion(self.table, self._pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
                 with watch(f"altneu: closing times {before} to {upper}{closed}", started):
-                    outcome = self._step(lower, end, further=lower != before)
+                    outcome = self._step(lower, end, streams, further=lower != before)
             finally:
-                if self.lower != lower:  # committed, even if an interrupt came right after
+                if self._journal.steps != steps:  # committed, even if an interrupt came right after
                     self._pending = Inputs()
             self._journal.tidy()
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
+            streams = {}
+            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
-    def _step(self, before: int, upper: int, *, further: bool) -> Outcome:
-        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance."""
+    def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
+        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
+
+        A step from a time up to the same one closes none: it takes inputs up, and all of them wait.
+        """
         since, events = self._since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
         inside = min(since, max(before - 1, 0)) if self._plan.loops else since
@@ -493,7 +659,8 @@ class Session:
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
                 info = {"placement": outcome.placement}
-                self._journal.commit_step(upper, since, events, filled, new, info, further=further)
+                told = new if upper > before else None
+                self._journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
         except AltneuError:
             raise
         except Exception as error:
@@ -521,9 +688,12 @@ class Session:
         return Region(below, above, folded, events=events)
 
     def _since_after(self, upper: int) -> int:
+        """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self._journal.since
-        return max(self._journal.since, upper - 1 - (self.retain or 0))
+        asked = (least_since(self._journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        return max(self._journal.since, wanted)
 
     def _events_after(self, upper: int) -> int:
         known = self._journal.events
@@ -537,43 +707,14 @@ class Session:
         """What the two times of a view are called, None when it has one."""
         return ir.coordinates(self._nodes[name])
 
-    def readable(self, name: str, at: Time) -> At:
-        """The time to read at, coordinate by coordinate, checked against what is known and kept.
-
-        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
-
-        Raises:
-            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
-            NotYetKnownError: at or beyond the frontier.
-        """
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
         self._check_open()
         self.ports(name)
-        since = self.since_of(name)
-        rest: At = ()
-        if (names := self.coordinates(name)) is not None:
-            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            rest = (LARGEST if event is None else self._kept_apart(name, whole_number(event, f"at ({names[1]})")),)
-        if at is None:
-            return max(self.lower - 1, since), *rest
-        at = whole_number(at, "at")
-        if at >= self.lower:
-            raise NotYetKnownError(
-                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
-            )
-        if at < since:
-            raise HistoryGoneError(
-                f"at={at} is no longer kept: view {name!r} can be read from {since} to {self.lower - 1}; "
-                "Session(retain=...) keeps more"
-            )
-        return at, *rest
-
-    def _kept_apart(self, name: str, event: int) -> int:
-        if event < self._journal.events:
-            raise HistoryGoneError(
-                f"event time {event} is no longer kept apart: view {name!r} can be read about {self._journal.events} "
-                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
-            )
-        return min(event, LARGEST)
+        journal = self._journal
+        began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
+        coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
+        return Known(name, journal.lower, self.since_of(name), began, journal.events, coordinates, remedy)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -581,13 +722,31 @@ class Session:
         ports = self.ports(name)
         return self._journal.outputs(ports.contents, self.table.layouts[ports.contents])
 
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        known, contents = self.known(name), self.ports(name).contents
+        return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
+
+    @property
+    def store_id(self) -> str:
+        """What tells the session's store from every other one."""
+        return self._journal.store.identity
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
+
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
             )
-        time = self.readable(view.name, at)
+        time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
         if self.table.rows(ports.contents) <= READ_ROWS:
             return self._executor.frame_of(view.to_arrow(at, errors))
@@ -600,23 +759,10 @@ class Session:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
 
 
-def _two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
-    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
-    if source.coordinates is None:
-        if isinstance(time, tuple):
-            raise InputError(
-                f"source {source.name!r} has one time, and the insert gives {time!r}; "
-                'declare the source with time=("system", "event") to give it two'
-            )
-        return time, None
-    system, event = source.coordinates
-    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
-    if about is None or isinstance(about, tuple):
-        raise InputError(
-            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
-            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
-        )
-    return known, about
+def _described(plan: Plan, name: str, node: ir.Node) -> Described:
+    ports = plan.views[name]
+    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
+    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
 
 
 def _check_maintained(name: object, collection: object) -> None:

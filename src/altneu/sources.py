@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from altneu import ir
 from altneu.errors import InputError, SchemaError, SourceFailedError
 from altneu.executor.inputs import Stamp, named
 from altneu.rows import array_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+InsertTime = int | str | tuple[int | str | None, int | str] | None
 
 _CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -37,6 +40,7 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if is_spark_frame(data):
+        _refuse_stream(data, source)
         return data.toArrow()
     if hasattr(type(data), "columns") and type(data).__module__.split(".")[0] in ("pandas", "polars"):
         return _from_frame(data, source)
@@ -119,11 +123,24 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
         SchemaError: naming the column and both types.
         InputError: it is a stream.
     """
+    _refuse_stream(frame, stamp.source)
+    check_columns(frame, stamp)
+
+
+def _refuse_stream(frame: DataFrame, source: str) -> None:
     if frame.isStreaming:
         raise InputError(
-            f"the DataFrame for source {stamp.source!r} is a stream; insert its micro-batches, in a function for "
-            "writeStream.foreachBatch"
+            f"the DataFrame for source {source!r} is a stream, which is not inserted: session.follow({source}=...) "
+            "takes its micro-batches"
         )
+
+
+def check_columns(frame: DataFrame, stamp: Stamp) -> None:
+    """Check the columns and types of a Spark DataFrame, which may be a stream, against a source.
+
+    Raises:
+        SchemaError: naming the column and both types.
+    """
     fields = [_field_of(frame, column, stamp.source) for column in stamp.columns]
     stamp.updates(pa.Table.from_batches([], schema=pa.schema(fields)))
 
@@ -147,3 +164,22 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
             f"column {column!r} of the DataFrame for source {source!r} has a type that Arrow lacks ({error}); "
             "cast it before inserting"
         ) from None
+
+
+def two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
+    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
+    if source.coordinates is None:
+        if isinstance(time, tuple):
+            raise InputError(
+                f"source {source.name!r} has one time, and the insert gives {time!r}; "
+                'declare the source with time=("system", "event") to give it two'
+            )
+        return time, None
+    system, event = source.coordinates
+    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
+    if about is None or isinstance(about, tuple):
+        raise InputError(
+            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
+            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
+        )
+    return known, about

@@ -10,17 +10,19 @@ import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
+from altneu.order import Epoch
+from altneu.reading import Known, Readings, Time, snapshot
 from altneu.rows import Rows
+from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
-    from altneu.session import Session
-
 OnErrors = Literal["raise", "ignore"]
-Time = int | tuple[int | None, int | None] | None
 _SHOWN = 3
 _MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
 
@@ -31,7 +33,7 @@ class View:
     Reading never computes: the contents are there since the last ``advance``.
     """
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Readings, name: str) -> None:
         self._session, self.name = session, name
 
     def __repr__(self) -> str:
@@ -45,7 +47,7 @@ class View:
     @property
     def since(self) -> int:
         """The least time that can be read."""
-        return self._session.since_of(self.name)
+        return self._session.known(self.name).since
 
     def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The contents at a time (default: the last closed one), each row as often as its count says.
@@ -67,14 +69,13 @@ class View:
                 f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
                 "which has each row once with how often it is there"
             )
-        copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
-        rows = found.rows if (found.diffs == 1).all() else found.rows.take(copies)
+        rows = repeated(found)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
 
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
             raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
-        time = self._session.readable(self.name, at)
+        time = self._session.known(self.name).readable(at)
         found = contents(self._session.table, self._session.ports(self.name).contents, time)
         if errors == "raise":
             self._raise_if_any(self._errors(time, found))
@@ -96,34 +97,140 @@ class View:
         with self._session.lock:
             return self._session.frame(self, at, errors)
 
-    def changes(self, time_column: str | None = None, diff_column: str = "diff") -> pa.Table:
-        """The updates of the last advance: the row's columns, then its time and diff.
+    def changes(
+        self,
+        time_column: str | None = None,
+        diff_column: str = "diff",
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        net: bool = False,
+    ) -> pa.Table:
+        """The updates of the last advance, or all after a time: the row's columns, then its time and diff.
+
+        ``since`` is a closed time: the contents at ``since`` and the changes since then make the contents at ``until``
+        (default: the last closed time); -1 is before everything. They are there as long as the session keeps history
+        (``retain``), or a reader that said so (``an.read(path, since=...)``). With ``net`` what came and went again
+        is left out, and there is no time.
 
         The time is called ``time`` unless told otherwise; of a view with two times both are there, called as the source
         calls them, or, with ``time_column``, the second ``<time_column>_event``.
 
         Raises:
             SchemaError: the view has a column of one of these names; choose others.
+            HistoryGoneError: changes after ``since`` are no longer told apart from those before.
+            NotYetKnownError: ``since`` or ``until`` is not closed yet.
         """
+        with self._session.lock:
+            names = () if net else self.time_names(time_column)
+            self.check_names((*names, diff_column))
+            known = self._session.known(self.name)
+            if since is None:
+                updates = self._session.last_changes(self.name)
+            else:
+                updates = self.updates(*known.range_after(since, until))
+        if net:
+            updates = net_changes(updates)
+        return updates_table(updates, names, diff_column)
+
+    def subscribe(
+        self,
+        on_change: OnChange | None = None,
+        on_time_end: OnTimeEnd | None = None,
+        *,
+        snapshot: bool = True,
+        as_of: int | None = None,
+        up_to: int | None = None,
+        form: Form = "rows",
+    ) -> Subscription:
+        """Be told what changes, from now on or from a time on.
+
+        After each commit ``on_change(row, time, diff)`` is called for every update of each time it closed, in order of
+        time, then ``on_time_end(time)``: nothing more comes at that time or before. It is called for times that changed
+        something and for the last one closed. With ``form="arrow"`` ``on_change`` gets a table a time, as ``changes()``
+        gives it. Without functions the subscription is iterated: ``for table in view.subscribe()``.
+
+        The first thing is a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that
+        time; without it what changes after ``as_of``. ``as_of`` may be a time to come. At ``up_to``, which is not
+        given any more, it ends.
+
+        What a function raises is raised by ``advance``, whose step is committed then; the time at which it raised is
+        given again with the next step: a function sees each update at least once, and exactly once if it never raises.
+
+        Raises:
+            HistoryGoneError: ``as_of`` is no longer kept.
+            ReadError: ``up_to`` lies before ``as_of``.
+        """
+        with self._session.lock:
+            rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
+            made = Subscription(self, on_change, on_time_end, **rest)  # type: ignore[arg-type]
+            self._session.subscribers.add(made)
+            made.poll() if made.pushes else None
+            return made
+
+    @property
+    def known(self) -> Known:
+        """What is known and kept of the view."""
+        return self._session.known(self.name)
+
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+        return self._session.lock
+
+    @property
+    def store_id(self) -> str:
+        """What tells the store of the view from every other one."""
+        return self._session.store_id
+
+    def hold(self, name: str, since: int, lease: float | str) -> None:
+        """Have the view's history after a time kept for somebody outside, under a name, as long as a lease holds."""
+        self._session.keep_for(name, since, lease)
+
+    def snapshot_updates(self, time: int) -> Updates:
+        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        with self._session.lock:
+            self._session.known(self.name).readable(time)
+            return snapshot(self._session.table, self._session.ports(self.name).contents, time)
+
+    def as_table(self, updates: Updates) -> pa.Table:
+        """Updates as ``changes()`` shows them."""
+        names = self.time_names()
+        self.check_names((*names, "diff"))
+        return updates_table(updates, names, "diff")
+
+    def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
+        """What the columns of times are called beside the view's own."""
         names: tuple[str, ...] = self._session.coordinates(self.name) or ("time",)
-        if time_column is not None:
-            names = (time_column, f"{time_column}_event")[: len(names)]
-        for column in (*names, diff_column):
-            if column in self.schema.names:
+        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse names of control columns that the view has, or that are one.
+
+        Raises:
+            SchemaError: naming it.
+        """
+        taken = {name.lower() for name in self.schema.names}
+        for i, column in enumerate(names):
+            if column.lower() in taken or column in names[:i]:
                 raise SchemaError(
                     f"the view has a column {column!r}; name the control columns: "
                     "changes(time_column=..., diff_column=...)"
                 )
+
+    def updates(self, start: int, end: int) -> Updates:
+        """The updates at times from ``start`` up to but not including ``end``, in no order.
+
+        Raises:
+            HistoryGoneError: they are folded together.
+        """
         with self._session.lock:
-            updates = self._session.last_changes(self.name)
-        columns = [*updates.rows.columns, *map(pa.array, updates.times), pa.array(updates.diffs)]
-        fields = [*self.schema, *(pa.field(n, pa.int64()) for n in (*names, diff_column))]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            return self._session.updates(self.name, start, end)
 
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
         with self._session.lock:
-            time = self._session.readable(self.name, at)
+            time = self._session.known(self.name).readable(at)
             found = contents(self._session.table, self._session.ports(self.name).contents, time)
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
@@ -159,3 +266,23 @@ class View:
             "They go away when the rows that cause them are retracted or corrected. view.errors() lists them; "
             'errors="ignore" reads the rest, which may be wrong.'
         )
+
+
+def repeated(found: Updates) -> Rows:
+    """Rows as often as their counts say; none for a count below zero."""
+    if (found.diffs == 1).all():
+        return found.rows
+    return found.rows.take(np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0)))
+
+
+def net_changes(updates: Updates) -> Updates:
+    """What is left of updates when those of equal rows are added up, whenever they happened; all at time 0."""
+    at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
+    return consolidate(at_once, Epoch())
+
+
+def updates_table(updates: Updates, times: Sequence[str], diff: str) -> pa.Table:
+    """Updates as a table: the row's columns, those of its times, its diff."""
+    columns = [*updates.rows.columns, *map(pa.array, updates.times[: len(times)]), pa.array(updates.diffs)]
+    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n in (*times, diff))]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))

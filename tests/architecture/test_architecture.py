@@ -20,11 +20,11 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|session|view)(\.|$)|pyspark_altneu(\.|$)"
+    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|streams|session|view)(\.|$)|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Collection", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col", "errors",
-    "fn", "lit", "logic", "recursive", "source", "spark_session", "windows",
+    "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",
+    "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import altneu
 from altneu.store import SegmentRef, Store
+from altneu.store.commit import RECOVERED
 
 _ROOTS = (Path(altneu.__file__).parents[1], Path(__file__).parents[2])
 CHILD = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _ROOTS))}  # a child process imports what the test does
@@ -58,7 +59,7 @@ def content(store: Store) -> dict[str, object]:
     return {
         "number": store.number,
         "frontier": store.frontier,
-        "state": dict(store.state),
+        "state": {key: value for key, value in store.state.items() if key != RECOVERED},
         "segments": segments,
         "blobs": blobs,
     }

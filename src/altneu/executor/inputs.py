@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows, as_array
 from altneu.types import normalise_type, type_name
 from altneu.update import Updates
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -202,3 +204,11 @@ class Inputs:
 
     updates: dict[str, list[Updates]] = field(default_factory=dict)
     frames: dict[str, list[tuple[Any, Stamp]]] = field(default_factory=dict)
+
+    def and_more(self, other: Inputs) -> Inputs:
+        """Both; neither is changed."""
+        return Inputs(_both(self.updates, other.updates), _both(self.frames, other.frames))
+
+
+def _both(some: dict[str, list[T]], more: dict[str, list[T]]) -> dict[str, list[T]]:
+    return {name: [*some.get(name, ()), *more.get(name, ())] for name in {**some, **more}}

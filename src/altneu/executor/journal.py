@@ -6,16 +6,19 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
+from altneu.executor.described import Described
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates
 
+KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 
 Outputs = Mapping[str, list[Batch | Data]]
@@ -26,13 +29,15 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs.
+    and the arrangements it needs; ``streams`` how far each stream was taken. ``steps`` counts the steps committed here;
+    ``began`` is where the last advance began, whose updates of views are told apart.
     Whatever changes here changes by a commit, or not at all.
     """
 
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
+        self.steps = 0
         self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
@@ -47,9 +52,12 @@ class Journal:
         self.lower = int(frontier[0][0]) if frontier else 0
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
+        self.began = int(known.get("began", self.lower))
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
+        self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
         self._new: Outputs | None = None
+        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
@@ -62,6 +70,7 @@ class Journal:
                 self.table.restore(mark)
             else:  # an interrupt came after the commit: what is on disk has happened
                 self._recall()
+                self.steps += 1
             raise
 
     def existing(self) -> set[str]:
@@ -82,35 +91,61 @@ class Journal:
         since: int,
         events: int,
         filled: Collection[str],
-        new: Outputs,
+        new: Outputs | None,
         info: dict[str, Any],
+        streams: Mapping[str, Any] = MappingProxyType({}),
         *,
         further: bool = False,
     ) -> None:
-        """Commit a step: the new frontier, all states that changed, and the views' updates.
+        """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
 
-        A ``further`` step of an advance adds its updates to those of the steps before it.
+        A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
+        has none (``new`` is None): those of the last advance stay.
         """
         kept = self.filled | set(filled)
-        if further:
-            earlier = self._new or {}
-            new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
+        began = self.began if further or new is None else self.lower
+        values = self._session(since, events, kept, began)
+        values |= {f"stream/{name}": value for name, value in streams.items()}
+        stale: list[str] = []
+        if new is None:
+            new = self._new
+        else:
+            if further:
+                earlier = self._new or {}
+                new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
+            if self.table.durable:
+                named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
+                values |= {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
+                stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
+                new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
-            named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
-            values = {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
-            stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
-            self._commit(lower, self._session(since, events, kept) | values, stale, info)
-            new = named if further else new  # a long advance keeps in memory what its updates are called
+            self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
 
-    def commit_view(self, name: str, fingerprint: str, arrangements: list[str], delta: list[str]) -> None:
-        """Commit that a view is maintained from now on, with the states that were filled for it."""
-        view = {"fingerprint": fingerprint, "since": self.since, "versions": _versions()}
-        view |= {"arrangements": arrangements, "delta": delta}
+    def forget_stream(self, name: str) -> None:
+        """Commit that nothing is known of a stream any more."""
         if self.table.durable:
-            values = self._session(self.since, self.events, self.filled) | {f"view/{name}": view}
+            self._commit(self.lower, {}, [f"stream/{name}"], {"unfollowed": name})
+        del self.streams[name]
+
+    def commit_view(
+        self, name: str, fingerprint: str, arrangements: list[str], delta: list[str], described: Described
+    ) -> None:
+        """Commit that a view is maintained from now on, with the states that were filled for it."""
+        view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
+        view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        if self.table.durable:
+            values = self._session(self.since, self.events, self.filled, self.began) | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
+
+    def describe(self, name: str, described: Described) -> None:
+        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
+        told = described.to_json()
+        if self.views[name].get("kept") != told:
+            self.views[name] = {**self.views[name], "kept": told}
+            self._untold.add(name)
 
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
@@ -122,8 +157,9 @@ class Journal:
             self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
         self.views.pop(name, None)
 
-    def _session(self, since: int, events: int, filled: Collection[str]) -> dict[str, Any]:
-        return {"session": {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled)}}
+    def _session(self, since: int, events: int, filled: Collection[str], began: int) -> dict[str, Any]:
+        known = {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled), "began": began}
+        return {"session": known}
 
     def _name(self, batch: Batch | Data) -> Data:
         return batch if isinstance(batch, dict) else self.table.names.of(batch)
@@ -131,17 +167,19 @@ class Journal:
     def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
-        values = {**values, **changed}
+        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
+        values = {**views, **values, **changed}
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)
+        self._untold.clear()
         self.table.committed()
 
     def tidy(self) -> None:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
         if self.table.durable and self.store.number % VACUUM_EVERY == 0:
             try:
-                self.store.vacuum(keep=1)
+                self.store.vacuum(keep=KEPT)
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
@@ -155,11 +193,16 @@ class Journal:
         Of an advance that did not come to its end they are those of the steps that were committed.
         """
         found: Any = (self._new or {}).get(name, [])
-        stored: Any = self.store.state.get(f"new/{name}")
-        if self._new is None and stored is not None and stored["upper"] == self.lower:
-            found = stored["batches"]
+        if self._new is None:
+            found = stored_outputs(self.store, name, self.lower)
         batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found]
         return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+
+
+def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
+    """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
+    stored: Any = store.state.get(f"new/{name}")
+    return stored["batches"] if stored is not None and stored["upper"] == lower else []
 
 
 def batch_rows(batch: Batch | Data) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from altneu.batch import Batch, Layout
 from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
 from altneu.executor.state import StateTable
@@ -26,10 +28,14 @@ def accumulated(state: ArrangementState, at: At) -> Updates:
     Shape:  no two of equal row, no zero count; what has fewer coordinates than ``at``, as what a view with two times
             has from a source with one, is there at all of the others.
     """
-    layout = state.spine.layout
+    return summed(state.spine.batches, state.spine.layout, at)
+
+
+def summed(batches: Sequence[Batch], layout: Layout, at: At) -> Updates:
+    """What batches accumulate to at a time, as ``accumulated``."""
     own = np.array(at[: layout.lattice.width], np.int64)[:, None]
     parts = []
-    for batch in state.spine.batches:
+    for batch in batches:
         updates = batch.updates()
         late = np.asarray((updates.times > own).any(axis=0))
         parts.append(updates.filter(~late) if late.any() else updates)

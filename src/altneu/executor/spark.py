@@ -43,6 +43,7 @@ _TITLE = 160  # characters of a job's name that Spark's pages show well
 _JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
+_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 Frames = Mapping[str, list[tuple[Any, Stamp]]]
 
@@ -153,6 +154,7 @@ class SparkExecutor:
         context = self.spark.sparkContext
         settings = _OWN_SETTINGS if own else _JOB_SETTINGS
         before = {key: self.spark.conf.get(key, None) for key in settings}
+        around = {key: context.getLocalProperty(key) for key in _JOB_PROPERTIES}  # a streaming query has its own
         group = f"altneu-{id(self)}"
         context.setJobGroup(group, title, interruptOnCancel=True)
         try:
@@ -169,8 +171,8 @@ class SparkExecutor:
                     self.spark.conf.unset(key)
                 else:
                     self.spark.conf.set(key, old)
-            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-                context.setLocalProperty(key, None)  # type: ignore[arg-type]
+            for key, known in around.items():
+                context.setLocalProperty(key, known)  # type: ignore[arg-type]
 
     # reading --------------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,10 @@
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
 from altneu.store.folder import Folder, LocalFolder
+from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_seconds, least_commit, least_since
 from altneu.store.locate import Location, folder_of
 from altneu.store.memory import MemoryStore
+from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
 from altneu.store.survey import StoreCheck, check_store
@@ -18,19 +20,28 @@ __all__ = [
     "CommitInfo",
     "DirectoryStore",
     "Folder",
+    "HeldLease",
     "Json",
+    "Lease",
+    "Leases",
     "LocalFolder",
     "Location",
     "MemoryStore",
     "SegmentRef",
     "SegmentWriter",
+    "Snapshot",
     "Store",
     "StoreCheck",
+    "StoreReader",
     "Vacuumed",
     "Verify",
     "check_store",
     "folder_of",
     "forget_segments",
+    "lease_end",
+    "lease_seconds",
+    "least_commit",
+    "least_since",
     "open_segment",
     "write_segment",
 ]

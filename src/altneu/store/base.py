@@ -12,7 +12,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from altneu.errors import StoreError
+from altneu.store.commit import RECOVERED
 from altneu.store.folder import Folder
+from altneu.store.leases import Lease
 from altneu.store.ledger import Bytes, Change, Ledger
 from altneu.store.references import Json, SegmentRef, admit
 
@@ -56,6 +58,7 @@ class Store(ABC):
     """
 
     durable: bool = False  # whether a commit is on the disk when it returns
+    _root: str  # the id that it was made with
 
     def __init__(self, ledger: Ledger, number: int, frontier: Json) -> None:
         self._ledger = ledger
@@ -70,6 +73,12 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def identity(self) -> str:
+        """What tells its history from every other one: another after a recovery that went back to an earlier commit."""
+        back = self._ledger.state.get(RECOVERED)
+        return self._root if back is None else f"{self._root}.{back}"
 
     @property
     def number(self) -> int:
@@ -164,13 +173,21 @@ class Store(ABC):
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment."""
 
+    def leases(self) -> list[Lease]:
+        """What readers without a lock still need; a store that only its process sees has none."""
+        return []
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name; False where nobody could ask for what it keeps."""
+        return False
+
     @abstractmethod
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits, newest first, as far as the log goes back."""
 
     @abstractmethod
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove segments that none of the last ``keep`` commits names and whose step is over."""
+        """Remove segments that neither a lease nor the last ``keep`` commits keep and whose step is over."""
 
     @abstractmethod
     def close(self) -> None:

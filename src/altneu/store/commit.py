@@ -14,6 +14,7 @@ from altneu.store.files import parse_json
 from altneu.store.references import Json, admit
 
 MAGIC = b"ALTNEUC\x01"
+RECOVERED = "recovered"  # the key that tells, after a recovery that lost commits, the number of its own commit
 ALIGNMENT = 64
 LARGEST_HEADER = 1 << 30
 _PREFIX = struct.Struct("<8sQQQ")  # magic, bytes of the whole file, bytes of the header, bytes of the blob area

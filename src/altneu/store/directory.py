@@ -16,6 +16,7 @@ from altneu.store.commit import Commit
 from altneu.store.files import TEMPORARY
 from altneu.store.folder import Folder, is_unfinished
 from altneu.store.identity import FILE, FORMAT, make_identity, read_identity, take_up
+from altneu.store.leases import Lease, Leases, least_commit
 from altneu.store.ledger import Change
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
@@ -26,7 +27,7 @@ from altneu.store.references import Json, SegmentRef, segment_number
 from altneu.store.segments import Verify, open_segment, write_segment
 
 CHECKPOINT_EVERY = 50
-_FOLDERS = ("segments", "log", "scratch")
+_FOLDERS = ("segments", "log", "scratch", "readers")
 _ADVICE = (
     "recover=True opens the store at the last commit of which everything is there and sets aside what came after it, "
     "and altneu.check_store(path) tells beforehand all that is damaged"
@@ -52,6 +53,7 @@ class DirectoryStore(Store):
     ) -> None:
         ledger, last, checkpoint = log.replay()
         super().__init__(ledger, last.number if last else 0, last.frontier if last else None)
+        self._root = log.root
         self._folder = folder
         self._writer = writer
         self._log = log
@@ -61,6 +63,7 @@ class DirectoryStore(Store):
         self._verify: Verify = verify
         self.durable = durable
         self._segments, self._scratch = folder.child("segments"), folder.child("scratch")
+        self._leases = Leases(folder.child("readers"))
         self._require(ledger.segments.values())
 
     @classmethod
@@ -101,6 +104,8 @@ class DirectoryStore(Store):
         folder = folder.probed()
         if create:
             _make_folders(folder)
+        else:
+            folder.child("readers").make()  # which the first stores had not
         for name in _FOLDERS:
             folder.child(name).check()
         writer = folder.writer()
@@ -172,6 +177,18 @@ class DirectoryStore(Store):
         if whole:
             self._checkpoint = number
 
+    def leases(self) -> list[Lease]:
+        """What readers still need.
+
+        Cost:   one listing of a small folder.
+        """
+        return self._leases.live()
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name."""
+        self._leases.put(lease)
+        return True
+
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits, newest first, as far as the log goes back.
 
@@ -183,11 +200,12 @@ class DirectoryStore(Store):
         return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove what no step in flight and none of the last ``keep`` commits can need.
+        """Remove what no step in flight, no reader's lease and none of the last ``keep`` commits can need.
 
-        That is: commits older than the checkpoint from which the oldest commit kept is replayed; segments that no
-        commit kept names, and scratch, whose number is at most that of the last commit (a higher one belongs to the
-        step in flight, which nobody names yet). Readers that have a removed segment open keep it.
+        A lease on an older commit keeps that one and all that follow it. That is: commits older than the checkpoint
+        from which the oldest commit kept is replayed; segments that no commit kept names, and scratch, whose number
+        is at most that of the last commit (a higher one belongs to the step in flight, which nobody names yet).
+        Readers that have a removed segment open keep it.
 
         Cost:   lists the folders and reads at most ``checkpoint_every + keep`` commits.
         Law:    what is named can be opened afterwards; what is not, and is over, is gone (tests/store/test_vacuum.py).
@@ -201,12 +219,15 @@ class DirectoryStore(Store):
         with self._mutex:
             self._writer.check(self._folder.where())
             numbers = self._log.numbers()
-            if numbers[-1:] != [self._number][: self._number]:
+            if (numbers or [0])[-1] != self._number:
                 raise StoreLockedError(
                     f"another writer has gone on with {self._folder.where()} to commit {numbers[-1]} and vacuums it; "
                     f"this one is at {self._number}: close it and open the store anew"
                 )
-            base = max(self._number - keep + 1, self._log.first_replayable(_without_gaps(numbers)))
+            self._leases.sweep()
+            leased = least_commit(self._leases.live())
+            base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)
+            base = max(base, self._log.first_replayable(_without_gaps(numbers)))
             ledger, _, oldest = self._log.replay(base)
             named = set(ledger.segments)
             for number in range(base + 1, self._number + 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
 from collections.abc import Collection, Iterable
 
@@ -28,6 +29,7 @@ class MemoryStore(Store):
 
     def __init__(self) -> None:
         super().__init__(Ledger(), 0, None)
+        self._root = uuid.uuid4().hex
         self._segments: dict[str, tuple[pa.RecordBatch, ...]] = {}
         self._written = 0
         self._history: deque[CommitInfo] = deque(maxlen=_REMEMBERED)

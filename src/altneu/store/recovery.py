@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 from altneu.errors import StoreCorruptError
-from altneu.store.commit import Commit
+from altneu.store.commit import RECOVERED, Commit
 from altneu.store.folder import Folder
 from altneu.store.identity import FILE, make_identity
 from altneu.store.log import CommitLog, commit_name
@@ -23,8 +23,9 @@ def recover(folder: Folder, *, durable: bool) -> None:
     """Make a damaged store one that opens, in the state of its last whole commit; a sound one is left as it is.
 
     That state is written as one more commit, a checkpoint, above all numbers that were ever used: so no number has two
-    meanings, and nothing of what is set aside can come back. Then damaged files, and commits and segments after that
-    state, are moved to ``aside/<number of the checkpoint>/``. Only for the one writer.
+    meanings, and nothing of what is set aside can come back; it tells readers that the history is another one. Then
+    damaged files, and commits and segments after that state, are moved to ``aside/<number of the checkpoint>/``. Only
+    for the one writer.
 
     Law:    cut short anywhere, and run again, it comes to the same (tests/store/test_recovery.py).
     Cost:   reads the whole store.
@@ -53,7 +54,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
             at=time.time(),
             checkpoint=True,
             frontier=frontier,
-            set=ledger.state,
+            set={**ledger.state, RECOVERED: survey.top + 1},
             info=told,
             blobs=ledger.blobs,
         )

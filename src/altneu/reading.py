@@ -1,0 +1,177 @@
+"""What can be read of a view: at which times, and which changes between them; the same for sessions and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from altneu.batch import Batch
+from altneu.errors import HistoryGoneError, NotYetKnownError
+from altneu.executor.inputs import whole_number
+from altneu.executor.pieces import at_once, between, reaches
+from altneu.executor.read import At
+from altneu.executor.state import StateTable
+from altneu.order import LARGEST
+from altneu.physical import ViewPorts
+from altneu.subscription import Subscribers
+from altneu.update import Updates
+
+Time = int | tuple[int | None, int | None] | None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known and kept of a view.
+
+    Shape:  it can be read at times from ``since`` up to but not including ``lower``; its changes are told apart after
+            ``since``, and from ``began`` on, where the last advance began; of a second time from ``events`` on.
+    """
+
+    view: str
+    lower: int
+    since: int
+    began: int
+    events: int
+    coordinates: tuple[str, str] | None
+    remedy: str
+
+    def readable(self, at: Time) -> At:
+        """The time to read at, coordinate by coordinate, checked against what is known and kept.
+
+        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
+
+        Raises:
+            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
+            NotYetKnownError: at or beyond the frontier.
+        """
+        rest: At = ()
+        if self.coordinates is not None:
+            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
+            what = f"at ({self.coordinates[1]})"
+            rest = (LARGEST if event is None else self._kept_apart(whole_number(event, what)),)
+        if at is None:
+            return max(self.lower - 1, self.since), *rest
+        at = whole_number(at, "at")
+        if at >= self.lower:
+            raise NotYetKnownError(
+                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
+            )
+        if at < self.since:
+            raise HistoryGoneError(
+                f"at={at} is no longer kept: view {self.view!r} can be read from {self.since} to {self.lower - 1}; "
+                f"{self.remedy}"
+            )
+        return at, *rest
+
+    def _kept_apart(self, event: int) -> int:
+        if event < self.events:
+            raise HistoryGoneError(
+                f"event time {event} is no longer kept apart: view {self.view!r} can be read about {self.events} "
+                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
+            )
+        return min(event, LARGEST)
+
+    def range_after(self, since: int, until: int | None) -> tuple[int, int]:
+        """The times after ``since``, up to and with ``until``, as a half-open interval.
+
+        Raises:
+            NotYetKnownError: one of them is not closed yet.
+        """
+        since = whole_number(since, "since")
+        until = self.lower - 1 if until is None else whole_number(until, "until")
+        for name, time in (("since", since), ("until", until)):
+            if time >= self.lower and time >= 0:
+                raise NotYetKnownError(f"{name}={time} is not closed yet: the last closed time is {self.lower - 1}")
+        return since + 1, max(until, since) + 1
+
+    def tells_apart(self, start: int) -> bool:
+        """Whether the contents tell the changes at ``start`` and later from those before."""
+        return self.since < max(start, 1)
+
+    def gone(self, start: int) -> HistoryGoneError:
+        """The error of asking for changes that are folded together."""
+        return HistoryGoneError(
+            f"changes since {start - 1} are no longer kept: view {self.view!r} has them since "
+            f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
+        )
+
+
+class Readings(Protocol):
+    """What views are read from: a session, or a reader of its store."""
+
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+
+    @property
+    def store_id(self) -> str:
+        """What tells this store from every other one."""
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+
+    @property
+    def subscribers(self) -> Subscribers:
+        """Who is told of changes."""
+
+    @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+
+    def last_changes(self, name: str) -> Updates:
+        """The updates of a view in the last advance."""
+
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``."""
+
+    def frame(self, view: Any, at: Time, errors: Any) -> Any:
+        """A view's contents as a Spark DataFrame."""
+
+
+def changes(table: StateTable, name: str, known: Known, start: int, end: int, last: Callable[[], Updates]) -> Updates:
+    """The updates of an arrangement from ``start`` up to but not including ``end``, each at its own time.
+
+    ``last`` gives those of the last advance.
+    Cost:   what the last advance did, or a look at the times in batches that reach beyond ``start``.
+
+    Raises:
+        HistoryGoneError: they are no longer told apart.
+    """
+    if start >= known.began:
+        return between(last(), start, end)
+    if known.tells_apart(start):
+        return history(table, name, start, end)
+    raise known.gone(start)
+
+
+def history(table: StateTable, name: str, start: int, end: int) -> Updates:
+    """The updates that an arrangement keeps of these times, over all shards."""
+    layout = table.layouts[name]
+    parts = []
+    for shard in table.shards_of(name):
+        state = table.get(name, shard)
+        if state is not None:
+            parts += [between(b.updates(), start, end) for b in state.spine.batches if reaches(_upper(b), start)]
+    return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+
+def snapshot(table: StateTable, name: str, time: int) -> Updates:
+    """What an arrangement holds at a time, over all shards, as updates at that time."""
+    layout = table.layouts[name]
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    parts = [at_once(state.spine.batches, layout, time) for state in states]
+    return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+
+def _upper(batch: Batch) -> Any:
+    return batch.description.upper.elements

@@ -1,0 +1,173 @@
+"""What all sinks have in common: a mark that moves with the data, and what to do when history is gone."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
+from altneu.executor.read import negatives
+from altneu.order import Epoch
+from altneu.subscription import Subscription
+from altneu.update import Updates, consolidate
+
+if TYPE_CHECKING:
+    from altneu.view import OnErrors, View
+
+Mode = Literal["append", "upsert", "merge"]
+MODES = ("append", "upsert", "merge")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a target has come: all changes of a store's view before ``frontier`` are in it.
+
+    Shape:  ``store`` is the id of the store, of a session in memory its own.
+    """
+
+    store: str
+    view: str
+    frontier: int
+
+
+class Sink(ABC):
+    """Keeps something outside right, exactly once: the mark moves together with the data, or neither does.
+
+    ``run`` takes the view's changes since the mark. Where their history is gone, or the target followed another store,
+    it takes the difference of the whole contents instead. While it is not run the session keeps the history after the
+    mark for the time of its ``lease``.
+
+    Law:    a sink that is killed anywhere and run again ends equal to the view (tests/sinks/test_kill.py).
+    """
+
+    def __init__(self, view: View, mode: Mode, key: Sequence[str], errors: OnErrors, lease: float | str) -> None:
+        if mode not in MODES:
+            raise SinkError(f"mode={mode!r} is none of {', '.join(map(repr, MODES))}")
+        if (mode == "upsert") != bool(key):
+            raise SinkError(
+                'mode="upsert" needs the columns by which a row is told: key=["id"]'
+                if mode == "upsert"
+                else f'key={list(key)!r} is for mode="upsert"; mode={mode!r} goes by whole rows'
+            )
+        for name in key:
+            if name not in view.schema.names:
+                raise UnknownColumnError(name, view.schema.names, f"the key of a sink of view {view.name}")
+        self.view, self.mode, self.key, self.errors, self.lease = view, mode, tuple(key), errors, lease
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The target, as messages name it."""
+
+    @abstractmethod
+    def mark(self) -> Mark | None:
+        """How far the target has come; None for one that has nothing yet."""
+
+    @abstractmethod
+    def contents(self) -> Updates:
+        """What the target holds: its rows, each with its count."""
+
+    @abstractmethod
+    def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
+        """Bring the target from one mark to another, wholly or not at all.
+
+        ``updates`` are changes at their times; in another mode than "append" they are added up, all at one time.
+        """
+
+    def run(self) -> int:
+        """Bring the target to the last closed time; how many changes that took.
+
+        Raises:
+            ViewHasErrorsError: the view has errors, which nothing outside should take for an answer.
+            SinkError: the target is ahead of the view, or holds what it should not; it is left as it is.
+        """
+        with self.view.lock:
+            end, before = self.view.known.lower, self.mark()
+            if end == 0:
+                return 0
+            self._check(before, end)
+            after = Mark(self.view.store_id, self.view.name, end)
+            if before == after:
+                return 0
+            self._check_errors(end - 1)
+            updates = self._missing(before, end)
+            if self.mode != "append":
+                updates = self._net(updates)
+            self.apply(updates, before, after)
+            self._hold(end)
+            return len(updates)
+
+    def attach(self) -> Subscription:
+        """Run after every commit from now on; ``close()`` of what is returned ends it.
+
+        What the target raises is raised by ``advance``, whose step is committed; the next step tries again.
+        """
+        self.run()
+        return self.view.subscribe(on_time_end=self._run_for, snapshot=False)
+
+    def _run_for(self, time: int) -> None:
+        self.run()
+
+    def _check(self, before: Mark | None, end: int) -> None:
+        mine = Mark(self.view.store_id, self.view.name, end)
+        if before is None:
+            return
+        if before.view != mine.view:
+            raise SinkError(f"{self.where} holds view {before.view!r}, not {mine.view!r}; choose another target")
+        if self.mode == "append" and before.store != mine.store:
+            raise SinkError(f"{self.where} holds the changes of another store; choose another target for these")
+        if before.store == mine.store and before.frontier > end:
+            raise SinkError(
+                f"{self.where} has come to time {before.frontier - 1}, the view to {end - 1}: the store is an older "
+                "copy; open the right one, or empty the target"
+            )
+
+    def _check_errors(self, time: int) -> None:
+        if self.errors == "raise":
+            at = self.view.known.readable(time)
+            self.view.raise_errors(at)
+
+    def _missing(self, before: Mark | None, end: int) -> Updates:
+        """What the target lacks: the changes since its mark, or the difference of the whole contents."""
+        if before is None:
+            return self.view.snapshot_updates(end - 1)
+        if before.store == self.view.store_id:
+            try:
+                return self.view.updates(before.frontier, end)
+            except HistoryGoneError:
+                pass  # what is there now still tells
+        there, wanted = self.contents(), self.view.snapshot_updates(end - 1)
+        if len(wanted.times) > 1:
+            raise SinkError(
+                f"the history since {before.frontier - 1} of view {self.view.name!r} is gone, and as it has two times "
+                f"it cannot be compared with {self.where}; empty the target, and give the sink a longer lease="
+            )
+        gone = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
+        return consolidate(Updates.concat([wanted, gone], wanted.schema, 1), Epoch())
+
+    def _net(self, updates: Updates) -> Updates:
+        if len(updates.times) > 1:
+            raise SinkError(f'view {self.view.name!r} has two times: a table of one of them is no table; mode="append"')
+        at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
+        return consolidate(at_once, Epoch())
+
+    def _hold(self, frontier: int) -> None:
+        digest = hashlib.blake2b(f"{self.where}\0{self.view.name}".encode(), digest_size=12).hexdigest()
+        self.view.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
+
+
+def refuse_negative(contents: Updates, view: str) -> None:
+    """Refuse contents in which a row was taken away more often than it was there.
+
+    Raises:
+        SinkError: naming the first of them.
+    """
+    bad = negatives(contents, view)
+    if bad is not None:
+        _, _, message, row = bad.rows.slice(0, 1).to_pylist()[0]
+        raise SinkError(f"view {view!r} has a row that cannot be in a table: {message} (row {row})")

@@ -1,0 +1,302 @@
+"""A table of a database as a target: its rows and its mark change in one transaction."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from altneu.errors import SchemaError, SinkError
+from altneu.order import Epoch
+from altneu.rows import Rows
+from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
+from altneu.types import type_name
+from altneu.update import Updates, consolidate
+
+if TYPE_CHECKING:
+    from altneu.view import OnErrors, View
+
+MARKS = "altneu_marks"  # a table of the database: how far each table has come
+_MARK_COLUMNS = ("target", "store", "view_name", "frontier")
+_DERBY = {
+    pa.string(): "VARCHAR(4000)",
+    pa.binary(): "VARCHAR(4000) FOR BIT DATA",
+    pa.float64(): "DOUBLE",
+    pa.float32(): "REAL",
+    pa.int8(): "SMALLINT",
+    pa.timestamp("us", "UTC"): "TIMESTAMP",
+    pa.timestamp("us"): "TIMESTAMP",
+}
+
+Row = tuple[Any, ...]
+PARAMETER = "\0"  # where a statement has a parameter: no name has this character, whatever signs a driver takes
+
+
+class Connection(Protocol):
+    """What a database sink asks of a driver; nothing is committed until ``commit``."""
+
+    def execute(self, sql: str) -> None:
+        """Run a statement without parameters."""
+
+    def batch(self, sql: str, rows: Sequence[Row], types: Sequence[pa.DataType]) -> list[int]:
+        """Run a statement for each row of parameters; how many rows of the table each changed."""
+
+    def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
+        """The rows of a query, as Python values of these types."""
+
+    def runs(self, sql: str) -> bool:
+        """Whether a query can be run."""
+
+    def commit(self) -> None:
+        """Make all since the last commit happen, at once."""
+
+    def rollback(self) -> None:
+        """Forget all since the last commit."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class DatabaseSink(Sink):
+    """A table of a database; see ``altneu.sinks.database`` and ``altneu.sinks.jdbc``.
+
+    ``dialect`` is a database's name as sqlglot knows it, or "derby": by it names are quoted and columns get their
+    types. Statements are plain INSERT, UPDATE and DELETE, which every database takes.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        connect: Callable[[], Connection],
+        table: str,
+        mode: Mode,
+        key: Sequence[str],
+        *,
+        dialect: str,
+        errors: OnErrors,
+        lease: float | str,
+        types: dict[str, str],
+        described: str,
+    ) -> None:
+        super().__init__(view, mode, key, errors, lease)
+        self._connect, self._table, self._dialect, self._types = connect, table, dialect, types
+        self._described = described
+        controls = {"append": (*view.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
+        view.check_names(controls)
+        fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
+        self._schema = pa.schema(fields)
+        for field in view.schema:
+            if pt.is_nested(field.type) or pt.is_duration(field.type):
+                raise SchemaError(
+                    f"column {field.name!r} has type {type_name(field.type)}, which tables of databases do not have; "
+                    "select to_json(...) of it into the view, or a cast to another type"
+                )
+
+    @property
+    def where(self) -> str:
+        """The table."""
+        return f"table {self._table} of {self._described}"
+
+    # the parts of a statement ---------------------------------------------------------------------------------------
+
+    def _quoted(self, name: str) -> str:
+        dialect = None if self._dialect == "derby" else self._dialect
+        return exp.to_identifier(name, quoted=True).sql(dialect=dialect)
+
+    def _name(self, table: str) -> str:
+        """A table's name, each part of ``schema.table`` quoted by itself."""
+        return ".".join(self._quoted(part) for part in table.split("."))
+
+    def _columns(self, names: Sequence[str]) -> str:
+        return ", ".join(map(self._quoted, names))
+
+    def _type(self, field: pa.Field) -> str:
+        if field.name in self._types:
+            return self._types[field.name]
+        if self._dialect == "derby":
+            return _DERBY.get(field.type) or exp.DataType.build(type_name(field.type), dialect="spark").sql()
+        if self._dialect == "sqlite" and pt.is_decimal(field.type):
+            return "TEXT"  # it has no decimals, and doubles would round
+        return exp.DataType.build(type_name(field.type), dialect="spark").sql(dialect=self._dialect)
+
+    def _create(self, connection: Connection) -> None:
+        """Make the two tables where they are not there; a user's own table is taken as it is."""
+        there = [connection.runs(self._probe(table)) for table in (MARKS, self._table)]  # one that fails rolls back
+        if not there[0]:
+            text = [pa.field(name, pa.string(), nullable=False) for name in _MARK_COLUMNS[:3]]
+            fields = [*text, pa.field("frontier", pa.int64(), nullable=False)]
+            parts = [f"{self._quoted(f.name)} {self._mark_type(f)} NOT NULL" for f in fields]
+            parts.append(f"PRIMARY KEY ({self._quoted('target')})")
+            connection.execute(f"CREATE TABLE {self._name(MARKS)} ({', '.join(parts)})")
+        if not there[1]:
+            must = {*self.key, *self._schema.names[len(self.view.schema) :]}
+            nulls = ["" if f.nullable and f.name not in must else " NOT NULL" for f in self._schema]
+            parts = [
+                f"{self._quoted(f.name)} {self._type(f)}{null}" for f, null in zip(self._schema, nulls, strict=True)
+            ]
+            if self.key:
+                parts.append(f"PRIMARY KEY ({self._columns(self.key)})")
+            connection.execute(f"CREATE TABLE {self._name(self._table)} ({', '.join(parts)})")
+        connection.commit()
+
+    def _probe(self, table: str) -> str:
+        return f"SELECT 1 FROM {self._name(table)} WHERE 1 = 0"
+
+    def _mark_type(self, field: pa.Field) -> str:
+        return "VARCHAR(400)" if field.type == pa.string() else self._type(field)
+
+    # reading ----------------------------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark | None:
+        """How far the table has come."""
+        connection = self._connect()
+        try:
+            self._create(connection)
+            return self._mark(connection)
+        finally:
+            connection.close()
+
+    def _mark(self, connection: Connection) -> Mark | None:
+        sql = f"SELECT {self._columns(_MARK_COLUMNS)} FROM {self._name(MARKS)}"
+        rows = connection.query(sql, [pa.string()] * 3 + [pa.int64()])
+        return next((Mark(store, view, frontier) for name, store, view, frontier in rows if name == self._table), None)
+
+    def contents(self) -> Updates:
+        """What the table holds."""
+        schema, types = self.view.schema, self._schema.types
+        connection = self._connect()
+        try:
+            sql = f"SELECT {self._columns(self._schema.names)} FROM {self._name(self._table)}"
+            found = list(connection.query(sql, types))
+        finally:
+            connection.close()
+        width = len(schema)
+        rows = Rows.from_pylist([row[:width] for row in found], schema)
+        diffs = np.array([1 if self.mode == "upsert" else row[-1] for row in found], np.int64)
+        return consolidate(Updates(rows, np.zeros((1, len(found)), np.int64), diffs), Epoch())
+
+    # writing ----------------------------------------------------------------------------------------------------------
+
+    def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
+        """Change rows and mark in one transaction; who finds the mark moved meanwhile leaves all as it is."""
+        connection = self._connect()
+        try:
+            self._move_mark(connection, before, after)
+            {"append": self._append, "upsert": self._upsert, "merge": self._merge}[self.mode](connection, updates)
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        finally:
+            connection.close()
+
+    def _move_mark(self, connection: Connection, before: Mark | None, after: Mark) -> None:
+        table, types = self._name(MARKS), [pa.string()] * 3 + [pa.int64()]
+        if before is None:
+            marks = ", ".join(PARAMETER for _ in _MARK_COLUMNS)
+            sql = f"INSERT INTO {table} ({self._columns(_MARK_COLUMNS)}) VALUES ({marks})"
+            connection.batch(sql, [(self._table, after.store, after.view, after.frontier)], types)
+            return
+        target, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
+        found = " AND ".join(f"{name} = {PARAMETER}" for name in (target, store, frontier))
+        sql = f"UPDATE {table} SET {store} = {PARAMETER}, {frontier} = {PARAMETER} WHERE {found}"
+        row = (after.store, after.frontier, self._table, before.store, before.frontier)
+        changed = connection.batch(sql, [row], [pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64()])
+        if changed != [1]:
+            raise SinkError(f"{self.where} was written by somebody else meanwhile; run again")
+
+    def _append(self, connection: Connection, updates: Updates) -> None:
+        values = zip(updates.rows.to_pylist(), *updates.times.tolist(), updates.diffs.tolist(), strict=True)
+        self._insert(connection, [(*row, *controls) for row, *controls in values])
+
+    def _insert(self, connection: Connection, rows: list[Row]) -> None:
+        if rows:
+            marks = ", ".join(PARAMETER for _ in self._schema)
+            sql = f"INSERT INTO {self._name(self._table)} ({self._columns(self._schema.names)}) VALUES ({marks})"
+            connection.batch(sql, rows, self._schema.types)
+
+    def _upsert(self, connection: Connection, updates: Updates) -> None:
+        """Rows that go, that change, and that come: by their keys each is one of these."""
+        names, others = self.view.schema.names, [n for n in self.view.schema.names if n not in self.key]
+        places = [names.index(name) for name in self.key]
+        gone: dict[Row, Row] = {}
+        come: dict[Row, Row] = {}
+        for row, diff in zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True):
+            key = tuple(row[i] for i in places)
+            side = come if diff > 0 else gone
+            if abs(diff) > 1 or key in side:
+                self._refuse_key(key)
+            if any(part is None for part in key):
+                raise SinkError(f"a row of view {self.view.name!r} has no value in its key {self.key}: {row!r:.200}")
+            side[key] = row
+        self._delete(connection, [key for key in gone if key not in come], names=self.key)
+        changed = [(come[key], key) for key in come if key in gone]
+        if others and changed:
+            sql = (
+                f"UPDATE {self._name(self._table)} SET {', '.join(f'{self._quoted(n)} = {PARAMETER}' for n in others)} "
+                f"WHERE {' AND '.join(f'{self._quoted(n)} = {PARAMETER}' for n in self.key)}"
+            )
+            rows = [(*(row[names.index(n)] for n in others), *key) for row, key in changed]
+            types = [self.view.schema.field(n).type for n in (*others, *self.key)]
+            self._one_each(connection.batch(sql, rows, types), rows)
+        self._insert(connection, [row for key, row in come.items() if key not in gone])
+
+    def _refuse_key(self, key: Row) -> None:
+        told = dict(zip(self.key, key, strict=True))
+        raise SinkError(
+            f"view {self.view.name!r} has several rows of key {told}; choose a key that tells rows apart, or "
+            'mode="merge"'
+        )
+
+    def _one_each(self, changed: list[int], rows: Sequence[Row]) -> None:
+        for count, row in zip(changed, rows, strict=True):
+            if count != 1:
+                raise SinkError(
+                    f"{self.where} has {count} rows for {row!r:.200} where the sink put one: somebody else has "
+                    "changed it; empty the table and its line in altneu_marks, and run again"
+                )
+
+    def _delete(self, connection: Connection, rows: Sequence[Row], names: Sequence[str]) -> None:
+        for where, part in self._where(rows, names):
+            types = [self._schema.field(n).type for n, v in zip(names, part[0], strict=True) if v is not None]
+            values = [tuple(v for v in row if v is not None) for row in part]
+            changed = connection.batch(f"DELETE FROM {self._name(self._table)} WHERE {where}", values, types)
+            self._one_each(changed, values)
+
+    def _where(self, rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, list[Row]]]:
+        """Conditions that find rows by their values, null being one; those of equal nulls together."""
+
+        def nulls(row: Row) -> tuple[bool, ...]:
+            return tuple(value is None for value in row)
+
+        for mask, found in itertools.groupby(sorted(rows, key=nulls), nulls):
+            tests = [
+                f"{self._quoted(n)} IS NULL" if m else f"{self._quoted(n)} = {PARAMETER}"
+                for n, m in zip(names, mask, strict=True)
+            ]
+            yield " AND ".join(tests) or "1 = 1", list(found)
+
+    def _merge(self, connection: Connection, updates: Updates) -> None:
+        """Rows with their counts: those that are there already change theirs, and go when it comes to nothing."""
+        names = self.view.schema.names
+        count, table = self._quoted("row_count"), self._name(self._table)
+        diffs = dict(zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True))
+        missing: list[Row] = []
+        for where, rows in self._where(list(diffs), names):
+            types = [f.type for f, v in zip(self.view.schema, rows[0], strict=True) if v is not None]
+            values = [tuple(v for v in row if v is not None) for row in rows]
+            added = [(diffs[row], *value) for row, value in zip(rows, values, strict=True)]
+            sql = f"UPDATE {table} SET {count} = {count} + {PARAMETER} WHERE {where}"
+            changed = connection.batch(sql, added, [pa.int64(), *types])
+            missing += [row for row, there in zip(rows, changed, strict=True) if not there]
+            lost = [value for row, value in zip(rows, values, strict=True) if diffs[row] < 0]
+            if lost:
+                connection.batch(f"DELETE FROM {table} WHERE {count} = 0 AND {where}", lost, types)
+        new = [i for i, row in enumerate(updates.rows.to_pylist()) if row in set(missing)]
+        refuse_negative(updates.take(np.array(new, np.int64)), self.view.name)
+        self._insert(connection, [(*row, diffs[row]) for row in missing])

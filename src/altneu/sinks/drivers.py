@@ -1,0 +1,229 @@
+"""Drivers of databases as sinks use them: Python's DB-API, and JDBC in Spark's JVM."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from altneu.errors import SinkError
+from altneu.sinks.database import PARAMETER, Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STYLES = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_JDBC_ROWS = 1000  # rows of a batch that is sent to the database at once
+
+
+class DbApi:
+    """A connection of Python's DB-API: sqlite3, psycopg and others."""
+
+    def __init__(self, connection: Any, style: str) -> None:
+        if style not in _STYLES:
+            raise SinkError(f"a driver with paramstyle {style!r} is not known; those with {', '.join(_STYLES)} are")
+        self._connection, self._mark = connection, _STYLES[style]
+
+    def execute(self, sql: str) -> None:
+        """Run a statement without parameters."""
+        self._connection.cursor().execute(sql)
+
+    def batch(self, sql: str, rows: Sequence[Row], types: Sequence[pa.DataType]) -> list[int]:
+        """Run a statement for each row of parameters."""
+        cursor, text = self._connection.cursor(), self._text(sql)
+        changed = []
+        for row in rows:
+            cursor.execute(text, tuple(map(_plain, row)))
+            changed.append(cursor.rowcount)
+        return changed
+
+    def _text(self, sql: str) -> str:
+        return (sql if self._mark == "?" else sql.replace("%", "%%")).replace(PARAMETER, self._mark)
+
+    def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
+        """The rows of a query."""
+        cursor = self._connection.cursor()
+        cursor.execute(sql)
+        for row in cursor:
+            yield tuple(_of_type(value, data_type) for value, data_type in zip(row, types, strict=True))
+
+    def runs(self, sql: str) -> bool:
+        """Whether a query can be run."""
+        try:
+            self._connection.cursor().execute(sql)
+        except Exception:  # noqa: BLE001  # each driver has an error of its own for a table that is missing
+            self._connection.rollback()
+            return False
+        return True
+
+    def commit(self) -> None:
+        """Make all since the last commit happen."""
+        self._connection.commit()
+
+    def rollback(self) -> None:
+        """Forget all since the last commit."""
+        self._connection.rollback()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+
+def _plain(value: Any) -> Any:
+    """A value as every driver takes it; SQLite knows no decimals and its own dates are on their way out."""
+    if isinstance(value, Decimal):
+        return str(value)
+    return (
+        value.isoformat(" ")
+        if isinstance(value, dt.datetime)
+        else value.isoformat()
+        if isinstance(value, dt.date)
+        else value
+    )
+
+
+def _of_type(value: Any, data_type: pa.DataType) -> Any:
+    """What a database gave for a value of this type."""
+    if value is None:
+        return None
+    if pt.is_boolean(data_type):
+        return bool(value)
+    if pt.is_decimal(data_type):
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-data_type.scale))
+    if pt.is_timestamp(data_type):
+        found = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        return found if (found.tzinfo is None) == (data_type.tz is None) else _zoned(found, data_type)
+    if pt.is_date(data_type):
+        return dt.date.fromisoformat(value) if isinstance(value, str) else value
+    if pt.is_floating(data_type):
+        return float(value)
+    return bytes(value) if pt.is_binary(data_type) else value
+
+
+def _zoned(found: dt.datetime, data_type: pa.DataType) -> dt.datetime:
+    return found.replace(tzinfo=dt.UTC) if data_type.tz else found.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+class Jdbc:
+    """A connection of ``java.sql`` in the JVM of a Spark session, with whatever drivers that has."""
+
+    def __init__(self, spark: SparkSession, url: str, properties: Mapping[str, str]) -> None:
+        jvm = getattr(spark, "_jvm", None)
+        if jvm is None:
+            raise SinkError(
+                "a JDBC sink needs a classic Spark session, whose JVM has the driver; Spark Connect has none"
+            )
+        self._jvm = jvm
+        settings = jvm.java.util.Properties()
+        for name, value in properties.items():
+            if name != "driver":
+                settings.setProperty(name, value)
+        if "driver" in properties:
+            jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(properties["driver"])
+        self._connection = jvm.java.sql.DriverManager.getConnection(url, settings)
+        self._connection.setAutoCommit(False)
+
+    def execute(self, sql: str) -> None:
+        """Run a statement without parameters."""
+        statement = self._connection.createStatement()
+        try:
+            statement.execute(sql)
+        finally:
+            statement.close()
+
+    def batch(self, sql: str, rows: Sequence[Row], types: Sequence[pa.DataType]) -> list[int]:
+        """Run a statement for each row of parameters, a thousand at a time."""
+        statement = self._connection.prepareStatement(sql.replace(PARAMETER, "?"))
+        changed: list[int] = []
+        setters = [self._setter(statement, i + 1, data_type) for i, data_type in enumerate(types)]
+        try:
+            for start in range(0, len(rows), _JDBC_ROWS):
+                for row in rows[start : start + _JDBC_ROWS]:
+                    for setter, value in zip(setters, row, strict=True):
+                        setter(value)
+                    statement.addBatch()
+                changed += list(statement.executeBatch())
+        finally:
+            statement.close()
+        return changed
+
+    def _setter(self, statement: Any, place: int, data_type: pa.DataType) -> Callable[[Any], None]:
+        """How parameter ``place`` gets a value of this type."""
+        java = self._jvm.java
+        kinds: list[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], Any], Any]] = [
+            (pt.is_boolean, "BOOLEAN", bool, statement.setBoolean),
+            (pt.is_int64, "BIGINT", int, statement.setLong),
+            (pt.is_integer, "INTEGER", int, statement.setInt),
+            (pt.is_floating, "DOUBLE", float, statement.setDouble),
+            (pt.is_decimal, "DECIMAL", lambda v: java.math.BigDecimal(str(v)), statement.setBigDecimal),
+            (pt.is_date, "DATE", lambda v: java.sql.Date.valueOf(v.isoformat()), statement.setDate),
+            (pt.is_timestamp, "TIMESTAMP", self._timestamp, statement.setTimestamp),
+            (pt.is_binary, "VARBINARY", bytearray, statement.setBytes),
+        ]
+        found = next(((n, c, s) for test, n, c, s in kinds if test(data_type)), ("VARCHAR", str, statement.setString))
+        name, convert, setter = found
+        null = getattr(java.sql.Types, name)
+
+        def put(value: Any) -> None:
+            if value is None:
+                statement.setNull(place, null)
+            else:
+                setter(place, convert(value))
+
+        return put
+
+    def _timestamp(self, value: dt.datetime) -> Any:
+        """Its digits as they are in UTC: a table keeps no zone, and the JVM's must not matter."""
+        found = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+        return self._jvm.java.sql.Timestamp.valueOf(found.isoformat(" "))
+
+    def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
+        """The rows of a query."""
+        statement = self._connection.createStatement()
+        try:
+            found = statement.executeQuery(sql)
+            while found.next():
+                yield tuple(self._get(found, i + 1, data_type) for i, data_type in enumerate(types))
+        finally:
+            statement.close()
+
+    def _get(self, found: Any, place: int, data_type: pa.DataType) -> Any:
+        if pt.is_binary(data_type):
+            value = found.getBytes(place)
+        elif pt.is_string(data_type) or pt.is_decimal(data_type) or pt.is_temporal(data_type):
+            value = found.getString(place)
+        elif pt.is_floating(data_type):
+            value = found.getDouble(place)
+        elif pt.is_boolean(data_type):
+            value = found.getBoolean(place)
+        else:
+            value = found.getLong(place)
+        return None if found.wasNull() else _of_type(value, data_type)
+
+    def runs(self, sql: str) -> bool:
+        """Whether a query can be run."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self.execute(sql)
+        except Py4JJavaError:
+            self.rollback()
+            return False
+        return True
+
+    def commit(self) -> None:
+        """Make all since the last commit happen."""
+        self._connection.commit()
+
+    def rollback(self) -> None:
+        """Forget all since the last commit."""
+        self._connection.rollback()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.rollback()  # Derby closes none with a transaction open, be it of a query
+        self._connection.close()

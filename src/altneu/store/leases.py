@@ -1,0 +1,223 @@
+"""Leases: what readers that hold no lock still need of a store, each told by the name of a file in ``readers/``.
+
+A lease names the least commit whose files its reader opens, the time after which the reader wants to see changes, and
+until when it holds. Vacuum keeps the commits, steps keep the history. A reader that lives renews its lease; one that
+died is forgotten when the lease runs out. No answer depends on a clock: what a reader needs is there or it is told so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from altneu.errors import StoreError
+from altneu.store.folder import Folder
+
+_FORM = re.compile(r"([0-9A-Za-z_-]{1,100})\.(\d{1,19}|-)\.(\d{1,19}|-)\.(\d{1,15})\.lease", re.ASCII)
+_NAME = re.compile(r"[0-9A-Za-z_-]{1,100}", re.ASCII)
+_SHORTEST = 1.0  # seconds
+_LONGEST = 10**9  # seconds: thirty years
+_GRAINS = 10  # a lease's end is rounded up to a tenth of its time, so that renewing it is seldom a write
+_PATIENCE = 1.0  # seconds for which a lease may keep more than its reader needs
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What one reader needs, and until when.
+
+    Units:  ``commit`` is the least commit whose files are opened, None for none; ``since`` the time after which
+            changes will be asked for, None for none; ``until`` whole seconds since 1970.
+    """
+
+    name: str
+    commit: int | None
+    since: int | None
+    until: int
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise StoreError(f"{self.name!r:.200} is no name of a lease: letters, digits, dashes, underscores, to 100")
+
+    @property
+    def file(self) -> str:
+        """The name of its file, which says all of it.
+
+        >>> Lease("job", 42, None, 1700000000).file
+        'job.42.-.1700000000.lease'
+        """
+        commit, since = ("-" if part is None else str(part) for part in (self.commit, self.since))
+        return f"{self.name}.{commit}.{since}.{self.until}.lease"
+
+    @classmethod
+    def of_file(cls, file: str) -> Lease | None:
+        """The lease of a file's name; None for the name of anything else.
+
+        >>> Lease.of_file("job.42.-.1700000000.lease") == Lease("job", 42, None, 1700000000)
+        True
+        """
+        found = _FORM.fullmatch(file)
+        if found is None:
+            return None
+        commit, since = (None if part == "-" else int(part) for part in found.group(2, 3))
+        return cls(found[1], commit, since, int(found[4]))
+
+
+def lease_seconds(lease: float | str) -> float:
+    """How long a lease holds that is not renewed, from seconds or a text.
+
+    >>> lease_seconds("1 hour"), lease_seconds("90 seconds"), lease_seconds(5)
+    (3600.0, 90.0, 5.0)
+
+    Raises:
+        StoreError: it says no such time, or less than a second.
+    """
+    seconds = 0.0
+    if isinstance(lease, str):
+        if found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
+            seconds = float(found[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[found[2]]
+    elif not isinstance(lease, bool):
+        seconds = float(lease)
+    if not _SHORTEST <= seconds <= _LONGEST:
+        raise StoreError(f'lease={lease!r} is no time from a second on, such as "1 hour", "90 seconds" or 3600')
+    return seconds
+
+
+def lease_end(seconds: float) -> int:
+    """When a lease of so many seconds that begins now runs out, rounded up."""
+    grain = max(int(seconds / _GRAINS), 1)
+    return math.ceil((time.time() + seconds) / grain) * grain
+
+
+class Leases:
+    """The leases of a store: files whose names say all, so that one listing reads them.
+
+    A file of another name counts for nothing and is left alone.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def live(self) -> list[Lease]:
+        """The leases that have not run out.
+
+        Cost:   one listing of a small folder.
+        """
+        now = time.time()
+        return [lease for lease in self._all() if lease.until >= now]
+
+    def _all(self) -> list[Lease]:
+        return [lease for name in self._folder.names() if (lease := Lease.of_file(name)) is not None]
+
+    def add(self, lease: Lease) -> None:
+        """Make a lease, beside others of the same name."""
+        self._folder.put(lease.file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def put(self, lease: Lease) -> None:
+        """Make a lease in the place of all others of its name; in between both hold."""
+        before = [other for other in self._all() if other.name == lease.name and other != lease]
+        self.add(lease)
+        for other in before:
+            self.end(other)
+
+    def end(self, lease: Lease) -> None:
+        """Take a lease back."""
+        self._folder.remove(lease.file)
+
+    def sweep(self) -> None:
+        """Remove leases that ran out."""
+        now = time.time()
+        for lease in self._all():
+            if lease.until < now:
+                self.end(lease)
+
+
+def least_commit(leases: Iterable[Lease]) -> int | None:
+    """The least commit that any of them needs."""
+    return min((lease.commit for lease in leases if lease.commit is not None), default=None)
+
+
+def least_since(leases: Iterable[Lease]) -> int | None:
+    """The least time after which any of them wants changes."""
+    return min((lease.since for lease in leases if lease.since is not None), default=None)
+
+
+class HeldLease:
+    """A lease that a thread renews as long as this object lives and is not closed; then it is taken back.
+
+    A process that dies renews nothing, and the lease runs out. A ``shared`` one is never taken back: others that ask
+    for the same have it too.
+    """
+
+    def __init__(
+        self, leases: Leases, name: str, seconds: float, commit: int | None, since: int | None, *, shared: bool = False
+    ) -> None:
+        self._leases, self._seconds, self._shared = leases, seconds, shared
+        self._mutex = threading.Lock()
+        self._asked = self.lease = Lease(name, commit, since, lease_end(seconds))
+        self._written = time.monotonic()
+        leases.add(self.lease)
+        self._stop = threading.Event()
+        self._end = weakref.finalize(self, _end, self._stop, leases, self.lease, os.getpid(), shared)
+        arguments = (weakref.ref(self), self._stop, seconds / 3)
+        threading.Thread(target=_renewing, args=arguments, name=f"altneu lease {name}", daemon=True).start()
+
+    def renew(self) -> None:
+        """Let it hold for its whole time from now on."""
+        with self._mutex:
+            self._put()
+
+    def move(self, commit: int | None, since: int | None) -> None:
+        """Ask for something else from now on.
+
+        Cost:   one small file; of a later commit alone the store hears once a second: meanwhile too much is kept.
+        """
+        with self._mutex:
+            self._asked = replace(self._asked, commit=commit, since=since)
+            held = self.lease
+            later = since == held.since and commit is not None and held.commit is not None and commit > held.commit
+            if not later or time.monotonic() - self._written >= min(_PATIENCE, self._seconds / 3):
+                self._put()
+
+    def _put(self) -> None:
+        lease, before = replace(self._asked, until=lease_end(self._seconds)), self.lease
+        if not self._end.alive or lease == before:
+            return
+        self._leases.add(lease)  # both hold until the older one is taken back
+        self._end.detach()
+        self._end = weakref.finalize(self, _end, self._stop, self._leases, lease, os.getpid(), self._shared)
+        self.lease, self._written = lease, time.monotonic()
+        if not self._shared:
+            self._leases.end(before)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Take it back; with ``keep`` it holds until it runs out. Twice is once."""
+        with self._mutex:
+            if keep:
+                self._end.detach()
+                self._stop.set()
+            self._end()
+
+
+def _end(stop: threading.Event, leases: Leases, lease: Lease, owner: int, shared: bool) -> None:
+    stop.set()
+    if os.getpid() == owner and not shared:  # a forked child inherits the object, not the lease
+        with contextlib.suppress(StoreError):  # it runs out by itself
+            leases.end(lease)
+
+
+def _renewing(held: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:
+    while not stop.wait(every):
+        lease = held()
+        if lease is None:
+            return
+        with contextlib.suppress(StoreError):  # a full disk, say: the next time may do, and a lease that ends is told
+            lease.renew()
+        del lease

@@ -1,0 +1,218 @@
+"""A store opened for reading, beside its writer: no lock, no write, the state of one commit after another."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from altneu.errors import HistoryGoneError, StoreCorruptError, StoreError
+from altneu.store.base import CommitInfo, Store, Vacuumed
+from altneu.store.commit import Commit
+from altneu.store.folder import Folder
+from altneu.store.identity import FILE, read_identity
+from altneu.store.leases import HeldLease, Lease, Leases, lease_seconds, least_commit
+from altneu.store.ledger import Change, Ledger
+from altneu.store.locate import Location, folder_of
+from altneu.store.log import CommitLog
+from altneu.store.references import Json, SegmentRef
+from altneu.store.segments import open_segment
+
+_FOLLOWED = 25  # commits that are followed one by one; to go further the last checkpoint is nearer
+_ATTEMPTS = 20  # a vacuum may take away what is read just now, which then is not the last commit any more
+
+
+class StoreReader:
+    """Follows the log of a store that somebody else may be writing.
+
+    ``refresh`` goes to the last commit; ``snapshot`` is the state there, and stays as it is. A *lease* keeps what the
+    snapshot names from vacuum; without one (``lease=None``: a store on a disk that cannot be written) a file may be
+    gone when it is opened, and the reader is told so. ``shared``: many that stay at one commit, and leave their lease
+    to run out, have one lease among them.
+
+    A lease is safe against a vacuum on its way: it is put first and names a commit that was there, then the log is
+    read. A vacuum that did not see it began before; so its last commit is in the log that is read, and what that
+    commit, or a later one, names it leaves alone.
+
+    Law:    a snapshot is a state that was committed; whatever it names can be read as long as the lease holds
+            (tests/store/test_reader.py).
+    """
+
+    def __init__(
+        self,
+        path: Location,
+        *,
+        lease: float | str | None = "1 hour",
+        since: int | None = None,
+        shared: bool = False,
+        storage_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._folder = folder_of(path, storage_options)
+        if not self._folder.has(FILE):
+            raise StoreError(f"there is no store in {self._folder.where()}")
+        self._log = CommitLog(self._folder.child("log"), read_identity(self._folder)[1])
+        self._leases = Leases(self._folder.child("readers"))
+        self._lease: HeldLease | None = None
+        self._ledger, self._last = Ledger(), None
+        if lease is not None:
+            numbers, seconds = self._log.numbers(), lease_seconds(lease)
+            self._folder.child("readers").make()  # which the first stores had not
+            name = f"commits-{seconds:.0f}" if shared else f"reader-{uuid.uuid4().hex}"
+            first = numbers[-1] if numbers else 0
+            self._lease = HeldLease(self._leases, name, seconds, first, since, shared=shared)
+        try:
+            self.snapshot = self._read_log()
+        except BaseException:
+            self.close()
+            raise
+
+    _last: Commit | None
+
+    @property
+    def where(self) -> str:
+        """The folder, as messages name it."""
+        return self._folder.where()
+
+    @property
+    def leased(self) -> int:
+        """The least commit that the lease keeps; without one the commit that is read."""
+        commit = self._lease.lease.commit if self._lease is not None else None
+        return self.snapshot.number if commit is None else commit
+
+    def keep(self, commit: int, since: int | None) -> None:
+        """Ask for commits from ``commit`` on, and of the writer's steps, from the next one on, for history."""
+        if self._lease is not None:
+            self._lease.move(commit, since)
+
+    def refresh(self) -> bool:
+        """Go to the last commit; whether that is another one than before. The lease keeps what it kept.
+
+        Cost:   a listing, and the commits in between.
+
+        Raises:
+            StoreCorruptError: a file of the log does not hold.
+        """
+        numbers = self._log.numbers()
+        if self._last is not None and numbers and numbers[-1] == self._last.number:
+            return False
+        before = self.snapshot.number
+        self.snapshot = self._read_log()
+        return self.snapshot.number != before
+
+    def _read_log(self) -> Snapshot:
+        for _ in range(_ATTEMPTS):
+            numbers = self._log.numbers()
+            last = (numbers or [0])[-1]
+            try:
+                return self._follow(last, numbers)
+            except StoreCorruptError:
+                if (self._log.numbers() or [0])[-1] == last:
+                    raise  # it is no vacuum that has moved on
+        raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
+
+    def _follow(self, last: int, numbers: list[int]) -> Snapshot:
+        """The state of commit ``last``: upon what was read before, where the commits in between are there."""
+        found = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
+        self._ledger, self._last = self._log.replay(last)[:2] if found is None else found
+        return Snapshot(self._folder, self._log, self._ledger, self._last)
+
+    def _onward(self, numbers: list[int]) -> tuple[Ledger, Commit] | None:
+        """What the commits after the last one make of it; None where they do not follow it, as after a recovery."""
+        if self._last is None or not numbers or numbers[-1] - self._last.number != len(numbers) <= _FOLLOWED:
+            return None
+        ledger, commit = self._ledger.copy(), self._last
+        for number in numbers:
+            following = self._log.read(number)
+            if following.parent != commit.digest:
+                return None
+            ledger, commit = self._log.follow(ledger, following), following
+        return ledger, commit
+
+    def before(self, number: int) -> Snapshot:
+        """The state before a commit, if a lease keeps it, this reader's or another one's.
+
+        Raises:
+            HistoryGoneError: that commit is no longer kept.
+        """
+        kept = least_commit(self._leases.live())
+        if self._lease is None or kept is None or number <= kept:
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is not kept for any reader")
+        self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
+        try:
+            ledger, commit, _ = self._log.replay(number - 1)
+        except StoreCorruptError as error:
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is no longer kept: {error}") from error
+        return Snapshot(self._folder, self._log, ledger, commit)
+
+    def lease(self, lease: Lease) -> bool:
+        """Put a lease in the place of the one of that name."""
+        self._folder.child("readers").make()
+        self._leases.put(lease)
+        return True
+
+    def close(self, *, keep: bool = False) -> None:
+        """Take the lease back, or with ``keep`` let it run out; what is open stays readable. Twice is once."""
+        if self._lease is not None:
+            self._lease.close(keep=keep)
+
+
+class Snapshot(Store):
+    """The state of one commit, which never changes; nothing can be written through it."""
+
+    def __init__(self, folder: Folder, log: CommitLog, ledger: Ledger, commit: Commit | None) -> None:
+        super().__init__(ledger, commit.number if commit else 0, commit.frontier if commit else None)
+        self._root = log.root
+        self._folder, self._segments, self._log = folder, folder.child("segments"), log
+
+    @property
+    def segment_directory(self) -> Folder:
+        """Folder for ``open_segment`` in other processes."""
+        return self._segments
+
+    def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
+        """The record batches of a segment, memory-mapped and checked.
+
+        Raises:
+            HistoryGoneError: it is gone, as the lease ran out and vacuum has been there.
+            StoreCorruptError: it is not what the reference says.
+        """
+        try:
+            return open_segment(self.segment_directory, ref)
+        except StoreCorruptError as error:
+            numbers = self._log.numbers()
+            if self._segments.has(ref.name) or not numbers or numbers[-1] == self.number:
+                raise
+            where = self._folder.where()
+            raise HistoryGoneError(
+                f"the files of commit {self.number} of {where} are gone (it is at {numbers[-1]} now): the "
+                "reader's lease ran out, or it has none; refresh() goes to the last commit, a longer lease= keeps more"
+            ) from error
+
+    def history(self, limit: int = 20) -> list[CommitInfo]:
+        """Recent commits up to this one, newest first, as far as the log goes back."""
+        numbers = [n for n in self._log.numbers() if n <= self.number]
+        found = [self._log.read(number) for number in numbers[::-1][: max(limit, 0)]]
+        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _refuse(self) -> NoReturn:
+        raise StoreError(f"{self._folder.where()} is open for reading only; a Session on its path writes it")
+
+    def _require(self, refs: Collection[SegmentRef]) -> None:
+        self._refuse()
+
+    def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
+        self._refuse()
+
+    def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
+        """Refused."""
+        self._refuse()
+
+    def vacuum(self, keep: int = 3) -> Vacuumed:
+        """Refused."""
+        self._refuse()

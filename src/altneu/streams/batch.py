@@ -1,0 +1,164 @@
+"""A micro-batch: its rows with their times, in the driver or where Spark has them, and what is late of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu import ir
+from altneu.errors import SchemaError
+from altneu.executor.spark_frames import estimate
+from altneu.streams.late import CLOSED, LATE_TIME
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TIME, EVENT, DIFF = "#time", "#event", "#diff"
+HERE_BYTES = 1 << 20  # a batch that Spark estimates smaller is fetched to the driver
+HERE_ROWS = 50_000  # one that it cannot estimate is fetched if it has no more rows
+_UNKNOWN = 1 << 60
+
+Late = Literal["revise", "error", "drop"]
+
+
+def normalised(frame: DataFrame, source: ir.Source, controls: dict[str, str]) -> DataFrame:
+    """The columns of a source, and its times and diffs, given by the name of a column or a SQL expression, as longs.
+
+    Raises:
+        SchemaError: an expression is not a whole number.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as sf
+
+    chosen = [sf.col(quote_name(n)) for n in source.schema.names]
+    for name, given in controls.items():
+        what = {TIME: "time", EVENT: "event time", DIFF: "diff"}[name]
+        value = sf.col(quote_name(given)) if given in frame.columns else sf.expr(given)
+        try:
+            found = frame.select(value.alias(name)).schema[0].dataType
+        except AnalysisException as error:
+            raise SchemaError(
+                f"{what}={given!r} is neither a column of the stream for {source.name!r} nor an expression that Spark "
+                f"understands: {str(error).splitlines()[0]}"
+            ) from None
+        if found.typeName() not in ("byte", "short", "integer", "long"):
+            raise SchemaError(
+                f"{what}={given!r} of the stream for {source.name!r} is {found.simpleString()}, and must be a whole "
+                "number; of a timestamp take unix_seconds(...) or unix_millis(...), which says what a tick is"
+            )
+        chosen.append(value.cast("long").alias(name))
+    return frame.select(*chosen)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What rows there are: how many, how many of them at times that are closed, and the greatest time."""
+
+    rows: int
+    late: int
+    seen: int | None
+
+
+class MicroBatch:
+    """The rows of a micro-batch, whole or cut into pieces by a hash of their columns.
+
+    A batch of few rows is fetched, once; of a large one Spark reads what it needs, from memory or disk after the first
+    time. The same rows are cut in the same way whenever they come.
+    """
+
+    def __init__(self, frame: DataFrame, *, here: bool) -> None:
+        self.frame, self.here = frame, here
+        self._kept = False
+        self._whole: Any = None
+
+    def pieces(self, max_rows: int | None) -> int:
+        """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
+        if max_rows is None:
+            return 1
+        if not self.here or estimate(self.frame) <= HERE_BYTES:
+            self._whole = self._fetched(self.frame)
+        rows = self.frame.count() if self._whole is None else self._whole.num_rows
+        return max(-(-rows // max_rows), 1)
+
+    def piece(self, piece: int, of: int) -> Any:
+        """The rows of one piece: an Arrow table where they are few, else a DataFrame."""
+        if of == 1:
+            whole = self._whole if self._whole is not None else self._fetched(self.frame)
+            return self.frame if whole is None else whole
+        part = self.frame.where(f"pmod(xxhash64({', '.join(_hashed(self.frame))}), {of}) = {piece}")
+        found = self._fetched(part)
+        return part if found is None else found
+
+    def _fetched(self, frame: DataFrame) -> pa.Table | None:
+        expected = estimate(frame)
+        if self.here or expected <= HERE_BYTES:
+            return frame.toArrow()
+        if expected >= _UNKNOWN:
+            found = frame.limit(HERE_ROWS + 1).toArrow()
+            if found.num_rows <= HERE_ROWS:
+                return found
+        if not self._kept:
+            self.frame.persist()
+            self._kept = True
+        return None
+
+    def release(self) -> None:
+        """Let go of what Spark keeps of it."""
+        if self._kept:
+            self.frame.unpersist()
+
+
+def _hashed(frame: DataFrame) -> list[str]:
+    """Columns that Spark can hash: those without maps."""
+    return [quote_name(f.name) for f in frame.schema if "map<" not in f.dataType.simpleString()]
+
+
+def measured(rows: Any, lower: int, source: str) -> Measured:
+    """Count rows that have times of their own.
+
+    Raises:
+        SchemaError: a row has no time.
+    """
+    if isinstance(rows, pa.Table):
+        times = rows[TIME]
+        without, count = times.null_count, rows.num_rows
+        late, seen = pc.sum(pc.less(times, lower)).as_py() or 0, pc.max(times).as_py()
+    else:
+        told = rows.selectExpr(
+            "count(*)", f"count_if(`{TIME}` is null)", f"count_if(`{TIME}` < {lower})", f"max(`{TIME}`)"
+        ).first()
+        count, without, late, seen = told
+    if without:
+        raise SchemaError(f"{without} row(s) for {source!r} have no time (null); every row needs one")
+    return Measured(count, late, seen)
+
+
+def on_time(rows: Any, lower: int) -> Any:
+    """The rows at times that are not closed."""
+    if isinstance(rows, pa.Table):
+        return rows.filter(pc.greater_equal(rows[TIME], lower))
+    return rows.where(f"`{TIME}` >= {lower}")
+
+
+def revised(rows: Any, lower: int) -> Any:
+    """All rows, late ones at the first time that is not closed."""
+    if isinstance(rows, pa.Table):
+        times = pc.max_element_wise(rows[TIME], pa.scalar(lower, pa.int64()))
+        return rows.set_column(rows.column_names.index(TIME), TIME, times)
+    return rows.selectExpr(
+        *(f"greatest(`{TIME}`, {lower}L) as `{TIME}`" if n == TIME else quote_name(n) for n in rows.columns)
+    )
+
+
+def late(rows: Any, lower: int) -> Any:
+    """The late rows, as ``late_rows`` has them."""
+    if isinstance(rows, pa.Table):
+        found = rows.filter(pc.less(rows[TIME], lower))
+        found = found.append_column(CLOSED, pa.array([lower] * found.num_rows, pa.int64()))
+        return found.rename_columns([LATE_TIME if n == TIME else n for n in found.column_names])
+    kept = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
+    return rows.where(f"`{TIME}` < {lower}").selectExpr(*kept, f"{lower}L as {CLOSED}")

@@ -1,0 +1,49 @@
+"""Spark's checkpoints: where they are, and what they say of a batch."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from altneu.errors import StreamError
+from altneu.store import LocalFolder, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -> str:
+    """Where the checkpoint of a stream is: in the folder given, or beside what the store has.
+
+    Raises:
+        StreamError: the store is in no local folder.
+    """
+    own = quote(name, safe="").replace(".", "%2E")
+    if given is not None:
+        return f"{given.rstrip('/')}/{own}"
+    if scratch is not None:
+        return f"file:{scratch}/{own}"
+    folder = getattr(store, "folder", None)
+    if not isinstance(folder, LocalFolder):
+        raise StreamError("the store is in no local folder: say where the streams' checkpoints go, checkpoint=...")
+    return f"file:{folder.path}/streams/{own}"
+
+
+def plan_of(spark: SparkSession, folder: str, batch: int) -> str:
+    """A checksum of what Spark planned a batch to hold: the file that it writes before the batch is run.
+
+    A batch that comes again because it was not seen to end has the same file; one that was planned anew, after the
+    checkpoint was put back to an earlier state, has another.
+
+    Cost:   a few calls into the JVM; no job.
+    """
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    path = jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets/{batch}")
+    stream = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).open(path)
+    try:
+        text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    return hashlib.blake2b(str(text).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,48 @@
+"""Rows that come when their time is closed, kept where a view can read them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError
+
+LATE_TIME, CLOSED = "late_time", "closed"
+
+
+def late_rows(stream: Collection) -> Collection:
+    """The rows of a source that came too late, as a source of its own: ``session.follow(late="error")`` fills it.
+
+    Shape:  the columns of the source, then ``late_time``, at which the row should have come, and ``closed``, the
+            frontier that it met: times before it were closed. A retraction that is late is a retraction here.
+
+    Raises:
+        PlanError: it is no source, or has columns of these names.
+
+    >>> import altneu as an
+    >>> late_rows(an.source("edges", "src long, dst long"))
+    Collection(src: bigint, dst: bigint, late_time: bigint, closed: bigint)
+    """
+    node = stream.node
+    if not isinstance(node, ir.Source):
+        raise PlanError("late_rows takes a source as an.source(...) makes it: what is late is what came from outside")
+    return Collection(late_source(node))
+
+
+def late_source(node: ir.Source) -> ir.Source:
+    """The source of a stream's late rows.
+
+    Raises:
+        PlanError: the stream has columns of their names.
+    """
+    taken = {LATE_TIME, CLOSED} & set(node.schema.names)
+    if taken:
+        raise PlanError(f"source {node.name!r} has a column {min(taken)!r} of its own, which late rows need; rename it")
+    more = [pa.field(name, pa.int64()) for name in (LATE_TIME, CLOSED)]
+    return ir.Source(late_name(node.name), pa.schema([*node.schema, *more]))
+
+
+def late_name(name: str) -> str:
+    """What the source of a stream's late rows is called."""
+    return f"{name}_late"

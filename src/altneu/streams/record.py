@@ -1,0 +1,108 @@
+"""How far a stream was taken: a record that is committed with the rows that were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from altneu.errors import StreamError
+
+
+@dataclass(frozen=True)
+class Record:
+    """How far a stream was taken, as the store has it.
+
+    ``query`` is the id of Spark's checkpoint, ``batch`` the last micro-batch of which anything was taken, ``plan`` a
+    checksum of what Spark planned it to hold. ``piece`` of ``of`` was the last that was taken of it. ``rows`` and
+    ``late`` are counts of all batches; ``seen`` is the greatest time of a row and ``delay`` how much earlier rows may
+    still come, None where rows have no times of their own.
+
+    >>> Record().step("q", 0, "p", restart=None)
+    (0, None)
+    >>> taken = Record("q", 0, "p")
+    >>> taken.step("q", 0, "p", restart=None) is None, taken.step("q", 1, "r", restart=None)
+    (True, (0, None))
+    """
+
+    query: str | None = None
+    batch: int = -1
+    plan: str | None = None
+    piece: int = 0
+    of: int = 1
+    rows: int = 0
+    late: int = 0
+    seen: int | None = None
+    delay: int | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """What ``to_json`` made."""
+        return cls(**value)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the store keeps it."""
+        return asdict(self)
+
+    @property
+    def mark(self) -> str:
+        """What ``follow(restart=...)`` names, so that it is meant for this very state."""
+        return "nothing" if self.query is None else f"{self.query}/{self.batch}"
+
+    @property
+    def frontier(self) -> int | None:
+        """The time before which no row is expected, None where none has come yet."""
+        return None if self.seen is None or self.delay is None else self.seen - self.delay
+
+    def step(self, query: str, batch: int, plan: str, restart: str | None) -> tuple[int, int | None] | None:
+        """What to take of a batch that Spark gives: from which piece on, of how many if it was cut before.
+
+        None if all of it was taken: Spark gives a batch again that it did not see the end of.
+
+        Raises:
+            StreamError: Spark's checkpoint and the store do not belong together, or not any more.
+        """
+        if query == self.query and batch == self.batch and plan == self.plan:
+            return None if self.piece + 1 == self.of else (self.piece + 1, self.of)
+        if query == (self.query or query) and batch == self.batch + 1 and self.piece + 1 == self.of:
+            return 0, None
+        if restart is not None and restart == self.mark:
+            return 0, None
+        raise StreamError(f"{self._mismatch(query, batch)}. Nothing of it was taken. {self._remedy()}")
+
+    def _mismatch(self, query: str, batch: int) -> str:
+        if self.query is None:
+            return (
+                f"Spark's checkpoint goes on with batch {batch}, but the store knows of no batch before it: the store "
+                "is new, or older than the checkpoint"
+            )
+        had = f"the store has the batches up to {self.batch} of the query {self.query}"
+        if query != self.query:
+            return f"{had}, and this is another query, {query}: its checkpoint is new or that of something else"
+        if batch > self.batch:
+            return f"{had}, and Spark goes on with batch {batch}: the store was restored from an older copy"
+        return f"{had}, and Spark planned batch {batch} anew: its checkpoint was restored from an older copy"
+
+    def _remedy(self) -> str:
+        return (
+            "Put the checkpoint and the store back together, from copies of one moment. Or begin anew: with "
+            f"restart={self.mark!r} follow() takes whatever this query reads from here on as rows that it never had "
+            "(choose where the source begins, or retract what the store has of it)"
+        )
+
+
+def target(records: Iterable[Record], lower: int) -> int:
+    """The time up to which a session may advance when a batch was taken: one tick, or what all watermarks allow.
+
+    >>> target([Record(seen=9, delay=2), Record(seen=8, delay=0)], 5)
+    7
+    >>> target([Record(seen=9, delay=2), Record(delay=0)], 5)
+    5
+    >>> target([Record()], 5)
+    6
+    """
+    timed = [record for record in records if record.delay is not None]
+    if not timed:
+        return lower + 1
+    reached = [record.frontier for record in timed if record.frontier is not None]
+    return max(lower, min(reached)) if len(reached) == len(timed) else lower

@@ -1,0 +1,146 @@
+"""The streams of a session: which are followed, how far each was taken, and how far that lets the session advance."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from altneu.errors import InputError
+from altneu.executor.inputs import Inputs, whole_number
+from altneu.sources import is_spark_frame
+from altneu.streams import checkpoint
+from altneu.streams.following import Following
+from altneu.streams.record import Record, target
+from altneu.streams.stream import Options, Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from altneu.session import Session
+
+_LATE = ("revise", "error", "drop")
+
+
+class Streams:
+    """All that a session knows of streams; whoever writes here holds the session's lock."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._followed: dict[str, Stream] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self.changed = threading.Condition()
+
+    def follow(
+        self,
+        frames: Mapping[str, DataFrame],
+        given: str | None,
+        options: Mapping[str, Any],
+        *,
+        available_now: bool,
+        trigger: str | None,
+    ) -> Following:
+        """Start a query for each stream, or none."""
+        if not frames:
+            raise InputError("follow takes streams by the names of sources: session.follow(edges=spark.readStream...)")
+        with self._session.lock:
+            streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
+            folders = [self._folder(given, stream.name) for stream in streams]
+            before = self._followed
+            self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
+        try:
+            self._catch_up()
+            for stream, folder in zip(streams, folders, strict=True):
+                stream.start(folder, available_now=available_now, trigger=trigger)
+        except BaseException:
+            for stream in streams:
+                stream.stop()
+            self._followed = before
+            raise
+        return Following(streams, self.changed)
+
+    def _catch_up(self) -> None:
+        """Advance to where the watermarks are: a long advance may have been cut short after its first commit."""
+        with self._session.lock:
+            upper, lower = self.target({}), self._session.lower
+            if upper > lower and any(record.delay is not None for record in self.records().values()):
+                self._session.take(Inputs(), upper, {})
+
+    def _stream(self, name: str, frame: Any, options: Options) -> Stream:
+        if not is_spark_frame(frame) or not frame.isStreaming:
+            raise InputError(
+                f"follow({name}=...) takes a streaming DataFrame, as spark.readStream makes it; "
+                f"insert({name!r}, ...) takes other data"
+            )
+        if type(frame).__module__.startswith("pyspark.sql.connect"):
+            raise InputError(
+                "follow needs classic Spark: on Spark Connect the function that is called with a micro-batch runs in "
+                "another process, which has no part in this session. Run the session in a process with a classic "
+                "SparkSession (no .remote(...)), which may be on the cluster"
+            )
+        if name in self._followed and self._followed[name].active:
+            raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")
+        return Stream(self._session, frame, self._session.source(name), options)
+
+    def _folder(self, given: str | None, name: str) -> str:
+        store = self._session.store
+        if given is None and not store.durable and self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
+        scratch = None if store.durable or self._scratch is None else self._scratch.name
+        return checkpoint.folder_of(store, scratch, given, name)
+
+    def unfollow(self, name: str) -> None:
+        """Forget how far a stream was taken."""
+        if name in self._followed and self._followed[name].active:
+            raise InputError(f"source {name!r} is being followed; stop that first")
+        if name not in self._followed and name not in self._session.streams_stored:
+            raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
+        self._followed.pop(name, None)
+
+    def stop(self) -> None:
+        """Stop all that are followed."""
+        for stream in self._followed.values():
+            stream.stop()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def stored(self, name: str) -> Record:
+        """How far a stream was taken, by the store."""
+        value = self._session.streams_stored.get(name)
+        return Record() if value is None else Record.from_json(value)
+
+    def records(self) -> dict[str, Record]:
+        """How far each stream was taken: those that the store knows, and those that are new."""
+        stored = {name: self.stored(name) for name in self._session.streams_stored}
+        return stored | {name: stream.record for name, stream in self._followed.items()}
+
+    def told(self, changed: Mapping[str, Record]) -> dict[str, Any]:
+        """What a commit says of streams: of those that changed, and of those that the store does not know yet.
+
+        These hold the session back after a restart too.
+        """
+        new = {n: r for n, r in self.records().items() if n not in self._session.streams_stored}
+        return {name: record.to_json() for name, record in {**new, **changed}.items()}
+
+    def target(self, changed: Mapping[str, Record]) -> int:
+        """The time up to which the session advances when streams are as far as this."""
+        return target({**self.records(), **changed}.values(), self._session.lower)
+
+
+def _options(name: str, given: Mapping[str, Any]) -> Options:
+    """One stream's options: of an option that is given by stream, its own."""
+    of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in given.items()}
+    options = Options(**of)
+    if options.late not in _LATE:
+        raise InputError(f'late={options.late!r} is none of "revise", "error", "drop"')
+    if options.max_rows is not None and whole_number(options.max_rows, "max_rows") < 1:
+        raise InputError(f"max_rows={options.max_rows!r}: a step takes at least one row")
+    if options.watermark is not None:
+        if whole_number(options.watermark, "watermark") < 0:
+            raise InputError(f"watermark={options.watermark!r} is how much earlier rows may come, from 0 on")
+        known = options.time[0] if isinstance(options.time, tuple) else options.time
+        if not isinstance(known, str):
+            raise InputError(f"watermark={options.watermark!r} of {name!r} needs time=, the column that it is about")
+    return options

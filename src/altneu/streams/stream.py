@@ -1,0 +1,269 @@
+"""One stream: what becomes of each of its micro-batches."""
+
+from __future__ import annotations
+
+import threading
+import time as clock
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.errors import StreamError
+from altneu.executor.inputs import Inputs, Stamp
+from altneu.order import Antichain
+from altneu.sources import check_columns, two_times
+from altneu.streams import checkpoint
+from altneu.streams.batch import DIFF, EVENT, TIME, Late, MicroBatch, late, measured, normalised, on_time, revised
+from altneu.streams.late import late_name, late_source
+from altneu.streams.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from altneu.session import Session, Step
+    from altneu.sources import InsertTime
+
+    OnStep = Callable[["Status", Step], object]
+    from altneu.streams.registry import Streams
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the rows of a stream are taken: ``session.follow`` says what each option means."""
+
+    time: InsertTime = None
+    diff: int | str = 1
+    watermark: int | None = None
+    late: Late = "revise"
+    max_rows: int | None = None
+    restart: str | None = None
+    on_step: OnStep | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a stream is doing.
+
+    Units:  ``batches`` and ``seconds`` are of this run, ``last_seconds`` of the last step, from the fetching of its
+            rows to the commit; ``rows`` and ``late`` of all that the store ever took; ``seen``, ``frontier`` and
+            ``lag`` are times, None where rows have none of their own: the greatest that came, the one before which no
+            more are expected, how far ``lower`` is behind ``seen``. A stream whose rows have times, and no ``frontier``
+            yet, holds the session back.
+    """
+
+    name: str
+    active: bool
+    batch: int
+    batches: int
+    rows: int
+    late: int
+    seconds: float
+    last_seconds: float
+    seen: int | None
+    frontier: int | None
+    lag: int | None
+    error: StreamError | None
+
+
+class Stream:
+    """A streaming query whose micro-batches are taken by a session, one after the other.
+
+    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow.py).
+    """
+
+    def __init__(self, session: Session, frame: DataFrame, source: ir.Source, options: Options) -> None:
+        self.session, self.name, self.options = session, source.name, options
+        self.known: Streams = session.streams
+        time, self.event = two_times(source, options.time)
+        self.timed = isinstance(time, str)
+        self.delay = (options.watermark or 0) if self.timed else None
+        given = {TIME: time, EVENT: self.event, DIFF: options.diff}
+        check_columns(frame, Stamp(source.name, source.schema, session.lattice, Antichain.of(session.lattice, 0), 0, 1))
+        self.source = source
+        self.frame = normalised(frame, source, {k: v for k, v in given.items() if isinstance(v, str)})
+        if self.timed and options.late == "error":
+            self._check_late_source()
+        self.query: StreamingQuery | None = None
+        self.error: StreamError | None = None
+        self.active = True
+        self._failed: BaseException | None = None
+        self._stopping = False
+        self._busy = threading.RLock()
+        self._batches, self._seconds, self._last, self._since = 0, 0.0, 0.0, 0.0
+
+    def _check_late_source(self) -> None:
+        name = late_name(self.name)
+        wanted = late_source(self.source).schema
+        if name not in self.session.sources or self.session.source(name).schema != wanted:
+            raise StreamError(
+                f'late="error" keeps late rows of {self.name!r} in a source {name!r} that no maintained view reads; '
+                f"maintain one of an.late_rows({self.name}) first, or choose another late="
+            )
+
+    def _stamp(self, source: ir.Source, lower: int) -> Stamp:
+        """How rows get their times and diffs."""
+        event = EVENT if isinstance(self.event, str) else self.event
+        diff = DIFF if isinstance(self.options.diff, str) else self.options.diff
+        frontier = Antichain.of(self.session.lattice, lower)
+        return Stamp(
+            source.name,
+            source.schema,
+            self.session.lattice,
+            frontier,
+            TIME if self.timed else lower,
+            diff,
+            event=event,
+        )
+
+    # life -----------------------------------------------------------------------------------------------------------
+
+    def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
+        """Start the query, its checkpoint in ``folder``."""
+        self.folder = folder
+        writer = self.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", folder)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        with self._busy:  # the first batch waits until the query is known
+            self.query = writer.start()
+        threading.Thread(target=self._watch, name=f"altneu stream {self.name}", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Wait for the end of the query; what it failed of is this stream's error, unless it was told to stop."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        assert self.query is not None
+        try:
+            self.query.awaitTermination()
+        except (PySparkException, Py4JError) as error:
+            if not self._stopping:
+                self.error = self._stopped(self._failed or error)
+        finally:
+            with self.known.changed:
+                self.active = False
+                self.known.changed.notify_all()
+
+    def _stopped(self, cause: BaseException) -> StreamError:
+        text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
+        done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
+        if record.piece + 1 < record.of:
+            done += f" (of that one {record.piece + 1} of {record.of} pieces)"
+        error = StreamError(
+            f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
+            "The session and other streams go on, nothing is lost: mend it and follow the stream again, which takes "
+            "up what comes next."
+        )
+        error.__cause__ = cause
+        return error
+
+    def stop(self) -> None:
+        """Stop the query after the micro-batch that it is at."""
+        self._stopping = True
+        with self._busy:
+            query = self.query
+        if query is None:
+            self.active = False
+            return
+        query.stop()
+        with self.known.changed:
+            self.known.changed.wait_for(lambda: not self.active)
+
+    @property
+    def record(self) -> Record:
+        """How far the stream was taken."""
+        return replace(self.known.stored(self.name), delay=self.delay)
+
+    @property
+    def status(self) -> Status:
+        """How it is doing."""
+        with self.session.lock:
+            record, lower = self.record, self.session.lower
+        lag = None if record.seen is None else max(record.seen + 1 - lower, 0)
+        counts = self._batches, record.rows, record.late, self._seconds, self._last
+        return Status(self.name, self.active, record.batch, *counts, record.seen, record.frontier, lag, self.error)
+
+    # batches --------------------------------------------------------------------------------------------------------
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        """What Spark calls with each micro-batch; it goes on to the next one when this returns."""
+        with self._busy:
+            if self._stopping:
+                raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
+            self._since = clock.perf_counter()
+            try:
+                self._take_batch(frame, batch)
+            except BaseException as error:
+                self._failed = error
+                raise
+
+    def _take_batch(self, frame: DataFrame, batch: int) -> None:
+        assert self.query is not None
+        query = str(self.query.id)
+        plan = checkpoint.plan_of(frame.sparkSession, self.folder, batch)
+        found = self.record.step(query, batch, plan, self.options.restart)
+        if found is None:
+            return
+        first, of = found
+        rows = MicroBatch(frame, here=self.session.spark is None)
+        try:
+            of = rows.pieces(self.options.max_rows) if of is None else of
+            for piece in range(first, of):
+                done = {"query": query, "batch": batch, "plan": plan, "piece": piece, "of": of}
+                self._take_piece(rows.piece(piece, of), done)
+        finally:
+            rows.release()
+
+    def _take_piece(self, rows: Any, done: dict[str, Any]) -> None:
+        with self.session.lock:
+            lower, record = self.session.lower, self.record
+            if self.timed:
+                found = measured(rows, lower, self.name)
+                seen = max((at for at in (record.seen, found.seen) if at is not None), default=None)
+                record = replace(record, rows=record.rows + found.rows, late=record.late + found.late, seen=seen)
+                inputs = self._placed(rows, lower, some=found.late > 0)
+            else:
+                inputs = self._inputs(self.source, rows, lower)
+                record = replace(record, rows=record.rows + _count(rows))
+            record = replace(record, **done)
+            last = record.piece + 1 == record.of
+            upper = self.known.target({self.name: record}) if last or not self.timed else lower
+            step = self.session.take(inputs, upper, self.known.told({self.name: record}))
+            self._count(last=last)
+            if self.options.on_step is not None:
+                self.options.on_step(self.status, step)
+
+    def _count(self, *, last: bool) -> None:
+        now = clock.perf_counter()
+        self._last, self._since = now - self._since, now
+        self._batches, self._seconds = self._batches + last, self._seconds + self._last
+
+    def _placed(self, rows: Any, lower: int, *, some: bool) -> Inputs:
+        """Rows at their own times, and ``some`` late ones as declared."""
+        if not some:
+            return self._inputs(self.source, rows, lower)
+        if self.options.late == "revise":
+            return self._inputs(self.source, revised(rows, lower), lower)
+        inputs = self._inputs(self.source, on_time(rows, lower), lower)
+        if self.options.late == "drop":
+            return inputs
+        source = self.session.source(late_name(self.name))
+        return inputs.and_more(self._inputs(source, late(rows, lower), lower, at_lower=True))
+
+    def _inputs(self, source: ir.Source, rows: Any, lower: int, *, at_lower: bool = False) -> Inputs:
+        stamp = self._stamp(source, lower)
+        stamp = replace(stamp, time=lower, event=None) if at_lower else stamp
+        if not isinstance(rows, pa.Table):
+            return Inputs(frames={source.name: [(rows, stamp)]})
+        updates = stamp.updates(rows)
+        return Inputs(updates={source.name: [updates]} if len(updates) else {})
+
+
+def _count(rows: Any) -> int:
+    return rows.num_rows if isinstance(rows, pa.Table) else rows.count()

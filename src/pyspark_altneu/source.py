@@ -1,0 +1,119 @@
+"""The data source: what Spark asks, answered from a store that is opened for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from altneu.errors import ReadError
+from altneu.reader import Reader
+from altneu.view import View
+from pyspark_altneu.options import Options
+from pyspark_altneu.rows import Part, Shape, read_part
+
+
+class DefaultSource(DataSource):
+    """``format("altneu")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "altneu"
+
+    def schema(self) -> StructType:
+        """The view's columns; for changes those of time and diff too."""
+        options = Options.of(self.options)
+        with options.open(lease=None) as reader:
+            return from_arrow_schema(columns_of(options, reader.view(options.view), changes=options.mode == "changes"))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        return ViewReader(Options.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """For ``spark.readStream``."""
+        from pyspark_altneu.stream import ChangeReader
+
+        return ChangeReader(Options.of(self.options))
+
+
+def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
+    """The columns that a read gives."""
+    columns = [view.schema.field(name) for name in options.selected(view)]
+    if not changes:
+        return pa.schema(columns)
+    controls = (*view.time_names(options.time_column), options.diff_column)
+    view.check_names(controls)
+    return pa.schema([*columns, *(pa.field(name, pa.int64(), nullable=False) for name in controls)])
+
+
+def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
+    """What the rows of a read look like to Spark."""
+    schema = to_arrow_schema(from_arrow_schema(columns_of(options, view, changes=changes)), timezone="UTC")
+    columns = options.selected(view)
+    if not changes:
+        return Shape(view.name, columns, schema)
+    return Shape(view.name, columns, schema, view.time_names(options.time_column), options.diff_column)
+
+
+class ViewReader(DataSourceReader):
+    """Contents of a view at a time, or its changes between two, each shard read by a task."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A part for each shard; what they name is leased for as long as the option says."""
+        reader = self.options.open(lease=self.options.lease, shared=True)
+        try:
+            view = reader.view(self.options.view)
+            return (_contents if self.options.mode == "contents" else _changes)(self.options, reader, view)
+        finally:
+            reader.close(keep=True)  # the tasks come later
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one part."""
+        assert isinstance(partition, Part)
+        return read_part(partition)
+
+
+def _contents(options: Options, reader: Reader, view: View) -> list[Part]:
+    at = reader.known(view.name).readable(options.at)
+    strict = options.errors == "raise"
+    if strict:
+        view.raise_errors(at)
+    shape = shape_of(options, view, changes=False)
+    return [Part(shape, piece, at, strict=strict) for piece in reader.pieces(view.name)]
+
+
+def _changes(options: Options, reader: Reader, view: View) -> list[Part]:
+    known = reader.known(view.name)
+    if options.since is None and options.until is not None:
+        raise ReadError('option "until" needs "since": changes are read after one time up to another')
+    start, end = (
+        (known.began, known.lower) if options.since is None else known.range_after(options.since, options.until)
+    )
+    return changed_parts(options, reader, view, start, end)
+
+
+def changed_parts(options: Options, reader: Reader, view: View, start: int, end: int) -> list[Part]:
+    """Parts for the changes of these times.
+
+    Raises:
+        ViewHasErrorsError: the view has errors at the end of them, and that is not to be ignored.
+    """
+    check_errors(options, reader, view, end)
+    shape = shape_of(options, view, changes=True)
+    return [Part(shape, piece, None, low, high) for piece, low, high in reader.changed(view.name, start, end)]
+
+
+def check_errors(options: Options, reader: Reader, view: View, end: int) -> None:
+    """Refuse a view that has errors at the last time before ``end``."""
+    if options.errors == "raise" and end > 0:
+        known = reader.known(view.name)
+        view.raise_errors(known.readable(max(end - 1, known.since)))

@@ -1,0 +1,154 @@
+"""Changes of a view as a stream: offsets are frontiers of the session, so the same range gives the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from altneu.errors import HistoryGoneError, ReadError
+from altneu.reader import Reader
+from altneu.rows import Ints
+from altneu.view import View
+from pyspark_altneu.options import Options
+from pyspark_altneu.rows import Part, read_part
+from pyspark_altneu.source import changed_parts, check_errors, shape_of
+
+_NOTHING = -1  # the frontier of a query that has seen nothing, not even a snapshot
+
+
+class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Gives Spark the changes of a view between frontiers, the first of them with a snapshot.
+
+    An offset ``{"frontier": f}`` says that all changes before ``f`` have been given. The lease keeps the history after
+    the last offset that Spark has committed; it is renewed while the query runs, and runs out when it has been stopped
+    for longer.
+    """
+
+    def __init__(self, options: Options) -> None:
+        if options.mode != "changes":  # Spark asks for columns before it tells whether they are those of a stream
+            raise ReadError('a stream is of changes: add .option("mode", "changes")')
+        if options.since is not None or options.until is not None:
+            raise ReadError('options "since" and "until" are of batch reads; a stream begins at "startingTime"')
+        self.options = options
+        self._opened: Reader | None = None
+        self._target: int | None = None  # of a query that takes what is available now
+
+    # what Spark asks ------------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's names, here and below
+        """Nothing has been seen; the first batch decides the time of the snapshot, or an option does."""
+        return {"frontier": _NOTHING}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As many rows as the option says."""
+        return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next batch goes: to the frontier, or as far as the limit lets it, whole times always."""
+        reader, begin = self._reader, int(start["frontier"])
+        reader.refresh()
+        end = reader.lower if self._target is None else min(reader.lower, self._target)
+        first = self.options.starting_time
+        if end <= (begin if begin >= 0 else (0 if first is None else first)):
+            end = begin  # there is nothing new
+        elif begin >= 0:
+            end = self._limited(begin, end, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        if begin >= 0 or first is not None:
+            self._hold(begin if begin >= 0 else first + 1)  # type: ignore[operator]
+        elif end >= 0:
+            self._hold(end)
+        return {"frontier": end}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The frontier, for the query's progress."""
+        return None if self._opened is None else {"frontier": self._opened.lower}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is closed by now is what will be read."""
+        self._reader.refresh()
+        self._target = self._reader.lower
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Parts of one batch; a batch that is planned again after a crash has the same rows."""
+        reader, options = self._reader, self.options
+        low, high = int(start["frontier"]), int(end["frontier"])
+        if high > reader.lower:
+            reader.refresh()
+        if high > reader.lower:
+            raise ReadError(
+                f"the query's checkpoint has seen times before {high}, and the store {options.path} is at "
+                f"{reader.lower}: it is an older copy, or another store; start the query with a new checkpoint"
+            )
+        view = reader.view(options.view)
+        if high <= low:
+            return []
+        try:
+            if low >= 0:
+                return changed_parts(options, reader, view, low, high)
+            return self._first_parts(reader, view, high)
+        except HistoryGoneError as error:
+            raise HistoryGoneError(
+                f"{error}. The query was stopped for longer than its lease of {options.lease}: start it with a new "
+                'checkpoint (it begins with a snapshot), and with .option("lease", ...) if it may stop for so long'
+            ) from error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one part."""
+        assert isinstance(partition, Part)
+        return read_part(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """What was before is not asked for again."""
+        self._hold(int(end["frontier"]))
+
+    def stop(self) -> None:
+        """The lease stays until it runs out: the query may be started again."""
+        if self._opened is not None:
+            self._opened.close(keep=True)
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _reader(self) -> Reader:
+        if self._opened is None:  # nothing more is folded until it is known what the query needs
+            self._opened = self.options.open(lease=self.options.lease, since=0)
+        return self._opened
+
+    def _hold(self, frontier: int) -> None:
+        """Keep the history that a batch from ``frontier`` on needs."""
+        if frontier >= 0:
+            self._reader.hold(max(frontier - 1, 0))
+
+    def _first_parts(self, reader: Reader, view: View, end: int) -> list[Part]:
+        """The first batch: a snapshot, and the changes after it up to ``end``."""
+        options = self.options
+        at = end - 1 if options.starting_time is None else options.starting_time
+        parts = changed_parts(options, reader, view, at + 1, end)
+        if options.snapshot:
+            check_errors(options, reader, view, at + 1)
+            (time, *_) = reader.known(view.name).readable(at)
+            shape = shape_of(options, view, changes=True)
+            parts += [Part(shape, piece, (time,)) for piece in reader.pieces(view.name)]
+        return parts
+
+    def _limited(self, start: int, end: int, most_rows: int | None) -> int:
+        """The end of a batch of whole times, of at most so many rows and times, but one time at least."""
+        most_times = self.options.max_times
+        if most_rows is None and most_times is None:
+            return end
+        times = self._times(start, end)
+        distinct, counts = np.unique(times, return_counts=True)
+        if most_rows is not None:
+            fitting = int(np.searchsorted(np.cumsum(counts), most_rows, side="right"))
+            most_times = fitting if most_times is None else min(fitting, most_times)
+        most = max(most_times or 0, 1)
+        return end if len(distinct) <= most else int(distinct[most])
+
+    def _times(self, start: int, end: int) -> Ints:
+        changed = self._reader.changed(self.options.view, start, end)
+        found = [piece.changes(low, high).times[0] for piece, low, high in changed]
+        return np.concatenate(found) if found else np.empty(0, np.int64)

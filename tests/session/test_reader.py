@@ -1,0 +1,125 @@
+"""Reading a store beside its writer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.errors import HistoryGoneError, NotYetKnownError, PlanError, StoreError
+from altneu.store import forget_segments
+
+ORDERS = an.source("orders", "item string, price long")
+TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state"
+
+
+def accumulate(table, contents=()) -> Counter:
+    """The rows that changes make of contents."""
+    found = Counter(contents)
+    for row in table.to_pylist():
+        diff = row.pop("diff")
+        row.pop("time", None)
+        found[tuple(row.values())] += diff
+    return Counter({row: count for row, count in found.items() if count})
+
+
+def test_a_reader_stays_at_its_commit_until_it_is_told(path):
+    with an.Session(path=path) as session:
+        session.maintain("total", TOTAL)
+        with an.read(path) as reader:
+            view = reader.view("total")
+            for step in range(120):
+                session.insert("orders", [("tea", 1)])
+                session.advance()
+                session._journal.store.vacuum(keep=1)
+                if step % 7 == 0:
+                    forget_segments()
+                    assert reader.refresh()
+                    assert view.to_pylist() == [("tea", step + 1)]
+                    assert reader.lower == step + 1
+                before = 7 * (step // 7) + 1
+                assert view.to_pylist() == [("tea", before)]
+
+
+def test_changes_are_there_for_a_reader_that_asked(path):
+    chance = random.Random(3)
+    with an.Session(path=path) as session:
+        view = session.maintain("v", ORDERS)
+        session.insert("orders", [("tea", 1)])
+        session.advance()
+        with an.read(path, since=0) as reader:
+            mine = reader.view("v")
+            for _ in range(40):
+                session.insert(
+                    "orders", [(chance.choice("abc"), chance.randrange(3), chance.choice((-1, 1)))], diff="d"
+                )
+                session.advance()
+            reader.refresh()
+            every = mine.changes(since=0)
+            assert accumulate(every, [("tea", 1)]) == accumulate_contents(view)
+            for since in range(40):
+                net = mine.changes(since=since, net=True)
+                assert accumulate(net) == accumulate(mine.changes(since=since))
+                assert net.column_names == ["item", "price", "diff"]
+            reader.hold(30)
+            session.advance()
+            reader.refresh()
+            assert mine.since == 30
+            gone = pytest.raises(HistoryGoneError, match="29 are no longer kept: view 'v' has them since 30")
+            with an.read(path, lease=None) as other, gone:
+                other.view("v").changes(since=29)
+            with pytest.raises(NotYetKnownError, match="since=42 is not closed yet"):
+                mine.changes(since=42)
+        session.advance()
+        assert view.since == 42
+
+
+def accumulate_contents(view):
+    found = view._read(None, "ignore")
+    return Counter(dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)))
+
+
+def test_a_step_on_its_way_that_had_not_seen_the_lease(path):
+    """Its commit tells what it changed, and the lease keeps that commit."""
+    with an.Session(path=path) as session:
+        session.maintain("v", ORDERS)
+        session.insert("orders", [("a", 0)])
+        session.advance()
+        for at in range(1, 60, 6):
+            session.insert("orders", [("b", at)])
+            session._since_after, own = (lambda upper: upper - 1), session._since_after
+            reader = an.read(path, since=at - 1)  # the step was computed without a look at it
+            session.advance()
+            session._since_after = own
+            for later in range(1, 6):
+                session.insert("orders", [("c", at + later)])
+                session.advance()
+            session._journal.store.vacuum(keep=1)
+            reader.refresh()
+            assert reader.view("v").since == at
+            found = reader.view("v").changes(since=at - 1).to_pylist()
+            assert sorted((r["time"], r["item"], r["price"]) for r in found) == [
+                (at, "b", at),
+                *((at + n, "c", at + n) for n in range(1, 6)),
+            ]
+            reader.close()
+
+
+def test_what_a_reader_is_told(path):
+    with pytest.raises(StoreError, match="there is no store in"):
+        an.read(path)
+    with an.Session(path=path) as session:
+        view = session.maintain("not an identifier", ORDERS)
+        session.advance()
+        with an.read(path, lease=None) as reader:
+            assert reader.views == ["not an identifier"]
+            assert reader.view("not an identifier").schema == view.schema
+            with pytest.raises(PlanError, match="no view 'v'"):
+                reader.view("v")

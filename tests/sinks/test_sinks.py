@@ -1,0 +1,281 @@
+"""Sinks end equal to the view: files and tables, whatever happens between their runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import random
+import sqlite3
+from collections import Counter
+from functools import partial
+
+import pyarrow.parquet as pq
+import pytest
+
+import altneu as an
+from altneu.errors import SchemaError, SinkError, UnknownColumnError, ViewHasErrorsError
+
+EVENTS = an.source("events", 'k long, `the "name" is; DROP` string, v double')
+LAST = EVENTS.group_by("k").agg(n="count(*)", total="sum(v)")
+NAMES = ["a", None, "ä'\"?%", ""]
+
+
+def rows(chance):
+    return [(chance.randrange(6), chance.choice(NAMES), chance.choice([0.5, 1.0, None])) for _ in range(4)]
+
+
+def step(session, chance):
+    for row in rows(chance):
+        session.insert("events", [row])
+    kept = session.view("all").to_pylist()
+    session.retract("events", chance.sample(kept, min(len(kept), chance.randrange(4))))
+    session.advance(to=session.lower + chance.randrange(1, 3))
+
+
+def parquet_table(path) -> Counter:
+    found = Counter()
+    for file in an.sinks.parquet_files(path):
+        table = pq.ParquetFile(file).read()
+        found += Counter(tuple(r.values()) for r in table.to_pylist())
+    return found
+
+
+def parquet_changes(path) -> Counter:
+    found = Counter()
+    for file in an.sinks.parquet_files(path):
+        for row in pq.ParquetFile(file).read().to_pylist():
+            diff = row.pop("diff")
+            del row["time"]
+            found[tuple(row.values())] += diff
+    return Counter({row: n for row, n in found.items() if n})
+
+
+def database_table(path, table) -> Counter:
+    with sqlite3.connect(path) as connection:
+        found = connection.execute(f'SELECT * FROM "{table}"').fetchall()
+    connection.close()
+    return Counter(found)
+
+
+def merged(found: Counter) -> Counter:
+    return Counter({row[:-1]: row[-1] for row in found})
+
+
+def sinks(session, tmp_path):
+    """Each kind of sink, and how to read what it has made."""
+    everything, last, path = session.view("all"), session.view("last"), tmp_path / "tables.db"
+    connect = partial(sqlite3.connect, path)
+    return [
+        (
+            an.sinks.parquet(last, tmp_path / "u", mode="upsert", key=["k"], buckets=3),
+            partial(parquet_table, tmp_path / "u"),
+        ),
+        (an.sinks.parquet(everything, tmp_path / "m", buckets=3), partial(parquet_table, tmp_path / "m")),
+        (an.sinks.parquet(everything, tmp_path / "a", mode="append"), partial(parquet_changes, tmp_path / "a")),
+        (
+            an.sinks.database(last, connect, "last one", mode="upsert", key=["k"]),
+            partial(database_table, path, "last one"),
+        ),
+        (
+            an.sinks.database(everything, connect, "all; of", mode="merge"),
+            lambda: merged(database_table(path, "all; of")),
+        ),
+    ]
+
+
+def open_session(path, **settings):
+    session = an.Session(path=path, **settings)
+    session.maintain("all", EVENTS)
+    session.maintain("last", LAST)
+    return session
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_sink_follows_its_view_across_sessions_and_pauses(tmp_path, seed):
+    chance = random.Random(seed)
+    for _ in range(4):
+        with open_session(tmp_path / "state") as session:
+            made = sinks(session, tmp_path)
+            for _ in range(4):
+                step(session, chance)
+                if chance.random() < 0.6:
+                    for sink, read in made:
+                        sink.run()
+                        assert read() == Counter(sink.view.to_pylist()), sink.where
+                        assert sink.run() == 0
+
+
+def test_attached_sinks_run_with_every_commit(tmp_path):
+    chance = random.Random(7)
+    with open_session(None) as session:
+        made = sinks(session, tmp_path)
+        attached = [sink.attach() for sink, _ in made]
+        for _ in range(5):
+            step(session, chance)
+            for sink, read in made:
+                assert read() == Counter(sink.view.to_pylist()), sink.where
+        for subscription in attached:
+            subscription.close()
+        before = [read() for _, read in made]
+        step(session, chance)
+        assert [read() for _, read in made] == before
+
+
+def test_history_that_is_gone_is_made_up_for_by_comparing(tmp_path):
+    chance = random.Random(11)
+    with open_session(tmp_path / "state") as session:
+        made = sinks(session, tmp_path)
+        step(session, chance)
+        for sink, _ in made:
+            sink.run()
+        store = session._journal.store
+        for lease in store.leases():
+            store._leases.end(lease)
+        for _ in range(3):
+            step(session, chance)
+        for sink, read in made:
+            sink.run()
+            assert read() == Counter(sink.view.to_pylist()), sink.where
+
+
+def test_a_reader_feeds_a_sink_too(tmp_path):
+    chance = random.Random(13)
+    with open_session(tmp_path / "state") as session, an.read(tmp_path / "state") as reader:
+        step(session, chance)
+        reader.refresh()
+        made = sinks(reader, tmp_path)
+        for _ in range(4):
+            step(session, chance)
+            reader.refresh()
+            for sink, read in made:
+                sink.run()
+                assert read() == Counter(sink.view.to_pylist()) == Counter(session.view(sink.view.name).to_pylist())
+
+
+def test_cost_follows_the_change(tmp_path):
+    with open_session(tmp_path / "state") as session:
+        sink = an.sinks.parquet(session.view("all"), tmp_path / "m", buckets=8)
+        session.insert("events", [(k, "a", 1.0) for k in range(100)])
+        session.advance()
+        sink.run()
+        before = set(sink.files())
+        assert len(before) == 8
+        session.insert("events", [(1000, "b", 1.0)])
+        session.advance()
+        sink.run()
+        assert len(before & set(sink.files())) == 7
+        for file in before:
+            assert pq.ParquetFile(file).metadata.num_rows  # those who read the version before still can
+        for k in range(3):
+            session.insert("events", [(1000 + k, "b", 1.0)])
+            session.advance()
+            sink.run()
+        there = {str(p) for p in (tmp_path / "m").glob("part-*")}
+        assert set(sink.files()) < there
+        assert len(there) <= 8 + 2
+
+
+def test_what_is_refused_leaves_the_target_as_it_was(tmp_path):
+    with open_session(tmp_path / "state") as session:
+        view, path = session.view("all"), tmp_path / "t.db"
+        connect = partial(sqlite3.connect, path)
+        with pytest.raises(SinkError, match='mode="upsert" needs the columns'):
+            an.sinks.parquet(view, tmp_path / "x", mode="upsert")
+        with pytest.raises(UnknownColumnError, match="no column 'nope'"):
+            an.sinks.parquet(view, tmp_path / "x", mode="upsert", key=["nope"])
+        session.insert("events", [(1, "a", 1.0), (2, "b", 1.0)])
+        session.advance()
+        upserts = [
+            an.sinks.parquet(view, tmp_path / "u", mode="upsert", key=["k"]),
+            an.sinks.database(view, connect, "t", mode="upsert", key=["k"]),
+        ]
+        for sink in upserts:
+            sink.run()
+        session.insert("events", [(1, "another", 1.0)])
+        session.advance()
+        for sink in upserts:
+            with pytest.raises((SinkError, sqlite3.IntegrityError)):
+                sink.run()
+        assert parquet_table(tmp_path / "u") == database_table(path, "t") == Counter([(1, "a", 1.0), (2, "b", 1.0)])
+        session.retract("events", [(1, "a", 1.0)])
+        session.advance()
+        for sink in upserts:
+            sink.run()
+        assert parquet_table(tmp_path / "u") == database_table(path, "t") == Counter(view.to_pylist())
+        with pytest.raises(SinkError, match="holds view 'all', not 'last'"):
+            an.sinks.database(session.view("last"), connect, "t", mode="upsert", key=["k"]).run()
+        with pytest.raises(SinkError, match="was made with mode='upsert'"):
+            an.sinks.parquet(view, tmp_path / "u").run()
+        failing = session.maintain("failing", EVENTS.select("k", share="1 div (k - 2)"))
+        with pytest.raises(ViewHasErrorsError):
+            an.sinks.parquet(failing, tmp_path / "f").run()
+        nested = session.maintain("nested", EVENTS.select("k", xs="array(k)"))
+        with pytest.raises(SchemaError, match="column 'xs' has type array<bigint>"):
+            an.sinks.database(nested, connect, "n", mode="merge")
+
+
+def test_changes_of_two_stores_are_not_mixed(tmp_path):
+    for first in (True, False):
+        with open_session(None) as session:
+            session.insert("events", [(1, "a", 1.0)])
+            session.advance()
+            sink = an.sinks.parquet(session.view("all"), tmp_path / "a", mode="append")
+            if first:
+                assert sink.run() == 1
+            else:
+                with pytest.raises(SinkError, match="holds the changes of another store"):
+                    sink.run()
+
+
+ROW = "s string, b boolean, i int, d decimal(20,3), f double, day date, at timestamp, local timestamp_ntz, y binary"
+
+
+def test_values_of_every_type_come_back_as_they_were(tmp_path):
+    moment = dt.datetime(2013, 1, 1, 12, 30, 0, 123456, tzinfo=dt.UTC).replace(tzinfo=None)
+    some = ("x", True, 3, decimal.Decimal("12345678901234567.125"), 0.1, moment.date(), moment.replace(tzinfo=dt.UTC),
+            moment, b"\x00\xff")  # fmt: skip
+    with an.Session() as session:
+        view = session.maintain("v", an.source("s", ROW))
+        session.insert("s", [some, (None,) * 9])
+        session.advance()
+        sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "t.db"), "t", mode="merge")
+        sink.run()
+        found = sink.contents()
+        assert Counter(found.rows.to_pylist()) == Counter(view.to_pylist())
+        session.retract("s", [some, (None,) * 9])
+        session.advance()
+        sink.run()
+        assert len(sink.contents()) == 0
+
+
+def test_derby_by_jdbc(spark, tmp_path):
+    chance = random.Random(17)
+    moment = dt.datetime(2013, 1, 1, 12, 30, 0, 123456, tzinfo=dt.UTC).replace(tzinfo=None)
+    url = f"jdbc:derby:{tmp_path / 'db'};create=true"
+    some = (
+        "x'\"?",
+        True,
+        3,
+        decimal.Decimal("1.125"),
+        0.1,
+        moment.date(),
+        moment.replace(tzinfo=dt.UTC),
+        moment,
+        b"\x00",
+    )
+    with open_session(tmp_path / "state") as session:
+        typed = session.maintain("typed", an.source("s", ROW))
+        session.insert("s", [some, (None,) * 9])
+        made = [
+            an.sinks.jdbc(session.view("last"), spark, url, "last one", mode="upsert", key=["k"]),
+            an.sinks.jdbc(session.view("all"), spark, url, "all of it", mode="merge"),
+            an.sinks.jdbc(session.view("all"), spark, url, "changes", mode="append"),
+            an.sinks.jdbc(typed, spark, url, "typed", mode="merge"),
+        ]
+        for _ in range(3):
+            step(session, chance)
+            for sink in made:
+                sink.run()
+                found = sink.contents()
+                there = dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True))
+                assert there == Counter(sink.view.to_pylist()), sink.where
