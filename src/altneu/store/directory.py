@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from altneu.errors import StoreCorruptError, StoreError
+from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.files import TEMPORARY
@@ -96,11 +96,14 @@ class DirectoryStore(Store):
         """
         if checkpoint_every < 1:
             raise StoreError(f"checkpoint_every is a number of commits, at least 1, not {checkpoint_every}")
-        folder = folder_of(path, storage_options).probed()
+        folder = folder_of(path, storage_options)
         if create:
-            _make_folders(folder)
+            folder.make()
         elif not folder.has(FILE):
             raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
+        folder = folder.probed()
+        if create:
+            _make_folders(folder)
         else:
             folder.child("readers").make()  # which the first stores had not
         for name in _FOLDERS:
@@ -209,12 +212,18 @@ class DirectoryStore(Store):
 
         Raises:
             StoreError: ``keep`` is below 1, or a file cannot be removed; what is named is never touched.
+            StoreLockedError: another writer, where there is no lock, has gone on with the store; nothing is removed.
         """
         if keep < 1:
             raise StoreError(f"keep is a number of commits, at least 1, not {keep}")
         with self._mutex:
             self._writer.check(self._folder.where())
             numbers = self._log.numbers()
+            if numbers[-1:] != [self._number][: self._number]:
+                raise StoreLockedError(
+                    f"another writer has gone on with {self._folder.where()} to commit {numbers[-1]} and vacuums it; "
+                    f"this one is at {self._number}: close it and open the store anew"
+                )
             self._leases.sweep()
             leased = least_commit(self._leases.live())
             base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)
@@ -239,7 +248,7 @@ class DirectoryStore(Store):
 
     def _clear_scratch(self) -> None:
         """Nothing in scratch outlives the writer it was made for; where there is no lock that writer may be alive."""
-        for name in self._scratch.names() if self._writer.alone else self._over(self._scratch):
+        for name in self._scratch.names() if self._folder.locks else self._over(self._scratch):
             if _aimed_at(name) is not None:
                 self._scratch.remove(name)
 
@@ -266,7 +275,6 @@ def _without_gaps(numbers: list[int]) -> list[int]:
 
 
 def _make_folders(folder: Folder) -> None:
-    folder.make()
     there = folder.names()
     strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, ASIDE, "lock", FILE}
     if strangers and FILE not in there:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from altneu.errors import StoreCorruptError
 from altneu.store.files import (
@@ -37,6 +37,8 @@ class Folder(ABC):
     Raises:
         StoreError: every method, when the file system fails; the message names the file.
     """
+
+    locks: ClassVar[bool]  # whether one writer shuts out all others, or only learns at a commit that it lost
 
     @abstractmethod
     def where(self, name: str = "") -> str:
@@ -133,6 +135,8 @@ class LocalFolder(Folder):
 
     Cost:   ``put`` is one create, write, fsync, link or rename, unlink.
     """
+
+    locks: ClassVar[bool] = True
 
     path: Path
 

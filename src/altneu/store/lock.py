@@ -20,8 +20,6 @@ _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 class Writer(ABC):
     """What makes a store object the one that writes: until ``release``, and not in a forked process."""
 
-    alone: bool  # whether no other writer can be there
-
     @property
     @abstractmethod
     def held(self) -> bool:
@@ -41,8 +39,6 @@ class Writer(ABC):
 
 class UnlockedWriter(Writer):
     """Where no lock can be had: two may write, and of each number the log lets one have it."""
-
-    alone = False
 
     def __init__(self) -> None:
         self._process: int | None = os.getpid()
@@ -66,8 +62,6 @@ class WriterLock(Writer):
     Raises:
         StoreLockedError: somebody else holds it; says who.
     """
-
-    alone = True
 
     def __init__(self, path: Path) -> None:
         with naming(path, "open"):

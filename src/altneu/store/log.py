@@ -69,7 +69,8 @@ class CommitLog:
 
         A number that is taken by the same transaction is a success whose reply was lost.
 
-        Cost:   one create, write, fsync, link, unlink, fsync of the folder; elsewhere than on a local disk one put.
+        Cost:   one create, write, fsync, link, unlink, fsync of the folder; elsewhere than on a local disk one put and
+                one listing, to see that nobody was ahead.
 
         Raises:
             StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
@@ -95,6 +96,8 @@ class CommitLog:
                 self._check_mine(commit)
             if self._durable:
                 self._folder.sync()
+            if not self._folder.locks:
+                self._check_newest(commit.number, digest)
         except StoreLockedError:
             self._doubt = None
             raise
@@ -102,6 +105,20 @@ class CommitLog:
             raise StoreInDoubtError(f"{error}; {doubt}") from error
         self._doubt = None
         return digest
+
+    def _check_newest(self, number: int, digest: str) -> None:
+        """A number may have been free because others went on from it long ago and vacuumed it since.
+
+        What they left stands above it, for a vacuum keeps the last checkpoint and a recovery puts one on top.
+        """
+        above = [other for other in self.numbers() if other > number]
+        for other, before in zip(above, range(number, above[-1] if above else 0), strict=False):
+            commit = self.read(other)
+            if other != before + 1 or commit.parent != digest:
+                raise StoreInDoubtError(
+                    f"others have written up to commit {above[-1]} of {self._folder.where()} since it was opened here"
+                )
+            digest = commit.digest
 
     def _check_mine(self, commit: Commit) -> None:
         """A number that is taken: by this very transaction, or by another writer."""

@@ -20,11 +20,15 @@ from altneu.streams.late import late_name, late_source
 from altneu.streams.record import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from altneu.session import Session
+    from altneu.session import Session, Step
     from altneu.sources import InsertTime
+
+    OnStep = Callable[["Status", Step], object]
     from altneu.streams.registry import Streams
 
 
@@ -38,16 +42,18 @@ class Options:
     late: Late = "revise"
     max_rows: int | None = None
     restart: str | None = None
+    on_step: OnStep | None = None
 
 
 @dataclass(frozen=True)
 class Status:
     """How a stream is doing.
 
-    Units:  ``batches``, ``seconds`` and ``last_seconds`` are of this run, commits included; ``rows`` and ``late`` of
-            all that the store ever took; ``seen``, ``frontier`` and ``lag`` are times, None where rows have none of
-            their own: the greatest that came, the one before which no more are expected, how far ``lower`` is behind
-            ``seen``. A stream whose rows have times, and no ``frontier`` yet, holds the session back.
+    Units:  ``batches`` and ``seconds`` are of this run, ``last_seconds`` of the last step, from the fetching of its
+            rows to the commit; ``rows`` and ``late`` of all that the store ever took; ``seen``, ``frontier`` and
+            ``lag`` are times, None where rows have none of their own: the greatest that came, the one before which no
+            more are expected, how far ``lower`` is behind ``seen``. A stream whose rows have times, and no ``frontier``
+            yet, holds the session back.
     """
 
     name: str
@@ -67,7 +73,7 @@ class Status:
 class Stream:
     """A streaming query whose micro-batches are taken by a session, one after the other.
 
-    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow.py).
+    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
     def __init__(self, session: Session, frame: DataFrame, source: ir.Source, options: Options) -> None:
@@ -88,7 +94,7 @@ class Stream:
         self._failed: BaseException | None = None
         self._stopping = False
         self._busy = threading.RLock()
-        self._batches, self._seconds, self._last = 0, 0.0, 0.0
+        self._batches, self._seconds, self._last, self._since = 0, 0.0, 0.0, 0.0
 
     def _check_late_source(self) -> None:
         name = late_name(self.name)
@@ -190,14 +196,12 @@ class Stream:
         with self._busy:
             if self._stopping:
                 raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
-            started = clock.perf_counter()
+            self._since = clock.perf_counter()
             try:
                 self._take_batch(frame, batch)
             except BaseException as error:
                 self._failed = error
                 raise
-            self._last = clock.perf_counter() - started
-            self._batches, self._seconds = self._batches + 1, self._seconds + self._last
 
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         assert self.query is not None
@@ -230,7 +234,15 @@ class Stream:
             record = replace(record, **done)
             last = record.piece + 1 == record.of
             upper = self.known.target({self.name: record}) if last or not self.timed else lower
-            self.session.take(inputs, upper, self.known.told({self.name: record}))
+            step = self.session.take(inputs, upper, self.known.told({self.name: record}))
+            self._count(last=last)
+            if self.options.on_step is not None:
+                self.options.on_step(self.status, step)
+
+    def _count(self, *, last: bool) -> None:
+        now = clock.perf_counter()
+        self._last, self._since = now - self._since, now
+        self._batches, self._seconds = self._batches + last, self._seconds + self._last
 
     def _placed(self, rows: Any, lower: int, *, some: bool) -> Inputs:
         """Rows at their own times, and ``some`` late ones as declared."""
