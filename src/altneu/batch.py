@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,6 +25,7 @@ BLOCK_ROWS = 1 << 16
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
 SIGN = np.uint64(1 << 63)
+LARGEST_HASH = (1 << 64) - 1
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -197,6 +198,12 @@ class Block:
         """The updates, with rows of ``layout.schema``."""
         return Updates(self.layout.join(self.keys, self.values), self.times, self.diffs)
 
+    def take(self, index: Ints) -> Block:
+        """Some of the rows, in order."""
+        times = np.ascontiguousarray(self.times[:, index])
+        control = (self.key_hash[index], self.value_hash[index], times, self.diffs[index])
+        return Block(self.layout, self.keys.take(index), self.values.take(index), *control, self.collision_free)
+
     def slice(self, start: int, stop: int) -> Block:
         """Rows ``start`` to ``stop``, without copying."""
         cut = slice(start, stop)
@@ -204,6 +211,18 @@ class Block:
         return Block(
             self.layout, self.keys.slice(start, stop), self.values.slice(start, stop), *control, self.collision_free
         )
+
+
+def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
+    """What blocks have of the key hashes from ``lower`` on and before ``upper``."""
+    found = []
+    for block in blocks:
+        hashes = block.key_hash
+        start = int(np.searchsorted(hashes, np.uint64(lower)))
+        stop = len(hashes) if upper > LARGEST_HASH else int(np.searchsorted(hashes, np.uint64(upper)))
+        if start < stop:
+            found.append(block if stop - start == len(hashes) else block.slice(start, stop))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +315,34 @@ class Batch:
         """Bytes of payload and control columns."""
         return sum(block.nbytes for block in self.blocks)
 
+    @property
+    def first_hash(self) -> int:
+        """The least key hash of a batch that has any."""
+        return int(self.blocks[0].key_hash[0])
+
+    @property
+    def last_hash(self) -> int:
+        """The greatest key hash of a batch that has any."""
+        return int(self.blocks[-1].key_hash[-1])
+
+    @cached_property
+    def rows_at_most(self) -> int:
+        """No fewer than its updates; known without touching them."""
+        return len(self)
+
+    def between(self, lower: int, upper: int) -> Batch:
+        """The rows whose key hash is at or beyond ``lower`` and before ``upper``, without copying.
+
+        Law:    the parts between any bounds, in order, are the batch (tests/laws/test_batch.py).
+        """
+        if lower <= 0 and upper > LARGEST_HASH:
+            return self
+        return Batch(self.layout, self.description, cut_blocks(self.blocks, lower, upper))
+
+    def described(self, description: Description) -> Batch:
+        """The same rows under another description."""
+        return Batch(self.layout, description, self.blocks)
+
     def updates(self) -> Updates:
         """All updates, with rows of ``layout.schema``, in batch order."""
         parts = [block.updates() for block in self.blocks]
@@ -333,8 +380,7 @@ class Batch:
         The control columns are ``#key_hash``, ``#value_hash`` (uint64), ``#time0`` ... and ``#diff`` (int64). The
         schema's metadata names the blocks that hold colliding keys.
         """
-        colliding = ",".join(str(i) for i, b in enumerate(self.blocks) if not b.collision_free)
-        schema = stored_schema(self.layout).with_metadata({_COLLISIONS: colliding.encode()})
+        schema = stored_schema(self.layout, [i for i, b in enumerate(self.blocks) if not b.collision_free])
         return [_record_batch(block, schema) for block in self.blocks]
 
     @classmethod
@@ -344,8 +390,54 @@ class Batch:
         Raises:
             StoreCorruptError: the columns are not those of the layout.
         """
-        blocks = [_block(i, batch, layout) for i, batch in enumerate(batches)]
-        return cls(layout, description, tuple(b for b in blocks if len(b)))
+        return cls(layout, description, blocks_from(layout, batches))
+
+
+class LazyBatch(Batch):
+    """A batch whose blocks are brought when they are touched, or those of some keys alone.
+
+    ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their
+    bytes. Where not ``exact`` there may be fewer. ``stored`` is what whoever made it calls its data.
+    """
+
+    stored: Any
+
+    def __init__(
+        self,
+        layout: Layout,
+        description: Description,
+        rows: int,
+        size: int,
+        part: Callable[[int, int], Sequence[Block]],
+        *,
+        exact: bool = True,
+        stored: Any = None,
+    ) -> None:
+        told: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
+        self.__dict__.update(told | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """All of it."""
+        found: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
+        return tuple(found)
+
+    def between(self, lower: int, upper: int) -> Batch:
+        """As of any batch; what lies outside is not brought."""
+        if "blocks" in self.__dict__ or (lower <= 0 and upper > LARGEST_HASH):
+            return super().between(lower, upper)
+        return Batch(self.layout, self.description, tuple(self.__dict__["_part"](lower, upper)))
+
+    def described(self, description: Description) -> Batch:
+        """As of any batch; it stays unopened."""
+        other = LazyBatch.__new__(LazyBatch)
+        other.__dict__.update(self.__dict__, description=description)
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payload and control columns, about."""
+        return int(self.__dict__["_size"])
 
 
 @dataclass(frozen=True)
@@ -536,12 +628,23 @@ def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...
     return tuple(blocks)
 
 
-def stored_schema(layout: Layout) -> pa.Schema:
-    """The schema of ``to_record_batches``, without metadata."""
+def blocks_from(layout: Layout, batches: Iterable[pa.RecordBatch], first: int = 0) -> tuple[Block, ...]:
+    """The blocks that record batches hold, of which the ``first`` so many are left out.
+
+    Raises:
+        StoreCorruptError: the columns are not those of the layout.
+    """
+    blocks = [_block(i, batch, layout) for i, batch in enumerate(batches, first)]
+    return tuple(b for b in blocks if len(b))
+
+
+def stored_schema(layout: Layout, colliding: Sequence[int] = ()) -> pa.Schema:
+    """The schema of ``to_record_batches``; its metadata names the blocks that hold colliding keys."""
     hashes = [pa.field(CONTROL + name, pa.uint64(), nullable=False) for name in ("key_hash", "value_hash")]
     names = [f"time{i}" for i in range(layout.lattice.width)] + ["diff"]
     words = [pa.field(CONTROL + name, pa.int64(), nullable=False) for name in names]
-    return pa.schema([*layout.schema, *hashes, *words])
+    told = ",".join(map(str, colliding))
+    return pa.schema([*layout.schema, *hashes, *words], {_COLLISIONS: told.encode()})
 
 
 def _record_batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:

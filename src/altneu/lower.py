@@ -116,6 +116,7 @@ class Lowering:
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
+    spreads: dict[Port, Key] = field(default_factory=dict)
 
     def add(
         self,
@@ -153,7 +154,7 @@ class Lowering:
         schema = self._schema(lowered.port)
         label = "enter at the earlier moment" if self.scopes[scope].kind == "moment" else "enter the loop"
         number = self.add(EnterOp(), (lowered.port,), schema, label=label, scope=scope)
-        return replace(lowered, port=Port(number))
+        return self._noted(replace(lowered, port=Port(number)))
 
     def left(self, lowered: Lowered) -> Lowered:
         """Updates as they are seen outside the innermost scope that they are in."""
@@ -163,9 +164,8 @@ class Lowering:
         label = f"leave the loop over {', '.join(inside.names)}"
         if inside.kind == "moment":
             operation, label = IntegrateOp(), "integrate"
-        return replace(
-            lowered, port=Port(self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent))
-        )
+        number = self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent)
+        return self._noted(replace(lowered, port=Port(number)))
 
     def _innermost(self, scopes: Iterable[int]) -> int:
         """Of scopes that are inside one another the innermost.
@@ -246,8 +246,15 @@ class Lowering:
         name = self._name_of(node)
         if name not in self.done:
             _check_times(node)
-            self.done[name] = self._lower(node)
+            self.done[name] = self._noted(self._lower(node))
         return self.done[name]
+
+    def _noted(self, lowered: Lowered) -> Lowered:
+        """Note for the plan how the rows of a port are spread."""
+        self.spreads.pop(lowered.port, None)  # an operation that took over logic has other columns than before
+        if lowered.spread is not None:
+            self.spreads[lowered.port] = lowered.spread
+        return lowered
 
     def _lower(self, node: ir.Node) -> Lowered:
         return _LOWER[type(node)](self, node)
@@ -537,7 +544,9 @@ class Lowering:
     def plan(self, views: Mapping[str, ViewPorts]) -> Plan:
         """What was lowered so far as a plan."""
         nodes, schedule = scheduled(self.nodes, self.scopes)
-        return Plan(self.lattice, nodes, dict(views), scopes=tuple(self.scopes), schedule=schedule)
+        return Plan(
+            self.lattice, nodes, dict(views), spreads=self.spreads, scopes=tuple(self.scopes), schedule=schedule
+        )
 
     def _arrangement(self, number: int) -> str:
         operation = self.nodes[number].operation

@@ -378,6 +378,7 @@ class Plan:
     nodes: tuple[PhysicalNode, ...]
     views: dict[str, ViewPorts] = field(default_factory=dict)
     read_layouts: dict[str, Layout] = field(default_factory=dict)  # of arrangements that only ReadOps name
+    spreads: dict[Port, tuple[str, ...]] = field(default_factory=dict)  # by which columns rows lie where they are
     scopes: tuple[Scope, ...] = (ROOT,)
     schedule: Schedule = ((0,),)
 
@@ -494,6 +495,36 @@ class Plan:
         arranged = isinstance(producer.operation, ArrangeOp)
         schema = self.schema(port)
         return Channel(port, None if arranged else node.exchange, node.stage, schema, arranged)
+
+    @cached_property
+    def placed_by(self) -> dict[int, tuple[str, ...]]:
+        """By which columns the rows of each channel lie in their shards; of those not named they lie anyhow.
+
+        A channel without a key carries rows that lie by a key already.
+        """
+        found = {i: c.key if c.key is not None else self.spreads.get(c.port) for i, c in enumerate(self.channels)}
+        for (node, port), channel in self.inlets.items():
+            match self.nodes[node].operation:
+                case CountOp(offer) | ConfirmOp(offer) if port == self.nodes[node].inputs[0]:
+                    found[channel] = offer.key
+                case ProposeOp(spec) if port == self.nodes[node].inputs[0]:
+                    found[channel] = spec.offers[0].key
+        return {i: key for i, key in found.items() if key is not None}
+
+    def shard_key(self, arrangement: str) -> tuple[str, ...]:
+        """The columns of an arrangement whose hash decides where its rows are; settled errors lie anyhow."""
+        number = self.arrangements.get(arrangement)
+        operation = None if number is None else self.nodes[number].operation
+        if isinstance(operation, ArrangeOp) and operation.locked is not None:
+            return operation.locked.keys[0]
+        return self.layouts[arrangement].key
+
+    def in_parts(self, stage: int) -> bool:
+        """Whether a stage works key by key, so that it may be run for some keys after the others.
+
+        A delta join that is one operation looks rows up by several keys.
+        """
+        return not any(isinstance(self.nodes[i].operation, DeltaJoinOp) for i in self.stages[stage])
 
     def schema(self, port: Port) -> pa.Schema:
         """Schema of what leaves a port."""

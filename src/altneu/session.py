@@ -30,8 +30,10 @@ from altneu.executor.described import Described
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
+from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
 from altneu.executor.read import event_times
+from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
@@ -96,7 +98,8 @@ class Session:
     ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
     with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
     is about earlier ones counts as of the first of these. ``shards`` is the number of parts of all state on Spark
-    (default: its cores) and fixed for a store. Safe to share between threads.
+    (default: its cores); a store's is parted further by a multiple of it (``reshard``). ``memory`` is what a task, or
+    a step in the driver, may use, in bytes or as "1g" (docs/running.md). Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -121,6 +124,7 @@ class Session:
         placement: Placement = "auto",
         retain: int | Literal["all"] | None = None,
         retain_events: int | None = None,
+        memory: int | str | None = None,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -134,6 +138,7 @@ class Session:
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        self._memory = None if memory is None else bytes_in(memory)
         self.lock = threading.RLock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path, storage_options or {}, recover=recover)
@@ -154,16 +159,20 @@ class Session:
 
     def _open(self, shards: int | None) -> None:
         stored = self._journal.shards
-        if shards is not None and stored not in (0, shards):
-            raise StorePlanError(f"the store has {stored} shards and cannot be opened with {shards}; leave shards out")
+        if shards is not None and stored and shards % stored:
+            raise StorePlanError(
+                f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
+                "or take a multiple"
+            )
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        self._wanted_shards = shards or self.shards
         self._journal.shards = self.shards
         if self.spark is None:
-            self._executor: Any = LocalExecutor()
+            self._executor: Any = LocalExecutor(self._memory)
         else:
             from altneu.executor.spark import SparkExecutor
 
-            self._executor = SparkExecutor(self.spark, self.shards, self.placement)
+            self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self._nodes: dict[str, ir.Node] = {}
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self._plan = Plan(self.lattice, ())
@@ -399,6 +408,32 @@ class Session:
             self.ports(name)
             return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
 
+    def reshard(self, shards: int) -> None:
+        """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
+
+        What the views show, and their plans, stay as they are. ``Session(path, shards=...)`` with a multiple does the
+        same before the first step.
+
+        Cost:   all state is read and written once: in the driver where it is small, else by one Spark job.
+        Law:    every step after it gives what it would have given before (tests/session/test_reshard.py).
+
+        Raises:
+            PlanError: it is no multiple; nothing has happened.
+            StorePlanError: the store has views that are not maintained here.
+            StepFailedError, StoreFullError: nothing has happened.
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            parting = Parting.of(self.shards, whole_number(shards, "shards"))
+            if parting.times > 1:
+                plan = lower(self._nodes, self.lattice, shards)
+                outcome = self._executor.reshard(self._plan, self.table, parting)
+                self._journal.commit_shards(shards, outcome)
+                self.shards = self._executor.shards = shards
+                self._plan = plan
+            self._wanted_shards = shards
+
     # inputs ---------------------------------------------------------------------------------------------------------
 
     def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
@@ -496,10 +531,10 @@ class Session:
         the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
-        step of any: ``view.changes()`` are those of this one.
+        step of any: ``view.changes()`` are those of this one. What it raises stops the stream, behind this step.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
-        Law:    each row is counted once (tests/session/test_follow.py).
+        Law:    each row is counted once (tests/session/test_follow_killed.py).
 
         Raises:
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
@@ -507,7 +542,7 @@ class Session:
         """
         options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
         self._check_open()
-        self._require_stored_views()
+        self._make_ready()
         return self.streams.follow(
             {**streams, **more},
             None if checkpoint is None else str(checkpoint),
@@ -595,7 +630,7 @@ class Session:
 
     def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
         started, before = clock.perf_counter(), self.lower
-        self._require_stored_views()
+        self._make_ready()
         received, placements = 0, dict[str, None]()
         try:
             for outcome in self._steps(before, upper, streams):
@@ -672,6 +707,12 @@ class Session:
                 + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
             ) from error
         return outcome
+
+    def _make_ready(self) -> None:
+        """What a step needs: all views that the store has, and the number of shards that was asked for."""
+        self._require_stored_views()
+        if self._wanted_shards != self.shards:
+            self.reshard(self._wanted_shards)
 
     def _require_stored_views(self) -> None:
         waiting = [n for n in self._journal.views if n not in self._nodes]

@@ -12,7 +12,7 @@ for the smallest. Readers see the inputs until a merge has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,6 +28,8 @@ SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up 
 TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
 
 _Node = Batch | Merge
+Merging = Callable[[Sequence[Batch], Antichain], Batch]
+"""How batches are merged at once: ``merge``, or what keeps less of them in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +73,11 @@ class Spine:
         """Updates held."""
         return sum(map(len, self.batches))
 
-    def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, whole: bool = False) -> Spine:
+    def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
         """This spine with ``batch``, which begins where it ends; merges go on, and advance times to ``since``.
 
         Nobody may read these batches at a time that is not at or beyond ``since`` once the result replaces this spine.
-        With ``whole``, all merges that are due or on their way are finished.
+        With ``merging``, all merges that are due or on their way are done at once, by it.
 
         Cost:   amortised O(log n) merged rows for each row inserted; never more than about twice the rows inserted for
                 each merge on its way, plus ``effort`` and one slice. About 20 microseconds for one row.
@@ -86,12 +88,12 @@ class Spine:
             BeforeFrontierError: the batch begins before this spine ends.
             DiffOverflowError: a summed diff leaves the signed 64-bit range.
         """
-        nodes = _pay(self.nodes, 2 * len(batch), effort, since)
+        nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
         if len(batch):
             nodes = (*nodes, self._following(nodes, batch))
         nodes = _tidy(nodes, since)
-        while whole and any(isinstance(node, Merge) for node in nodes):
-            nodes = _tidy(_finish(nodes, since), since)
+        while merging and any(isinstance(node, Merge) for node in nodes):
+            nodes = _tidy(_finish(nodes, since, merging), since)
         return Spine(self.layout, nodes, batch.description.upper)
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
@@ -104,7 +106,7 @@ class Spine:
             )
         if not nodes or (ends := _described(nodes[-1]).upper) == told.lower:
             return batch
-        return replace(batch, description=replace(told, lower=ends))
+        return batch.described(replace(told, lower=ends))
 
     def merged(self, since: Antichain) -> Batch:
         """All updates as one batch, times advanced to ``since``; this spine stays as it is."""
@@ -154,9 +156,13 @@ def _pay(nodes: tuple[_Node, ...], share: int, effort: int, since: Antichain) ->
     return _end(tuple(after))
 
 
-def _finish(nodes: tuple[_Node, ...], since: Antichain) -> tuple[_Node, ...]:
-    """Take every merge to its end."""
-    return _end(tuple(n.advance(1 << 62, BLOCK_ROWS, since) if isinstance(n, Merge) else n for n in nodes))
+def _finish(nodes: tuple[_Node, ...], since: Antichain, merging: Merging) -> tuple[_Node, ...]:
+    """Take every merge to its end; what it has done so far, if anything, is done again."""
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if isinstance(node, Merge):
+            nodes = _put(nodes, i, i + 1, merging(node.inputs, node.since.join(since)))
+    return nodes
 
 
 def _end(nodes: tuple[_Node, ...]) -> tuple[_Node, ...]:
@@ -176,7 +182,7 @@ def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple
     if start > 0 and rest:
         lower, node = batch.description.lower, rest[0]
         first = node.inputs[0] if isinstance(node, Merge) else node
-        first = replace(first, description=replace(first.description, lower=lower))
+        first = first.described(replace(first.description, lower=lower))
         rest = (replace(node, inputs=(first, *node.inputs[1:])) if isinstance(node, Merge) else first, *rest[1:])
     return (*nodes[:start], *rest)
 

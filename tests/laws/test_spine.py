@@ -77,7 +77,7 @@ def test_every_readable_sum_is_that_of_all_updates(data: st.DataObject, history:
             before.append((spine, since, step - 1))
             since = since.join(draw_since(data, lattice, step))
             effort, whole = data.draw(st.sampled_from([0, 1, 512])), data.draw(st.integers(0, 5)) == 0
-            spine = spine.insert(batch, since, effort, whole=whole)
+            spine = spine.insert(batch, since, effort, merging=merge if whole else None)
             told = [b.description for b in spine.batches]
             assert all(a.upper == b.lower for a, b in pairwise(told))
             assert all(d.since.less_equal_frontier(since) for d in told)
@@ -180,7 +180,7 @@ def test_whole_finishes_what_is_due() -> None:
     pick = np.random.default_rng(3)
     spine = Spine.empty(LONGS)
     for time in range(2):
-        spine = spine.insert(longs(20_000, time, pick), at(Epoch(), time), whole=time == 1)
+        spine = spine.insert(longs(20_000, time, pick), at(Epoch(), time), merging=merge if time == 1 else None)
     assert [len(b) for b in spine.batches] == [40_000]
 
 

@@ -7,18 +7,23 @@ leaves files behind, which nobody may notice.
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark import cloudpickle
 
+from altneu.executor import worker
+from altneu.executor.files import Files, from_ipc
 from altneu.executor.schedule import Run, Segment
 from altneu.executor.spark import Frames, SparkExecutor
-from altneu.executor.state import OpenData, blob_names, from_ipc, opener
+from altneu.executor.state import OpenData, blob_names
 from altneu.executor.wire import META, Parcel, Row, pack, unpack, unpack_meta
 from altneu.executor.worker import Task, run_stage, start
 
@@ -28,14 +33,22 @@ ATTEMPTS = 2
 class Retries(SparkExecutor):
     """Runs every task of every step ``ATTEMPTS`` times and goes on with any one of them.
 
-    Of the segments, each is run in tasks with the probability ``share``, or else in the driver.
+    Of the segments, each is run in tasks with the probability ``share``, or else in the driver. With ``room`` tasks
+    have so many bytes for their messages, and every other one no more for what it opens.
     """
 
-    def __init__(self, shards: int, share: float = 1) -> None:
+    def __init__(self, shards: int, share: float = 1, room: int | None = None) -> None:
         super().__init__(None, shards, "spark")
         self.rng = random.Random(shards)
-        self.share, self.tasks = share, 0
+        self.share, self.tasks, self.room = share, 0, room
         self.placed: Counter[bool] = Counter()
+
+    def _job(self, title: str, *, own: bool = False) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _run_on_shards(self, kernel: Any, shards: int, title: str) -> list[bytes]:
+        rows = [row for shard in range(shards) for row in unpack(kernel(iter([pa.record_batch({"id": [shard]})])))]
+        return [payload for _, port, payload in rows if port == META]
 
     def is_large(self, step: Run, segment: Segment, frames: Frames) -> bool:
         large = super().is_large(step, segment, frames) and self.rng.random() < self.share
@@ -62,14 +75,18 @@ class Retries(SparkExecutor):
 
     def _same(self, task: Task, kernel: Any, arriving: Callable[[], Iterator[pa.RecordBatch]]) -> list[Row]:
         """What a task makes, having seen that it makes the same in every attempt, one that was killed before."""
-        killed = kernel(arriving())
-        next(killed, None)
-        killed.close()
-        attempts = [list(unpack(kernel(arriving()))) for _ in range(ATTEMPTS)]
+        with pytest.MonkeyPatch.context() as patch:
+            if self.room is not None:
+                shares = self.room, self.rng.choice([None, self.room])
+                patch.setattr(worker, "shares", lambda _: shares)
+            killed = kernel(arriving())
+            next(killed, None)
+            killed.close()
+            attempts = [list(unpack(kernel(arriving()))) for _ in range(ATTEMPTS)]
         self.tasks += len(attempts)
-        first = told(task, attempts[0])
+        first = told(task, attempts[0], named=self.room is None)
         for other in attempts[1:]:
-            assert told(task, other) == first
+            assert told(task, other, named=self.room is None) == first
         return self.rng.choice(attempts)
 
     def _arriving(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
@@ -81,29 +98,49 @@ class Retries(SparkExecutor):
             order = order[cut:]
 
 
-def told(task: Task, rows: Sequence[Row]) -> Counter[Any]:
-    """What the rows say, whatever the order of the messages, and of the rows in one of them."""
+def told(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]:
+    """What the rows say, whatever the order of the messages, and of the rows in one of them.
+
+    Unless it is to be ``named`` the same, what is in the files counts: in parts, blocks may end elsewhere.
+    """
     said: Counter[Any] = Counter()
+    opened = dict(task.blobs)
+    for _, port, payload in rows:
+        opened |= unpack_meta(payload)[1] if port == META else {}
+    open_data = Files(task.directory, opened.__getitem__).open
     for shard, port, payload in rows:
         if port == META:
             meta, blobs = unpack_meta(payload)
             meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
-            open_data = opener(task.directory, {**task.blobs, **blobs})
             for target, channel, parcel in meta.pop("sent", []):
-                said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data))
-            named = {n: blobs[n] for n in blob_names(meta) if n in blobs}
-            said[shard, repr(meta), tuple(sorted(named.items()))] += 1
+                said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data, named=named))
+            kept = {n: blobs[n] for n in blob_names(meta) if n in blobs} if named else {}
+            said[shard, repr(meta if named else content(meta, open_data)), tuple(sorted(kept.items()))] += 1
         elif not payload:  # a seed, or an arrangement that is there already
             said[shard, port] += 1
+        elif payload[:1] == b"{":
+            said[shard, port, repr(content(json.loads(payload), open_data))] += 1
         else:
             for batch in from_ipc(payload):
                 said.update((shard, port, repr(row)) for row in batch.to_pylist())
     return said
 
 
-def in_parcel(parcel: Parcel, open_data: OpenData) -> Iterator[Any]:
+def content(value: Any, open_data: OpenData) -> Any:
+    """A value with the rows in place of the data that it names."""
+    if isinstance(value, list):
+        return [content(inner, open_data) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if "segment" in value or "blob" in value:
+        return [row for batch in open_data(value) for row in batch.to_pylist()]
+    return {key: content(inner, open_data) for key, inner in value.items()}
+
+
+def in_parcel(parcel: Parcel, open_data: OpenData, *, named: bool) -> Iterator[Any]:
     """The rows that a parcel brings, and what it names besides."""
-    yield parcel["rows"], parcel.get("old")
+    old = parcel.get("old")
+    yield parcel["rows"] if named or old is not None else "", old if named else content(old, open_data)
     batches = open_data(parcel["data"]) if "data" in parcel else []
     for batch in [batches[parcel["part"]]] if "part" in parcel else batches:
         yield from batch.to_pylist()

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
+from altneu.executor.keeper import Keeper
 from altneu.rewrite import optimise
 from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
@@ -20,7 +21,7 @@ from tests.oracle.retries import Retries
 from tests.oracle.runners import contents_of, errors_of, rows_of, table_of, unlike
 
 NAMES = [f"v{i}" for i in range(6)]
-ACTIONS = ["insert"] * 5 + ["advance"] * 4 + ["maintain"] * 2 + ["drop", "reopen", "discard"]
+ACTIONS = ["insert"] * 5 + ["advance"] * 4 + ["maintain"] * 2 + ["drop", "reopen", "discard", "reshard"]
 
 
 class Life:
@@ -30,6 +31,7 @@ class Life:
         self.rng = random.Random(seed)
         self.path, self.kind = path, kind
         self.retain = self.rng.choice([None, 2, "all"])
+        self.shards = {"memory": 1, "parts": self.rng.choice([1, 2])}.get(kind, 3)
         self.committed = {name: [] for name in SOURCES}
         self.pending = {name: [] for name in SOURCES}
         self.plans = {}
@@ -40,10 +42,19 @@ class Life:
 
     def open(self) -> an.Session:
         forget_segments()
-        session = an.Session(path=self.path, retain=self.retain, shards=1 if self.kind == "memory" else 3)
-        if self.kind == "retries":
-            session._executor = Retries(3)
+        session = an.Session(path=self.path, retain=self.retain, shards=self.shards)
+        if self.kind in ("retries", "tight"):
+            session._executor = Retries(session.shards, room=300 if self.kind == "tight" else None)
+        elif self.kind == "parts":
+            session._executor.keeper = Keeper(self.rng.choice([100, 400]))
         return session
+
+    def reshard(self) -> None:
+        if self.kind in ("parts", "tight") and self.session.shards < 40 and self.rng.random() < 0.4:
+            self.shards *= self.rng.choice([2, 3])
+            self.session.reshard(self.shards)
+            for name in self.plans:
+                self.check(self.session.view(name))
 
     def insert(self) -> None:
         source, lower = self.rng.choice(list(SOURCES)), self.session.lower
@@ -110,8 +121,8 @@ class Life:
                 assert errors_of(view, at) == errors, (view.name, at)
 
 
-@pytest.mark.parametrize("kind", ["memory", "shards", "retries"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["memory", "shards", "retries", "parts", "tight"])
+@pytest.mark.parametrize("seed", range(4))
 def test_a_session_at_random(tmp_path, kind, seed):
     life = Life(seed, None if kind == "memory" else tmp_path / "state", kind)
     for _ in range(30):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from altneu import difference
 from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.executor.keeper import ranges
 from altneu.hashing import hash_rows
 from altneu.hold import Holds
 from altneu.operators.asof import asof_join
@@ -71,10 +72,11 @@ from altneu.physical import (
     pended,
 )
 from altneu.rows import Rows
-from altneu.spine import Spine, merge
+from altneu.spine import Merging, Spine, merge
 from altneu.update import Updates, consolidate
 
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
+_LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
 @dataclass(frozen=True)
@@ -140,17 +142,19 @@ class StageResult:
 class StepMode:
     """How a step differs from the ordinary.
 
-    ``given`` arrangements are read whole and as new (hydration); ``whole`` finishes merges at once (Spark tasks keep no
-    half-done merge); ``anew`` arrangements are there already and are computed again on the way (loops);
-    ``budget`` bounds the matches of a join.
+    ``given`` arrangements are read whole and as new (hydration); ``anew`` ones are there already and are computed again
+    on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
+    whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
+    not the first of them.
     """
 
     shards: int = 1
     given: frozenset[str] = frozenset()
     hydrating: bool = False
-    whole: bool = False
     budget: int | None = None
     anew: frozenset[str] = frozenset()
+    apart: bool = False
+    later_part: bool = False
 
 
 def run(
@@ -259,16 +263,6 @@ class _Stage:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
-    def _final(self, lattice: Lattice) -> Antichain:
-        """How far an arrangement may be folded that nobody comes back to in this step.
-
-        Moments are read by the step alone whose times they are, so of them nothing is retained.
-        """
-        if has_moments(lattice):
-            return replace(self.region, since=self.region.upper).inside(lattice).since
-        region = self.region if self.region.folded is None else replace(self.region, since=self.region.folded)
-        return region.since if lattice == self.plan.lattice else region.inside(lattice).since
-
     # One method per operation: (node number) -> a value, or None, for each output.
 
     def source(self, i: int) -> list[Message | None]:
@@ -277,7 +271,8 @@ class _Stage:
 
     def constant(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
-        if not self.mode.hydrating or self.shard != 0 or not isinstance(operation, ConstantOp):
+        first = self.shard == 0 and not self.mode.later_part
+        if not self.mode.hydrating or not first or not isinstance(operation, ConstantOp):
             return [None]
         rows = Rows.from_pylist(operation.rows, self.plan.nodes[i].schema)
         times = np.repeat(self.region.since.elements[:, :1], rows.count, axis=1)
@@ -341,10 +336,7 @@ class _Stage:
         elif operation.locked is not None:
             right = self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
-        spine = state.spine
-        if len(new):
-            since = description.since if i in self.plan.revisited else self._final(layout.lattice)
-            spine = spine.insert(_after(spine, _folded(new, since)), since, whole=self.mode.whole)
+        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, new, self.region)
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width))
         self.result.states[name] = ArrangementState(spine, holds)
@@ -590,22 +582,45 @@ def _finished(
     return [passed, errors, failed]
 
 
+def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
+    """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``."""
+    if not len(new):
+        return spine
+    lattice = spine.layout.lattice
+    since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
+    return spine.insert(_after(spine, _folded(new, since, merging or merge)), since, merging=merging)
+
+
+def _final(region: Region, lattice: Lattice) -> Antichain:
+    """How far an arrangement may be folded that nobody comes back to in this step.
+
+    Moments are read by the step alone whose times they are, so of them nothing is retained.
+    """
+    if has_moments(lattice):
+        return replace(region, since=region.upper).inside(lattice).since
+    return (region if region.folded is None else replace(region, since=region.folded)).inside(lattice).since
+
+
 def _after(spine: Spine, batch: Batch) -> Batch:
     """A batch that may follow what a spine has: rounds come back to times that other rounds have covered."""
     told = batch.description
     if spine.upper is None or spine.upper.less_equal_frontier(told.lower):
         return batch
-    return replace(batch, description=replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
+    return batch.described(replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
 
 
-def _folded(new: Batch, since: Antichain) -> Batch:
+def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
     """A long history folded up to ``since`` before it is kept: a bulk load may meet nothing to be merged with for long.
 
     Its readers in this step have it unfolded.
     """
-    if len(new) < FOLD_ROWS or all((since.advance(b.times) == b.times).all() for b in new.blocks):
+    if len(new) < FOLD_ROWS or all(_is_folded(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
         return new
-    return merge((new,), since)
+    return merging((new,), since)
+
+
+def _is_folded(batch: Batch, since: Antichain) -> bool:
+    return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
 
 def folded(

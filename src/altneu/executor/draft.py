@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from altneu.executor.base import ArrangementState
-from altneu.executor.state import Data, Held, StateTable
+from altneu.executor.files import Data
+from altneu.executor.state import Held, StateTable
 from altneu.hold import Holds
 from altneu.physical import PENDED, Plan
 

@@ -12,8 +12,9 @@ from typing import Any
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
+from altneu.executor.files import Data
 from altneu.executor.schedule import Outcome
-from altneu.executor.state import Data, StateTable, batch_from_json, blob_names
+from altneu.executor.state import StateTable, batch_from_json, blob_names
 from altneu.order import Lattice
 from altneu.store import MemoryStore, Store
 from altneu.update import Updates
@@ -146,6 +147,20 @@ class Journal:
         if self.views[name].get("kept") != told:
             self.views[name] = {**self.views[name], "kept": told}
             self._untold.add(name)
+
+    def commit_shards(self, shards: int, outcome: Outcome) -> None:
+        """Commit that there are so many shards from now on, with the states that they have."""
+        before = self.shards
+        with self.undoing():
+            try:
+                self.take(outcome)
+                self.shards = shards
+                if self.table.durable:
+                    values = self._session(self.since, self.events, self.filled, self.began)
+                    self._commit(self.lower, values, [], {"shards": [before, shards]})
+            except BaseException:
+                self.shards = before
+                raise
 
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode, run
+from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.executor.inputs import Inputs
-from altneu.executor.schedule import Inbox, Outcome, Run, Segment
+from altneu.executor.keeper import Keeper
+from altneu.executor.memory import shares
+from altneu.executor.parts import Inbox, StageRun
+from altneu.executor.reshard import Parting, parted_states
+from altneu.executor.schedule import Inbox as Waiting
+from altneu.executor.schedule import Outcome, Run, Segment
 from altneu.executor.state import StateTable
-from altneu.executor.wire import Parcel, open_parcel, rows_in
+from altneu.executor.wire import open_parcel, rows_in
 from altneu.physical import Plan
 
 
@@ -39,8 +43,8 @@ class ShardView(Mapping[str, ArrangementState]):
         return sum(1 for _ in self)
 
 
-def run_here(step: Run, segment: Segment, budget: int | None = None) -> Outcome:
-    """Run a segment in this process.
+def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Keeper | None = None) -> Outcome:
+    """Run a segment in this process; with a ``keeper`` that has little room, stages in parts.
 
     Cost:   follows the change: only shards with messages or due holds are run, and only what they touch is opened.
 
@@ -52,49 +56,75 @@ def run_here(step: Run, segment: Segment, budget: int | None = None) -> Outcome:
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     made = Outcome()
     kept = {ports.contents for ports in plan.views.values()}
-    inboxes: dict[tuple[int, int], Mapping[int, list[Message]]] = defaultdict(lambda: defaultdict(list))
-    for (stage, shard), inbox in step.inbox(segment).items():
-        inboxes[stage, shard] = _opened(step, region, shard, inbox)
+    keeper = keeper or Keeper()
+    inboxes: dict[tuple[int, int], Inbox] = {}
+
+    def inbox_of(stage: int, shard: int) -> Inbox:
+        if (stage, shard) not in inboxes:
+            inboxes[stage, shard] = Inbox(plan, keeper.room if plan.in_parts(stage) else None)
+        return inboxes[stage, shard]
+
+    for (stage, shard), found in step.inbox(segment).items():
+        for channel, message in _opened(step, region, shard, found):
+            inbox_of(stage, shard).add(channel, message)
     for stage in segment.stages:
         for shard in sorted({*step.due(stage, segment.rounds), *(n for s, n in inboxes if s == stage)}):
-            snapshot = ShardView(step.states, shard)
-            result = run(plan, stage, shard, snapshot, inboxes.pop((stage, shard), {}), region, mode)
-            for target, channel, message in result.outbox:
+            inbox = inbox_of(stage, shard)
+            del inboxes[stage, shard]
+            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper)
+            for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
                     made.passed += rows_in(message)
-                    inboxes[to, target][channel].append(message)
+                    inbox_of(to, target).add(channel, message)
                 else:
                     made.sent.append((target, channel, message))
-            made.states |= {(name, shard): state for name, state in result.states.items()}
-            for name in result.new.keys() & kept:
-                made.new.setdefault(name, []).append(result.new[name])
-            for node, updates in result.taps.items():
-                made.taps.setdefault(node, []).append(updates)
+            made.states |= {(name, shard): state for name, state in working.result.states.items()}
+            for name in working.result.new.keys() & kept:
+                made.new.setdefault(name, []).append(working.result.new[name])
+            for node, updates in working.taps.items():
+                made.taps.setdefault(node, []).extend(updates)
     return made
 
 
-def _opened(step: Run, region: Region, shard: int, inbox: Inbox) -> dict[int, list[Message]]:
+def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message]]:
+    """The messages that wait for a stage, one after the other."""
     snapshot: Snapshot = ShardView(step.states, shard)
+    for channel, parts in inbox.items():
+        for found in parts:
+            if isinstance(found, dict):
+                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.files)
+            else:
+                yield channel, found
 
-    def message(channel: int, found: Message | Parcel) -> Message:
-        if not isinstance(found, dict):
-            return found
-        return open_parcel(step.plan, channel, found, snapshot, region, step.states.open_data)
 
-    return defaultdict(list, {channel: [message(channel, m) for m in parts] for channel, parts in inbox.items()})
+def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper) -> Outcome:
+    """Part the state of every shard in this process; the table stays as it is."""
+    made = Outcome()
+    for shard in range(parting.before):
+        view = ShardView(table, shard)
+        for name, target, state in parted_states(plan, {name: view[name] for name in view}, shard, parting, keeper):
+            made.states[name, target] = state
+    return made
 
 
 class LocalExecutor:
-    """The executor of a session without Spark: one shard, in this process."""
+    """The executor of a session without Spark: in this process, with ``memory`` bytes for what a step is about."""
 
     shards = 1
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
         step = Run(plan, table, region, mode)
         step.insert(inputs.updates)
-        return step.run(lambda segment: run_here(step, segment))
+        return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
+
+    def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
+        """Part the state of every shard."""
+        return reshard_here(plan, table, parting, self.keeper)
 
     def close(self) -> None:
         """Nothing to let go of."""

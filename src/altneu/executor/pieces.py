@@ -11,8 +11,9 @@ import numpy as np
 
 from altneu.batch import Batch, Layout
 from altneu.errors import HistoryGoneError, StoreCorruptError
+from altneu.executor.files import Data, Files, frontier_from_json
 from altneu.executor.read import At, summed
-from altneu.executor.state import Data, batch_from_json, blob_names, frontier_from_json, opener
+from altneu.executor.state import batch_from_json, blob_names
 from altneu.store import Folder, SegmentRef, Store
 from altneu.update import Updates, consolidate
 
@@ -54,7 +55,7 @@ class Piece:
 
     def _open(self, told: Data) -> Batch:
         try:
-            return batch_from_json(self.layout, told, opener(self.directory, self.blobs))
+            return batch_from_json(self.layout, told, Files(self.directory, self.blobs.__getitem__).open)
         except StoreCorruptError as error:
             if self.directory is None or self.directory.has(SegmentRef.from_json(told["data"]).name):
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +10,14 @@ import numpy as np
 from altneu.batch import Batch, Layout
 from altneu.errors import ERROR_SCHEMA
 from altneu.executor.base import ArrangementState
+from altneu.executor.keeper import ranges
 from altneu.executor.state import StateTable
 from altneu.explain import EventTimes
+from altneu.hold import Holds
 from altneu.operators.spans import show_row
 from altneu.order import Epoch
 from altneu.rows import Rows
+from altneu.spine import Spine
 from altneu.update import Updates, consolidate
 
 MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
@@ -43,6 +46,14 @@ def summed(batches: Sequence[Batch], layout: Layout, at: At) -> Updates:
     if len(parts) == 1 and not (parts[0].times != parts[0].times[:, :1]).any():
         return stamped[0]  # one batch at one time: nothing to add up
     return consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
+
+
+def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
+    """A state in parts, by ranges of its key, each of about ``room`` bytes; nothing of what it holds."""
+    layout, batches = state.spine.layout, state.spine.batches
+    for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
+        part = [batch.between(lower, upper) for batch in batches]
+        yield ArrangementState(Spine.of(layout, part), Holds(layout.schema, layout.lattice))
 
 
 def contents(table: StateTable, name: str, at: At) -> Updates:

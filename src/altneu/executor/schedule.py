@@ -14,7 +14,8 @@ from altneu.batch import Batch
 from altneu.errors import NoFixpointError
 from altneu.executor.base import ArrangementState, Message, Region, StepMode
 from altneu.executor.draft import Draft
-from altneu.executor.state import Data, Held, StateTable
+from altneu.executor.files import Data
+from altneu.executor.state import Held, StateTable
 from altneu.executor.wire import Parcel, Sent, rows_in
 from altneu.hold import Holds, Rounds
 from altneu.order import epochs

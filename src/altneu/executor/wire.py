@@ -19,27 +19,26 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Layout
+from altneu.batch import Arranged, Batch, Block, Description, Layout, LazyBatch
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot
+from altneu.executor.files import Data, Files, from_ipc, to_ipc
+from altneu.executor.spill import bytes_of
 from altneu.executor.state import (
-    Data,
     Names,
-    OpenData,
     WriteData,
-    batch_from_json,
-    from_ipc,
-    to_ipc,
     updates_from_batch,
     updates_to_batch,
 )
+from altneu.merging import merge
+from altneu.order import Antichain
 from altneu.physical import ArrangeOp, Channel, Plan
 from altneu.update import Updates
 
 META, SEED = -1, -2
 SCHEMA = pa.schema([("shard", pa.int32()), ("port", pa.int32()), ("payload", pa.binary())])
 SPARK_SCHEMA = "shard int, port int, payload binary"
-_ROWS = 1 << 20  # a message of more rows is cut: one binary value must stay far below 2 GiB
-_BYTES = 64 << 20  # a record batch of messages is sent when it holds so much
+_BLOB = 4 << 20  # bytes of a message's rows that travel as one value: Spark copies each several times
+_BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
 
 Row = tuple[int, int, bytes]
 Parcel: TypeAlias = Data
@@ -49,11 +48,15 @@ Sent: TypeAlias = tuple[int, int, Message | Parcel]  # shard, channel, what is s
 def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
     """A message as rows, large ones cut."""
     if isinstance(message, Arranged):
+        if isinstance(message.new, LazyBatch) and message.new.stored is not None:
+            yield shard, number, json.dumps({"data": message.new.stored, "rows": len(message.new)}).encode()
+            return
         batches = message.new.to_record_batches()
         yield shard, number, to_ipc(batches, batches[0].schema)
         return
-    for start in range(0, max(len(message), 1), _ROWS):
-        stop = min(start + _ROWS, len(message))
+    rows = max(_BLOB * len(message) // max(bytes_of(message), 1), 1)
+    for start in range(0, max(len(message), 1), rows):
+        stop = min(start + rows, len(message))
         part = message if stop - start == len(message) else message.take(np.arange(start, stop))
         batch = updates_to_batch(part)
         yield shard, number, to_ipc([batch], batch.schema)
@@ -66,32 +69,53 @@ def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
 
 
 def decode(
-    plan: Plan, number: int, payload: bytes, snapshot: Snapshot, region: Region, given: Collection[str] = ()
+    plan: Plan, number: int, payload: bytes, snapshot: Snapshot, region: Region, given: Collection[str], files: Files
 ) -> Message:
     """The message that a payload holds; an arrangement's old batches are opened from the snapshot.
 
-    A given arrangement has no old batches: what there is is new.
+    A given arrangement has no old batches: what there is is new. A long new batch is in a segment, which the payload
+    names.
     """
     channel = plan.channels[number]
     if given_to(plan, number, given):
         return _given(plan, channel, snapshot, region)
-    batches = from_ipc(payload)
     if not channel.arranged:
-        return _updates(plan, channel, batches)
+        return _updates(plan, channel, from_ipc(payload))
     layout, state = _arrangement(plan, channel, snapshot)
-    return Arranged(layout, () if state is None else state.spine.batches, _new(layout, region, batches))
+    old = () if state is None else state.spine.batches
+    if payload[:1] == b"{":
+        told = json.loads(payload)
+        return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), told["rows"], told["data"]))
+    return Arranged(layout, old, _new(layout, region, from_ipc(payload)))
 
 
 def _given(plan: Plan, channel: Channel, snapshot: Snapshot, region: Region) -> Arranged:
     layout, state = _arrangement(plan, channel, snapshot)
     assert state is not None
-    return Arranged(layout, (), state.spine.merged(region.inside(layout.lattice).since))
+    return Arranged(layout, (), whole_of(state, region.inside(layout.lattice).since))
 
 
 def _arrangement(plan: Plan, channel: Channel, snapshot: Snapshot) -> tuple[Layout, ArrangementState | None]:
     operation = plan.nodes[channel.port.node].operation
     assert isinstance(operation, ArrangeOp)
     return operation.layout, snapshot.get(operation.arrangement)
+
+
+def whole_of(state: ArrangementState, since: Antichain) -> Batch:
+    """All updates of an arrangement as one batch, merged when and as far as it is looked at."""
+    batches = state.spine.batches
+    if not batches:
+        return state.spine.merged(since)
+    told = [batch.description for batch in batches]
+    for description in told:
+        since = since.join(description.since)
+    rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
+
+    def part(lower: int, upper: int) -> tuple[Block, ...]:
+        return merge([batch.between(lower, upper) for batch in batches], since).blocks
+
+    description = Description(told[0].lower, told[-1].upper, since)
+    return LazyBatch(state.spine.layout, description, rows, size, part, exact=False)
 
 
 def _updates(plan: Plan, channel: Channel, batches: Iterable[pa.RecordBatch]) -> Updates:
@@ -114,11 +138,10 @@ def parcels(
         elif isinstance(message, Updates):
             together[number].append((shard, message))
         elif given_to(plan, number, given):
-            yield shard, number, {"rows": len(message.new)}
+            yield shard, number, {"rows": rows_in(message)}
         else:
-            batches = message.new.to_record_batches()
             old = [names.of(b) for b in message.old if len(b)]
-            yield shard, number, {"old": old, "data": write(batches, batches[0].schema), "rows": len(message.new)}
+            yield shard, number, {"old": old, "data": names.of(message.new)["data"], "rows": len(message.new)}
     for number, parts in together.items():
         batches = [updates_to_batch(updates) for _, updates in parts]
         schema = batches[0].schema
@@ -127,26 +150,23 @@ def parcels(
             yield shard, number, {"data": data, "part": i, "rows": len(updates)}
 
 
-def open_parcel(
-    plan: Plan, number: int, parcel: Parcel, snapshot: Snapshot, region: Region, open_data: OpenData
-) -> Message:
+def open_parcel(plan: Plan, number: int, parcel: Parcel, snapshot: Snapshot, region: Region, files: Files) -> Message:
     """The message that a parcel names; rows are read where they are touched."""
     channel = plan.channels[number]
     if "data" not in parcel:
         return _given(plan, channel, snapshot, region)
-    batches = open_data(parcel["data"])
     if "part" in parcel:
-        return _updates(plan, channel, [batches[parcel["part"]]])
+        return _updates(plan, channel, [files.open_part(parcel["data"], parcel["part"])])
     layout, _ = _arrangement(plan, channel, snapshot)
-    old = tuple(batch_from_json(layout, told, open_data) for told in parcel["old"])
-    return Arranged(layout, old, _new(layout, region, batches))
+    old = tuple(files.batch(layout, told) for told in parcel["old"])
+    return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), parcel["rows"], parcel["data"]))
 
 
 def rows_in(message: Message | Parcel) -> int:
     """Updates that a message brings."""
     if isinstance(message, dict):
         return int(message["rows"])
-    return len(message.new if isinstance(message, Arranged) else message)
+    return message.new.rows_at_most if isinstance(message, Arranged) else len(message)
 
 
 def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -171,9 +191,12 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """The rows of record batches."""
+    """The rows of record batches, one after the other: payloads are copied out of what Spark sends."""
     for batch in batches:
-        yield from zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        shards, ports = (batch.column(i).to_pylist() for i in range(2))
+        payloads = batch.column(2)
+        for i, (shard, port) in enumerate(zip(shards, ports, strict=True)):
+            yield shard, port, payloads[i].as_py()
 
 
 def pack_meta(meta: dict[str, Any], blobs: dict[str, bytes]) -> bytes:

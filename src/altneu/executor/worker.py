@@ -7,34 +7,29 @@ driver as messages, so that it can tell them from failures of a source.
 from __future__ import annotations
 
 import gc
-import hashlib
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from altneu.errors import AltneuError
-from altneu.executor.base import ArrangementState, Message, Region, StageResult, StepMode, run
+from altneu.executor.base import ArrangementState, Message, Region, StepMode, run
+from altneu.executor.files import Data, Files
 from altneu.executor.inputs import Stamp
-from altneu.executor.state import (
-    BLOB_BYTES,
-    Data,
-    Names,
-    opener,
-    state_from_json,
-    state_to_json,
-    to_ipc,
-    updates_to_batch,
-)
+from altneu.executor.memory import shares
+from altneu.executor.parts import Inbox, Sent, StageRun
+from altneu.executor.reshard import Parting, parted_states
+from altneu.executor.segments import Place, TaskKeeper, Writer
+from altneu.executor.spill import bytes_of
+from altneu.executor.state import Names, StateTable, blob_names, state_from_json, state_to_json, updates_to_batch
 from altneu.executor.wire import (
     META,
     SEED,
     Parcel,
     Row,
-    Sent,
     decode,
     encode,
     given_to,
@@ -45,10 +40,12 @@ from altneu.executor.wire import (
     rows_in,
     unpack,
 )
+from altneu.executor.wire import Sent as Leaving
 from altneu.operators.accumulate import Accumulator
+from altneu.order import Antichain
 from altneu.physical import Plan, Stages
 from altneu.rows import Rows
-from altneu.store import Folder, write_segment
+from altneu.store import Folder
 from altneu.update import Updates
 
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
@@ -75,17 +72,44 @@ class Task:
     blobs: Mapping[str, bytes]
     stages: Stages
     inbox: Mapping[tuple[int, int], Mapping[int, list[Parcel]]] = field(default_factory=dict)
+    memory: int | None = None
 
-    def open_data(self, data: Data) -> list[pa.RecordBatch]:
-        """Open data that a state or a message names."""
-        return opener(self.directory, self.blobs)(data)
+    @property
+    def place(self) -> Place:
+        """Where its tasks write."""
+        return Place(self.directory, self.number, self.durable)
+
+
+def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMode, memory: int | None) -> Task:
+    """A task that is no part of a step: it has to do with what some arrangements keep now."""
+    table.settle()
+    states = {key: value for key, value in table.stored.items() if key[0] in names}
+    blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
+    nothing = Antichain.minimum(plan.lattice)
+    region, folder, store = Region(nothing, nothing, nothing), table.store.segment_directory, table.store
+    assert folder is not None
+    return Task(plan, region, mode, store.next_number, folder, store.durable, states, blobs, (), memory=memory)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much a task takes up at a time, as it is when the task begins."""
+
+    room: int
+    mapped: int | None
+
+    @classmethod
+    def of(cls, task: Task) -> Memory:
+        """What the process has left, or the session has set."""
+        return cls(*shares(task.memory))
 
 
 class TaskSnapshot(Mapping[str, ArrangementState]):
-    """One shard's state, opened (memory-mapped) where it is touched."""
+    """One shard's state, opened where it is touched."""
 
-    def __init__(self, task: Task, shard: int) -> None:
+    def __init__(self, task: Task, shard: int, memory: Memory) -> None:
         self.task, self.shard = task, shard
+        self.files = Files(task.directory, task.blobs.__getitem__, scarce=memory.mapped is not None)
         self.opened: dict[str, ArrangementState] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -94,7 +118,8 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
             value = self.task.states.get((name, self.shard))
             if value is None:
                 return default
-            self.opened[name] = state_from_json(self.task.plan.layouts[name], value, self.task.open_data)
+            layout = self.task.plan.layouts[name]
+            self.opened[name] = state_from_json(layout, value, self.files.open, self.files.batch)
         return self.opened[name]
 
     def __getitem__(self, name: str) -> ArrangementState:
@@ -110,25 +135,6 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
         return sum(1 for _ in self)
 
 
-class Writer:
-    """Writes what a task makes, named by its content: small as blobs that travel with it, large as segments."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.names = Names(self.write)
-        self.blobs: dict[str, bytes] = {}
-
-    def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
-        """Write data that the coming commit, or a later segment of the step, will name."""
-        task = self.task
-        if sum(b.nbytes for b in batches) < BLOB_BYTES:
-            data = to_ipc(batches, schema)
-            name = f"b{task.number}.{hashlib.blake2b(data, digest_size=16).hexdigest()}"
-            self.blobs[name] = data
-            return {"blob": name}
-        return write_segment(task.directory, batches, schema, task.number, durable=task.durable).to_json()
-
-
 def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
     """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way."""
 
@@ -136,8 +142,9 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
         _freeze()
 
         def rows() -> Iterator[Row]:
-            received, outbox = 0, _Outbox(task)
-            for chunk in _chunks(batches):
+            memory = Memory.of(task)
+            received, outbox = 0, _Outbox(task, memory)
+            for chunk in _chunks(batches, memory.room):
                 updates = stamp.updates(chunk)
                 received += len(updates)
                 result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
@@ -158,8 +165,9 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
         def rows() -> Iterator[Row]:
             from altneu.executor.base import shard_of
 
-            received, outbox = 0, _Outbox(task)
-            for chunk in _chunks(batches):
+            memory = Memory.of(task)
+            received, outbox = 0, _Outbox(task, memory)
+            for chunk in _chunks(batches, memory.room):
                 partials = Rows.from_batch(chunk)
                 slots = accumulator.from_partials(partials, [time])
                 received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
@@ -183,7 +191,7 @@ def start(task: Task) -> Kernel:
         def rows() -> Iterator[Row]:
             for batch in batches:
                 for shard in batch.column(0).to_pylist():
-                    yield from _run(task, task.stages[0], shard, {})
+                    yield from _ShardRun(task, task.stages[0], shard).rows()
 
         yield from pack(_guarded(rows(), batches))
 
@@ -197,96 +205,152 @@ def run_stage(task: Task, stage: int) -> Kernel:
         _freeze()
 
         def rows() -> Iterator[Row]:
-            inbox: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+            runs: dict[int, _ShardRun] = {}
             for shard, port, payload in unpack(batches):
                 if port == META or (port >= 0 and task.plan.channels[port].stage > stage):
                     yield shard, port, payload
-                elif port == SEED:
-                    inbox[shard].setdefault(SEED, [])
-                else:
-                    inbox[shard][port].append(payload)
-            for shard, payloads in inbox.items():
-                yield from _run(task, stage, shard, payloads)
+                    continue
+                if shard not in runs:
+                    runs[shard] = _ShardRun(task, stage, shard)
+                if port != SEED:
+                    runs[shard].receive(port, payload)
+            for found in runs.values():
+                yield from found.rows()
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
 
 
-def _run(task: Task, stage: int, shard: int, payloads: Mapping[int, list[bytes]]) -> Iterator[Row]:
-    plan, region, given = task.plan, task.region, task.mode.given
-    snapshot = TaskSnapshot(task, shard)
-    inbox: dict[int, list[Message]] = defaultdict(list)
-    for port, found in task.inbox.get((stage, shard), {}).items():
-        inbox[port] += [open_parcel(plan, port, p, snapshot, region, task.open_data) for p in found]
-    for port, parts in payloads.items():
-        if port >= 0:
-            inbox[port] += [decode(plan, port, p, snapshot, region, given) for p in parts]
-    result = run(plan, stage, shard, snapshot, inbox, region, task.mode)
-    outbox = _Outbox(task, shard)
-    for name, state in snapshot.opened.items():
-        outbox.writer.names.note(state, task.states[name, shard])
-    yield from outbox.send(result.outbox)
-    if stage != task.stages[-1]:
-        yield shard, SEED, b""
-    yield outbox.meta(_made(task, stage, shard, result, outbox.writer))
+def part_shards(task: Task, parting: Parting) -> Kernel:
+    """Part the state of the shards whose numbers come; what each shard has is told."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    yield from _parted(task, parting, shard)
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
 
 
-def _made(task: Task, stage: int, shard: int, result: StageResult, writer: Writer) -> dict[str, Any]:
-    kept = {p.contents for p in task.plan.views.values()}
-    return {
-        "stage": stage,
-        "shard": shard,
-        "new": {n: writer.names.of(b) for n, b in result.new.items() if len(b) and n in kept},
-        "states": {n: state_to_json(s, writer.names) for n, s in result.states.items()},
-        "taps": {str(i): _tap(u, writer) for i, u in result.taps.items()},
-    }
+def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
+    memory, writer = Memory.of(task), Writer(task.place)
+    names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
+    keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
+    told: dict[int, dict[str, Data]] = defaultdict(dict)
+    for name in snapshot:
+        for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
+            told[target][name] = state_to_json(state, names)
+    for target, states in told.items():
+        named = {name: writer.blobs[name] for name in blob_names(states)}
+        yield target, META, pack_meta({"shard": target, "states": states, "passed": 0, "sent": []}, named)
 
 
-def _tap(updates: Updates, writer: Writer) -> Data:
-    batch = updates_to_batch(updates)
-    return writer.write([batch], batch.schema)
+class _ShardRun:
+    """One stage in one shard, from the messages that it gets to those that it sends."""
+
+    def __init__(self, task: Task, stage: int, shard: int) -> None:
+        self.task, self.stage, self.shard = task, stage, shard
+        self.memory = Memory.of(task)
+        self.snapshot = TaskSnapshot(task, shard, self.memory)
+        self.inbox = Inbox(task.plan, self.memory.room if task.plan.in_parts(stage) else None)
+
+    def receive(self, port: int, payload: bytes) -> None:
+        """A message from this segment has come."""
+        task, snapshot = self.task, self.snapshot
+        message = decode(task.plan, port, payload, snapshot, task.region, task.mode.given, snapshot.files)
+        self.inbox.add(port, message)
+
+    def rows(self) -> Iterator[Row]:
+        """Open the messages of other segments and run; what the stage sends and tells."""
+        task, plan, snapshot = self.task, self.task.plan, self.snapshot
+        for port, found in task.inbox.get((self.stage, self.shard), {}).items():
+            for parcel in found:
+                self.inbox.add(port, open_parcel(plan, port, parcel, snapshot, task.region, snapshot.files))
+        outbox = _Outbox(task, self.memory, self.shard)
+        keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
+        working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, keeper)
+        yield from outbox.send(working.sent())
+        for name, state in snapshot.opened.items():
+            outbox.names.note(state, task.states[name, self.shard])
+        if self.stage != task.stages[-1]:
+            yield self.shard, SEED, b""
+        yield outbox.meta(self._made(working, outbox))
+
+    def _made(self, working: StageRun, outbox: _Outbox) -> dict[str, Any]:
+        kept, names, result = {p.contents for p in self.task.plan.views.values()}, outbox.names, working.result
+        return {
+            "stage": self.stage,
+            "shard": self.shard,
+            "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
+            "states": {n: state_to_json(s, names) for n, s in result.states.items()},
+            "taps": {str(i): _tap(parts, outbox.writer) for i, parts in working.taps.items()},
+        }
+
+
+def _tap(parts: list[Updates], writer: Writer) -> Data:
+    batches = [updates_to_batch(updates) for updates in parts]
+    return writer.write(batches, batches[0].schema)
 
 
 class _Outbox:
     """What a task sends: rows to later stages of its segment, parcels in the store to stages of others."""
 
-    def __init__(self, task: Task, shard: int = 0) -> None:
-        self.task, self.shard, self.writer = task, shard, Writer(task)
-        self.leaving: list[Sent] = []
-        self.passed = 0
+    def __init__(self, task: Task, memory: Memory, shard: int = 0) -> None:
+        self.task, self.shard, self.room = task, shard, memory.room
+        self.writer = Writer(task.place)
+        self.names = Names(self.writer.write)
+        self.leaving: list[Leaving] = []
+        self.waiting: list[Leaving] = []
+        self.bytes = self.passed = 0
 
-    def send(self, messages: Iterable[tuple[int, int, Message]]) -> Iterator[Row]:
+    def send(self, messages: Iterable[Sent]) -> Iterator[Row]:
         """The rows of messages to this segment; others are written."""
-        plan, given, writer = self.task.plan, self.task.mode.given, self.writer
-        out: list[Sent] = []
+        plan, given = self.task.plan, self.task.mode.given
         for target, channel, message in messages:
             if plan.channels[channel].stage not in self.task.stages:
-                out.append((target, channel, message))
+                self._leave(target, channel, message)
                 continue
             self.passed += rows_in(message)
             if given_to(plan, channel, given):
                 yield target, channel, b""  # whoever gets it reads the same state
             else:
                 yield from encode(target, channel, message)
-        self.leaving += parcels(plan, given, out, writer.names, writer.write)
+
+    def _leave(self, target: int, channel: int, message: Message) -> None:
+        """Messages to other segments are written together, as long as there is room."""
+        self.waiting.append((target, channel, message))
+        self.bytes += bytes_of(message) if isinstance(message, Updates) else 0
+        if self.bytes > self.room:
+            self._write()
+
+    def _write(self) -> None:
+        mode = self.task.mode
+        self.leaving += parcels(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
+        self.waiting, self.bytes = [], 0
 
     def meta(self, told: dict[str, Any]) -> Row:
         """What the driver is told: what was made, and what was written for later segments."""
+        self._write()
         return self.shard, META, pack_meta({**told, "sent": self.leaving, "passed": self.passed}, self.writer.blobs)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _chunks(batches: Iterable[pa.RecordBatch], room: int) -> Iterator[pa.Table]:
     """Spark's small batches as tables large enough to combine well."""
     waiting: list[pa.RecordBatch] = []
-    size = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        size += batch.num_rows
-        if size >= CHUNK_ROWS:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= room:
             yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
-    if size:
+            waiting, rows, size = [], 0, 0
+    if rows:
         yield pa.Table.from_batches(waiting)
 
 

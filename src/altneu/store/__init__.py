@@ -14,6 +14,7 @@ from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
 from altneu.store.survey import StoreCheck, check_store
+from altneu.store.windows import read_between, read_blocks
 
 __all__ = [
     "Admitted",
@@ -43,5 +44,7 @@ __all__ = [
     "least_commit",
     "least_since",
     "open_segment",
+    "read_between",
+    "read_blocks",
     "write_segment",
 ]
