@@ -112,7 +112,7 @@ class StoreReader:
             try:
                 return self._follow(last, numbers)
             except StoreCorruptError:
-                if (self._log.numbers() or [0])[-1] == last:
+                if self._log.numbers() == numbers:
                     raise  # it is no vacuum that has moved on
         raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
 
