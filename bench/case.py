@@ -7,7 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import asof, first, graphs, histories, linear, steps, streams, times, triangles, workloads
+from bench import (
+    asof,
+    durable,
+    first,
+    following,
+    graphs,
+    histories,
+    linear,
+    steps,
+    streams,
+    times,
+    triangles,
+    workloads,
+)
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
 
@@ -23,6 +36,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "h": histories.measure,
     "i": asof.measure,
     "j": triangles.measure,
+    "k": following.measure,
+    "l": durable.measure,
 }
 
 

@@ -53,7 +53,7 @@ def keys(rows: int) -> pa.Table:
     return pq.read_table(parquet(f"keys-{rows}", make))
 
 
-def _fill(session: an.Session, source: str, table: pa.Table) -> None:
+def fill(session: an.Session, source: str, table: pa.Table) -> None:
     """Insert a table in pieces, each as large as all before it."""
     start = 0
     for i in range(PIECES, -1, -1):
@@ -90,7 +90,7 @@ def on_counts(size: int, count: int) -> Found:
     """Filter and count by group, with as many groups as rows."""
     with an.Session() as session:
         session.maintain("view", counting())
-        _fill(session, "events", keys(size))
+        fill(session, "events", keys(size))
         return _measure(session, count, Changes(size, ("events",)))
 
 
@@ -100,7 +100,7 @@ def on_joins(size: int, count: int) -> Found:
         session.maintain("view", joining())
         table = keys(size)
         session.insert("events", table.slice(0, size // SMALLER_SIDE))
-        _fill(session, "dimension", table.rename_columns(["k", "w"]))
+        fill(session, "dimension", table.rename_columns(["k", "w"]))
         return _measure(session, count, Changes(size, ("events", "events", "events", "dimension")))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,3 +80,15 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}: set ALTNEU_DATA")
     return folder
+
+
+@pytest.fixture
+def quick(tmp_path):
+    """A folder in memory where there is one: killing a process loses no page either way, and a sync costs nothing."""
+    shm = Path("/dev/shm")  # noqa: S108  # the point of it
+    if not (shm.is_dir() and os.access(shm, os.W_OK)):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(dir=shm, prefix="altneu-"))
+    yield folder
+    shutil.rmtree(folder)

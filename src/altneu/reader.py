@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.executor.described import Described
-from altneu.executor.files import Data, from_ipc
+from altneu.executor.files import Data, Files, from_ipc
 from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
 from altneu.executor.state import StateTable
@@ -28,6 +29,24 @@ Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to b
 REMEDY = "Session(retain=...) of the writer keeps more, and so does a reader that says since=... in time"
 
 
+@dataclass(frozen=True)
+class SnapshotFiles(Files):
+    """How the data of one commit is opened."""
+
+    snapshot: Snapshot | None = None
+
+    def open(self, data: Data) -> list[pa.RecordBatch]:
+        """All record batches of some data.
+
+        Raises:
+            HistoryGoneError: its file is gone.
+        """
+        if "blob" in data:
+            return from_ipc(self.blob(data["blob"]))
+        assert self.snapshot is not None
+        return self.snapshot.open_segment(SegmentRef.from_json(data))
+
+
 class SnapshotTable(StateTable):
     """The arrangements of one commit, opened as they are asked for; what waits for its time is left alone."""
 
@@ -38,15 +57,11 @@ class SnapshotTable(StateTable):
                 _, name, shard = key.split("/")
                 self.stored[name, int(shard)] = {**value, "hold": []}  # type: ignore[dict-item]
 
-    def open_data(self, data: Data) -> list[pa.RecordBatch]:
-        """Open data of the commit.
-
-        Raises:
-            HistoryGoneError: its file is gone.
-        """
-        if "blob" in data:
-            return from_ipc(self.store.blob(data["blob"]))
-        return self.store.open_segment(SegmentRef.from_json(data))
+    @property
+    def files(self) -> Files:
+        """How its data is opened."""
+        assert isinstance(self.store, Snapshot)
+        return SnapshotFiles(self.store.segment_directory, self.blob, snapshot=self.store)
 
 
 class Moment:
@@ -253,9 +268,25 @@ class Reader:
         parts = [piece.changes(start, end) for piece, start, end in pieces]
         return Updates.concat(parts, layout.schema, layout.lattice.width)
 
-    def pieces(self, name: str) -> list[Piece]:
-        """The contents of a view, a piece a shard."""
-        return self._moment.pieces(name)
+    def pieces(self, name: str, at: int) -> list[Piece]:
+        """A piece a shard with the contents of a view at a time.
+
+        Raises:
+            HistoryGoneError: they are folded into later ones, in all commits that are kept.
+        """
+        moment = self._moment
+        while moment.known(name).since > at:
+            moment = self._before(moment, name, at + 1)
+        return moment.pieces(name)
+
+    def _before(self, moment: Moment, name: str, start: int) -> Moment:
+        """What the commit before says, to tell of changes from ``start`` on."""
+        try:
+            earlier = Moment(self._store.before(moment.snapshot.number))
+            earlier.described(name)
+        except (HistoryGoneError, PlanError, ReadError):
+            raise self.known(name).gone(start) from None
+        return earlier
 
     def changed(self, name: str, start: int, end: int) -> list[Changed]:
         """Where the updates of a view at these times are: pieces, each with the times that are wanted of it.
@@ -279,11 +310,7 @@ class Reader:
                 found += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
                 end = low
             if start < end:
-                try:
-                    moment = Moment(self._store.before(moment.snapshot.number))
-                    moment.described(name)
-                except (HistoryGoneError, PlanError, ReadError):
-                    raise self.known(name).gone(start) from None
+                moment = self._before(moment, name, start)
         return found
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:

@@ -531,10 +531,10 @@ class Session:
         the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
-        step of any: ``view.changes()`` are those of this one.
+        step of any: ``view.changes()`` are those of this one. What it raises stops the stream, behind this step.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
-        Law:    each row is counted once (tests/session/test_follow.py).
+        Law:    each row is counted once (tests/session/test_follow_killed.py).
 
         Raises:
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.

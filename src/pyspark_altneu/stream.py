@@ -23,9 +23,9 @@ _NOTHING = -1  # the frontier of a query that has seen nothing, not even a snaps
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Gives Spark the changes of a view between frontiers, the first of them with a snapshot.
 
-    An offset ``{"frontier": f}`` says that all changes before ``f`` have been given. The lease keeps the history after
-    the last offset that Spark has committed; it is renewed while the query runs, and runs out when it has been stopped
-    for longer.
+    An offset ``{"frontier": f, "store": id}`` says that all changes before ``f`` of that store have been given. The
+    lease keeps the history after the last offset that Spark has committed; it is renewed while the query runs, and
+    runs out when it has been stopped for longer.
     """
 
     def __init__(self, options: Options) -> None:
@@ -53,19 +53,21 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader.refresh()
         end = reader.lower if self._target is None else min(reader.lower, self._target)
         first = self.options.starting_time
+        self._check(start)
         if end <= (begin if begin >= 0 else (0 if first is None else first)):
             end = begin  # there is nothing new
         elif begin >= 0:
             end = self._limited(begin, end, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         if begin >= 0 or first is not None:
             self._hold(begin if begin >= 0 else first + 1)  # type: ignore[operator]
-        elif end >= 0:
+        else:
             self._hold(end)
-        return {"frontier": end}
+        return start if end == begin else {"frontier": end, "store": reader.store_id}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The frontier, for the query's progress."""
-        return None if self._opened is None else {"frontier": self._opened.lower}
+        reader = self._opened
+        return None if reader is None else {"frontier": reader.lower, "store": reader.store_id}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is closed by now is what will be read."""
@@ -78,11 +80,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         low, high = int(start["frontier"]), int(end["frontier"])
         if high > reader.lower:
             reader.refresh()
-        if high > reader.lower:
-            raise ReadError(
-                f"the query's checkpoint has seen times before {high}, and the store {options.path} is at "
-                f"{reader.lower}: it is an older copy, or another store; start the query with a new checkpoint"
-            )
+        self._check(start)
+        self._check(end)
         view = reader.view(options.view)
         if high <= low:
             return []
@@ -118,6 +117,16 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = self.options.open(lease=self.options.lease, since=0)
         return self._opened
 
+    def _check(self, offset: dict[str, Any]) -> None:
+        """Refuse an offset of another history than that of the store as it is."""
+        reader, frontier = self._reader, int(offset["frontier"])
+        if frontier >= 0 and (frontier > reader.lower or offset["store"] != reader.store_id):
+            raise ReadError(
+                f"the query has been given times before {frontier} by store {offset['store']}; in {self.options.path} "
+                f"there is store {reader.store_id} at {reader.lower}: another one, an older copy, or it went back to "
+                "an earlier commit after damage. Start the query with a new checkpoint"
+            )
+
     def _hold(self, frontier: int) -> None:
         """Keep the history that a batch from ``frontier`` on needs."""
         if frontier >= 0:
@@ -130,9 +139,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = changed_parts(options, reader, view, at + 1, end)
         if options.snapshot:
             check_errors(options, reader, view, at + 1)
-            (time, *_) = reader.known(view.name).readable(at)
             shape = shape_of(options, view, changes=True)
-            parts += [Part(shape, piece, (time,)) for piece in reader.pieces(view.name)]
+            parts += [Part(shape, piece, (at,)) for piece in reader.pieces(view.name, at)]
         return parts
 
     def _limited(self, start: int, end: int, most_rows: int | None) -> int:

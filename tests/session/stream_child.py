@@ -1,11 +1,13 @@
-"""A process that follows a stream of files to its end, to be killed: ``<state> <input> <point> <max rows>``.
+"""A process that follows a stream of files to its end, to be killed: ``<state> <input> <point> <options>``.
 
 ``point`` says when it kills itself with SIGKILL: ``operation n`` in front of its n-th operation on a file of the store,
-``offsets n`` or ``commits n`` as soon as Spark has written that file of its checkpoint, ``never``.
+``after n`` when batch n is committed and Spark does not know it, ``offsets n`` or ``commits n`` as soon as Spark has
+written that file of its checkpoint.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,7 +15,8 @@ import threading
 from pathlib import Path
 
 import altneu as an
-from tests.session.streaming import COUNTS, Files
+from altneu.streams import Status
+from tests.session.streaming import COUNTS, LATE, Files
 from tests.store.killable import arm
 
 
@@ -27,17 +30,23 @@ def arm_spark(path: Path) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(state: str, folder: str, point: str, max_rows: str) -> None:
+def main(state: str, folder: str, point: str, options: str) -> None:
+    kind, number = point.split()
+
+    def die(status: Status, _: an.Step) -> None:
+        if kind == "after" and status.batch >= int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
     spark = an.spark_session("altneu-child", "local[1]", config={"spark.sql.shuffle.partitions": 1})
-    with an.Session(spark, state) as session:
+    with an.Session(spark, state, shards=1) as session:
         session.maintain("v", COUNTS)
-        kind, _, number = point.partition(" ")
+        session.maintain("late", LATE)
         if kind == "operation":
             arm(state, int(number))
-        elif number:
+        elif kind != "after":
             arm_spark(Path(state, "streams", "n", kind, number))
-        files = Files(spark, Path(folder))
-        with session.follow(n=files.stream(), available_now=True, max_rows=int(max_rows)) as following:
+        frame = Files(spark, Path(folder)).stream()
+        with session.follow(n=frame, available_now=True, on_step=die, **json.loads(options)) as following:
             following.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import threading
@@ -275,6 +276,74 @@ def test_a_stream_that_goes_on_is_stopped_after_its_batch_and_gone_on_with(files
     assert not following.active  # the session stops what it follows when it is closed
     with an.Session(path=tmp_path / "state") as session:
         assert contents(session.maintain("v", N)) == Counter([(1, 1), (2, 2)])
+
+
+def test_what_is_called_after_a_step_sees_it_and_may_stop_the_streams(spark, files, tmp_path):
+    """Spark plans the next micro-batch when this one is committed, and not before."""
+    other = Files(spark, tmp_path / "other")
+    for k in range(4):
+        files.put((k, k))
+        other.put((k, k))
+    seen = []
+    planned = tmp_path / "state" / "streams" / "n" / "offsets"
+
+    def look(status, step):
+        if status.name == "n":
+            seen.append((step.lower, step.changes_out["v"], view.changes().column("k").to_pylist()))
+            assert sorted(p.name for p in planned.glob("[0-9]*")) == [str(k) for k in range(status.batch + 1)]
+        if len(seen) == 2:
+            following.stop()
+
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", N)
+        session.maintain("m", an.source("m", "k long, v long"))
+        session.lock.acquire()  # until following is known
+        with session.follow(n=files.stream(), m=other.stream(), trigger="0 seconds", on_step=look) as following:
+            session.lock.release()
+            following.queries["n"].awaitTermination(100)
+        assert following.error is None
+        assert [(changes, k) for _, changes, k in seen] == [(1, [0]), (1, [1])]
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", N)
+        session.maintain("m", an.source("m", "k long, v long"))
+        follow(session, files)
+        assert contents(view) == Counter((k, k) for k in range(4))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_at_their_own_times_as_a_list_would_have_them(seed, files):
+    """Watermarks, late rows and retractions in any mixture, against a few lines of Python."""
+    rng = random.Random(seed)
+    late, delay, lower, seen = rng.choice(["revise", "drop", "error"]), rng.randint(0, 4), 0, -1
+    kept, dropped = [], []
+    for _ in range(5):
+        rows = [
+            (rng.randint(0, 2), rng.randint(0, 9), max(seen, 0) + rng.randint(-8, 4), rng.choice([1, 1, 2, -1]))
+            for _ in range(rng.randint(1, 9))
+        ]
+        files.put(*rows)
+        for k, v, t, d in rows:
+            if t >= lower or late == "revise":
+                kept.append((k, v, max(t, lower), d))
+            else:
+                dropped.append(((k, v, t, lower), d))
+        seen = max([seen, *(t for _, _, t, _ in rows)])
+        lower = max(lower, seen - delay)
+    with an.Session(retain="all") as session:
+        view = session.maintain("v", N.select("k").count())
+        lost = session.maintain("late", LATE.count())
+        follow(session, files, time="time", diff="d", watermark=delay, late=late, max_rows=rng.choice([None, 3]))
+        assert session.lower == lower
+        session.advance(to=lower + 50)
+        for at in range(lower + 50):
+            counts = Counter()
+            for k, _, t, d in kept:
+                counts[k] += d if t <= at else 0
+            assert dict(view.to_pylist(at)) == {k: n for k, n in counts.items() if n}
+        counts = Counter()
+        for row, d in dropped if late == "error" else ():
+            counts[row] += d
+        assert {tuple(row[:-1]): row[-1] for row in lost.to_pylist()} == {r: n for r, n in counts.items() if n}
 
 
 def test_an_interrupt_leaves_a_store_that_opens_again(files, tmp_path):

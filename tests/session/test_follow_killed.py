@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,9 +10,8 @@ import pytest
 
 import altneu as an
 from altneu.store import Store
+from tests.session.stream_kills import killed_and_resumed
 from tests.session.streaming import COUNTS, LATE, Files, follow
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -66,16 +61,6 @@ def test_a_crash_before_or_after_any_commit(options, files, tmp_path, monkeypatc
             assert resumed[2] in (undisturbed[2], 100), state.name
 
 
-@pytest.mark.parametrize("point", ["operation 12"])
-def test_a_process_that_is_killed(point, files, tmp_path):
-    state = tmp_path / "state"
-    command = [sys.executable, "-m", "tests.session.stream_child", str(state), str(files.folder), point, "4"]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False, cwd=ROOT)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with an.Session(path=state) as session:
-        view = session.maintain("v", COUNTS)
-        before = sum(n for _, n, _ in view.to_pylist())
-        status = follow(session, files, max_rows=2)
-        assert 0 < before < status.rows == 11
-        assert Counter(view.to_pylist()) == Counter([(0, 3, 9), (1, 4, 112), (2, 4, 215)])
+@pytest.mark.parametrize("seed", [2])
+def test_processes_that_are_killed(seed, spark, tmp_path):
+    assert killed_and_resumed(spark, seed, tmp_path, kills=1) == 1

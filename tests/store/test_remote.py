@@ -28,6 +28,7 @@ from altneu.store import (
     write_segment,
 )
 from altneu.store.cache import SegmentCache
+from altneu.store.log import CommitLog
 from altneu.store.references import segment_number
 from altneu.store.remote import RemoteFolder
 from tests.store.support import CHILD, SCHEMA, batch, check_step, files, step
@@ -164,7 +165,7 @@ def test_an_address_that_leads_nowhere_is_refused(location, options, said):
 def test_a_local_session_loads_nothing_of_this(tmp_path):
     code = (
         f"import sys, altneu as an\nwith an.Session(path={str(tmp_path / 's')!r}) as session: session.advance()\n"
-        "print([m for m in sys.modules if m.startswith(('fsspec', 's3fs', 'pyarrow.fs', 'pyarrow._fs', 'aiohttp'))])"
+        "print([m for m in sys.modules if m.startswith(('fsspec', 's3fs', 'aiohttp'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=CHILD)
     assert done.stdout.strip() == "[]"
@@ -196,7 +197,10 @@ def test_of_several_writers_each_commit_counts_once_and_losers_leave_no_mark(url
                 writers[i] = DirectoryStore.create_or_open(url, checkpoint_every=3)
                 assert serial not in writers[i].state.get("told", [])
         elif action == "vacuum":
-            store.vacuum(keep=1)
+            try:
+                store.vacuum(keep=1)
+            except StoreLockedError:
+                assert store.number < max(CommitLog(folder.child("log"), "").numbers())
         else:
             store.close()
             writers[i] = DirectoryStore.create_or_open(url, checkpoint_every=3, recover=rng.random() < 0.5)

@@ -141,6 +141,13 @@ class Journal:
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
 
+    def describe(self, name: str, described: Described) -> None:
+        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
+        told = described.to_json()
+        if self.views[name].get("kept") != told:
+            self.views[name] = {**self.views[name], "kept": told}
+            self._untold.add(name)
+
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
         """Commit that there are so many shards from now on, with the states that they have."""
         before = self.shards
@@ -154,13 +161,6 @@ class Journal:
             except BaseException:
                 self.shards = before
                 raise
-
-    def describe(self, name: str, described: Described) -> None:
-        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
-        told = described.to_json()
-        if self.views[name].get("kept") != told:
-            self.views[name] = {**self.views[name], "kept": told}
-            self._untold.add(name)
 
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from altneu.errors import StoreCorruptError, StoreError
+from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.files import TEMPORARY
@@ -212,12 +212,18 @@ class DirectoryStore(Store):
 
         Raises:
             StoreError: ``keep`` is below 1, or a file cannot be removed; what is named is never touched.
+            StoreLockedError: another writer, where there is no lock, has gone on with the store; nothing is removed.
         """
         if keep < 1:
             raise StoreError(f"keep is a number of commits, at least 1, not {keep}")
         with self._mutex:
             self._writer.check(self._folder.where())
             numbers = self._log.numbers()
+            if (numbers or [0])[-1] != self._number:
+                raise StoreLockedError(
+                    f"another writer has gone on with {self._folder.where()} to commit {numbers[-1]} and vacuums it; "
+                    f"this one is at {self._number}: close it and open the store anew"
+                )
             self._leases.sweep()
             leased = least_commit(self._leases.live())
             base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)

@@ -112,10 +112,13 @@ class CommitLog:
         What they left stands above it, for a vacuum keeps the last checkpoint and a recovery puts one on top.
         """
         above = [other for other in self.numbers() if other > number]
-        if above and (above[0] != number + 1 or self.read(above[0]).parent != digest):
-            raise StoreInDoubtError(
-                f"others have written up to commit {above[-1]} of {self._folder.where()} since this writer opened it"
-            )
+        for other, before in zip(above, range(number, above[-1] if above else 0), strict=False):
+            commit = self.read(other)
+            if other != before + 1 or commit.parent != digest:
+                raise StoreInDoubtError(
+                    f"others have written up to commit {above[-1]} of {self._folder.where()} since it was opened here"
+                )
+            digest = commit.digest
 
     def _check_mine(self, commit: Commit) -> None:
         """A number that is taken: by this very transaction, or by another writer."""

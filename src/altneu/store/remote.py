@@ -24,6 +24,7 @@ Way = Literal["put", "open", ""]
 
 _FEW = 4  # files whose sizes are asked one by one; more are found in one listing
 _PART = 8 << 20  # bytes that are read at once
+_TRIES = 3  # puts of the same file whose reply does not come
 _RIVALS = 4  # writers at once in the probe
 
 
@@ -133,25 +134,20 @@ class RemoteFolder(Folder):
                 self.filesystem.pipe_file(self._at(name), bytes(data))
             return True
         assert self.way, "a log needs a folder that was probed"
-        try:
-            self._create(name, data)
-        except FileExistsError:
-            return False
-        except Exception as error:  # noqa: BLE001  # whatever it is, what is there is looked at
-            return self._found_out(name, data, error)
-        return True
-
-    def _found_out(self, name: str, data: Data, error: Exception) -> bool:
-        """A put that failed may have been done, and only its reply lost: what is there tells."""
-        failed = self._failure(error, name, "write")
-        try:
-            self._forget()
-            there = self.filesystem.cat_file(self._at(name))
-        except FileNotFoundError:
-            raise failed from error
-        except Exception as second:
-            raise StoreInDoubtError(f"{failed}, and neither can it be read back") from second
-        return bytes(there) == bytes(data)
+        failed: Exception | None = None
+        for _ in range(_TRIES):  # the same bytes: that it failed does not say that it was not done, or will not be yet
+            try:
+                self._create(name, data)
+            except FileExistsError:
+                return False
+            except (FileNotFoundError, PermissionError) as error:
+                raise self._failure(error, name, "write") from error
+            except Exception as error:  # noqa: BLE001  # of all others nobody can say what came of it
+                failed = error
+            else:
+                return True
+        assert failed is not None
+        raise StoreInDoubtError(str(self._failure(failed, name, "write"))) from failed
 
     def sync(self) -> None:
         """A put is durable when it is answered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from altneu.errors import StreamError
@@ -15,8 +15,8 @@ class Record:
 
     ``query`` is the id of Spark's checkpoint, ``batch`` the last micro-batch of which anything was taken, ``plan`` a
     checksum of what Spark planned it to hold. ``piece`` of ``of`` was the last that was taken of it. ``rows`` and
-    ``late`` are counts of all batches; ``seen`` is the greatest time of a row and ``delay`` how much earlier rows may
-    still come, None where rows have no times of their own.
+    ``late`` are counts of all batches; ``seen`` is the greatest time of a row, ``whole`` the same of batches that were
+    taken whole, and ``delay`` how much earlier rows may still come, None where rows have no times of their own.
 
     >>> Record().step("q", 0, "p", restart=None)
     (0, None)
@@ -33,6 +33,7 @@ class Record:
     rows: int = 0
     late: int = 0
     seen: int | None = None
+    whole: int | None = None
     delay: int | None = None
 
     @classmethod
@@ -52,7 +53,17 @@ class Record:
     @property
     def frontier(self) -> int | None:
         """The time before which no row is expected, None where none has come yet."""
-        return None if self.seen is None or self.delay is None else self.seen - self.delay
+        return None if self.whole is None or self.delay is None else self.whole - self.delay
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last batch was taken to its last piece."""
+        return self.piece + 1 == self.of
+
+    def after(self, query: str, batch: int, plan: str, piece: int, of: int) -> Self:
+        """The record when a piece was taken whose rows are counted already."""
+        done = replace(self, query=query, batch=batch, plan=plan, piece=piece, of=of)
+        return replace(done, whole=done.seen) if done.is_whole else done
 
     def step(self, query: str, batch: int, plan: str, restart: str | None) -> tuple[int, int | None] | None:
         """What to take of a batch that Spark gives: from which piece on, of how many if it was cut before.
@@ -63,8 +74,8 @@ class Record:
             StreamError: Spark's checkpoint and the store do not belong together, or not any more.
         """
         if query == self.query and batch == self.batch and plan == self.plan:
-            return None if self.piece + 1 == self.of else (self.piece + 1, self.of)
-        if query == (self.query or query) and batch == self.batch + 1 and self.piece + 1 == self.of:
+            return None if self.is_whole else (self.piece + 1, self.of)
+        if query == (self.query or query) and batch == self.batch + 1 and self.is_whole:
             return 0, None
         if restart is not None and restart == self.mark:
             return 0, None
@@ -94,9 +105,9 @@ class Record:
 def target(records: Iterable[Record], lower: int) -> int:
     """The time up to which a session may advance when a batch was taken: one tick, or what all watermarks allow.
 
-    >>> target([Record(seen=9, delay=2), Record(seen=8, delay=0)], 5)
+    >>> target([Record(whole=9, delay=2), Record(whole=8, delay=0)], 5)
     7
-    >>> target([Record(seen=9, delay=2), Record(delay=0)], 5)
+    >>> target([Record(whole=9, delay=2), Record(delay=0)], 5)
     5
     >>> target([Record()], 5)
     6

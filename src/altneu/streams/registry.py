@@ -31,6 +31,7 @@ class Streams:
         self._followed: dict[str, Stream] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.changed = threading.Condition()
+        self.taking: set[int] = set()  # threads that are at a micro-batch
 
     def follow(
         self,

@@ -73,7 +73,7 @@ class Status:
 class Stream:
     """A streaming query whose micro-batches are taken by a session, one after the other.
 
-    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow.py).
+    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
     def __init__(self, session: Session, frame: DataFrame, source: ir.Source, options: Options) -> None:
@@ -153,7 +153,7 @@ class Stream:
     def _stopped(self, cause: BaseException) -> StreamError:
         text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
         done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
-        if record.piece + 1 < record.of:
+        if not record.is_whole:
             done += f" (of that one {record.piece + 1} of {record.of} pieces)"
         error = StreamError(
             f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
@@ -164,7 +164,14 @@ class Stream:
         return error
 
     def stop(self) -> None:
-        """Stop the query after the micro-batch that it is at."""
+        """Stop the query after the micro-batch that it is at.
+
+        Whoever is called with a micro-batch has the session's lock, and cannot wait for streams that may need it: asked
+        for there, they are stopped behind its back.
+        """
+        if threading.get_ident() in self.known.taking:
+            threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
+            return
         self._stopping = True
         with self._busy:
             query = self.query
@@ -197,11 +204,14 @@ class Stream:
             if self._stopping:
                 raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
             self._since = clock.perf_counter()
+            self.known.taking.add(threading.get_ident())
             try:
                 self._take_batch(frame, batch)
             except BaseException as error:
                 self._failed = error
                 raise
+            finally:
+                self.known.taking.discard(threading.get_ident())
 
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         assert self.query is not None
@@ -215,12 +225,11 @@ class Stream:
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
             for piece in range(first, of):
-                done = {"query": query, "batch": batch, "plan": plan, "piece": piece, "of": of}
-                self._take_piece(rows.piece(piece, of), done)
+                self._take_piece(rows.piece(piece, of), (query, batch, plan, piece, of))
         finally:
             rows.release()
 
-    def _take_piece(self, rows: Any, done: dict[str, Any]) -> None:
+    def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int]) -> None:
         with self.session.lock:
             lower, record = self.session.lower, self.record
             if self.timed:
@@ -231,11 +240,10 @@ class Stream:
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
-            record = replace(record, **done)
-            last = record.piece + 1 == record.of
-            upper = self.known.target({self.name: record}) if last or not self.timed else lower
+            record = record.after(*done)
+            upper = self.known.target({self.name: record}) if record.is_whole or not self.timed else lower
             step = self.session.take(inputs, upper, self.known.told({self.name: record}))
-            self._count(last=last)
+            self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)
 

@@ -1,0 +1,65 @@
+"""How a view is kept, as a commit tells it, is read back exactly."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.batch import Layout
+from altneu.errors import ReadError, StoreCorruptError
+from altneu.executor.described import Described
+from altneu.order import Epoch, Product
+from altneu.physical import ViewPorts
+
+SCHEMA = pa.schema(
+    [
+        pa.field("a b", pa.int64(), nullable=False),
+        ("s", pa.struct([pa.field("x", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False)])),
+        ("m", pa.map_(pa.string(), pa.decimal128(20, 3))),
+        ("t", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+@pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())])
+@pytest.mark.parametrize("order", [None, "t"])
+def test_told_and_read_back(lattice, order):
+    errors = Layout(pa.schema([("code", pa.string())]), ("code",), Epoch())
+    layouts = {"contents": Layout(SCHEMA, ("a b",), lattice, order), "errors": errors}
+    names = ("system", "event") if lattice.width == 2 else None
+    told = Described(ViewPorts("contents", ("errors",), SCHEMA), layouts, names)
+    again = Described.from_json(json.loads(json.dumps(told.to_json())))
+    assert again == told
+    assert again.ports.schema.equals(SCHEMA, check_metadata=True)
+
+
+@pytest.mark.parametrize("damage", [{"contents": {}}, {"schema": "?"}, {"errors": None}, {"coordinates": ["one"]}])
+def test_what_is_no_description_is_refused(damage):
+    layout = Layout(SCHEMA, ("a b",), Epoch())
+    told = Described(ViewPorts("c", (), SCHEMA), {"c": layout}, None).to_json()
+    with pytest.raises(StoreCorruptError, match=r"does not say properly how a view is kept"):
+        Described.from_json(told | damage)
+
+
+def test_a_view_of_an_earlier_altneu_is_told_of_when_it_is_maintained_again(tmp_path):
+    plan = an.source("s", "a long")
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", plan)
+        session.insert("s", [(1,)])
+        session.advance()
+        value = dict(session._journal.views["v"])
+        kept = value.pop("kept"), value.pop("lower")
+        session._journal.store.commit(session._journal.store.frontier, {"view/v": value})
+    with an.read(tmp_path) as reader:
+        assert reader.views == ["v"]
+        with pytest.raises(ReadError, match=r"does not say how view 'v' is kept.*maintain the view there, and advance"):
+            reader.view("v")
+        with an.Session(path=tmp_path) as session:
+            session.maintain("v", plan)
+            session.advance()
+            assert session._journal.store.state["view/v"]["kept"] == kept[0]
+        reader.refresh()
+        assert reader.view("v").to_pylist() == [(1,)]

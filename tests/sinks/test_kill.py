@@ -1,0 +1,57 @@
+"""A session and its sinks killed anywhere, and gone on with: files and tables end equal to the views."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from tests.sinks import killable
+from tests.store.support import CHILD
+
+
+@pytest.fixture(scope="module")
+def runs():
+    command = [sys.executable, "-W", "ignore", killable.__file__]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=CHILD)
+
+    def run(seed, folder) -> int:
+        process.stdin.write(f"{seed} {folder}\n")
+        return int(process.stdout.readline())
+
+    with process:
+        yield run
+        process.stdin.close()
+
+
+def held(sink) -> Counter:
+    found = sink.contents()
+    return Counter(dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)))
+
+
+def check(folder) -> dict[str, Counter]:
+    with an.read(folder / "state") as reader:
+        made = killable.sinks(reader, folder)
+        for sink in made:
+            assert sink.run() == 0  # what there is to come has come
+            assert held(sink) == Counter(sink.view.to_pylist()), sink.where
+        return {name: Counter(reader.view(name).to_pylist()) for name in reader.views}
+
+
+def test_killed_anywhere(runs, quick):
+    assert runs(0, quick / "undisturbed") == 0
+    wanted = check(quick / "undisturbed")
+    kills = 0
+    for seed in range(1, 4):
+        folder = quick / str(seed)
+        at = seed
+        while (ended := runs(at, folder)) == -signal.SIGKILL:
+            kills += 1
+            at += 1000
+        assert ended == 0
+        assert check(folder) == wanted
+    assert kills > 10
