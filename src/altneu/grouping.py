@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +15,9 @@ from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project
 from altneu.types import parse_schema, quote_name
 
+MOST_COLUMNS = 10_000
+MOST_COMMAS = 10 * MOST_COLUMNS  # of a schema as text, decimals and structs included
+
 Outputs = list[tuple[str, Expr]]
 C = TypeVar("C")
 
@@ -24,7 +28,7 @@ def check_names(names: Sequence[str]) -> None:
     Raises:
         SchemaError: two columns of one name, or a name that begins with ``#``.
     """
-    twice = next((n for n in names if names.count(n) > 1), None)
+    twice = next((n for n, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
     reserved = next((n for n in names if n.startswith("#")), None)
@@ -33,10 +37,25 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def user_schema(schema: str | pa.Schema) -> pa.Schema:
-    """A schema that a user declares, with its names checked."""
+    """A schema that a user declares, with its names checked.
+
+    Raises:
+        SchemaError: it does not parse, has two columns of one name, or more columns than a plan can have.
+    """
+    if isinstance(schema, str) and schema.count(",") > MOST_COMMAS:  # before long is spent on parsing it
+        raise _too_many("the schema of a source has far")
     parsed = parse_schema(schema)
+    if len(parsed) > MOST_COLUMNS:
+        raise _too_many(f"the schema of a source has {len(parsed):,} columns,")
     check_names(parsed.names)
     return parsed
+
+
+def _too_many(what: str) -> SchemaError:
+    return SchemaError(
+        f"{what} more than {MOST_COLUMNS:,}, which are too many for a plan: "
+        "put values of one kind into an array or a map column"
+    )
 
 
 class Grouping(Generic[C]):

@@ -190,11 +190,20 @@ class Reader:
         """Go to the last commit; whether there was a new one.
 
         Cost:   a listing of the log, and the commits in between.
+
+        Raises:
+            HistoryGoneError: there are subscriptions, and the store went back to an earlier commit after damage.
         """
         with self.lock:
-            found = self._store.refresh()
+            found, history = self._store.refresh(), self.store_id
             if found:
                 self._moment = Moment(self._store.snapshot)
+            if self.store_id != history and self.subscribers.since is not None:
+                self.subscribers.end()
+                raise HistoryGoneError(
+                    f"the store {self._store.where} went back to an earlier commit after damage: what subscriptions "
+                    "were given since is no part of it; they are closed, subscribe anew"
+                )
             try:
                 self.subscribers.deliver(f"the reader is at {self.lower}")
             finally:
@@ -268,9 +277,25 @@ class Reader:
         parts = [piece.changes(start, end) for piece, start, end in pieces]
         return Updates.concat(parts, layout.schema, layout.lattice.width)
 
-    def pieces(self, name: str) -> list[Piece]:
-        """The contents of a view, a piece a shard."""
-        return self._moment.pieces(name)
+    def pieces(self, name: str, at: int) -> list[Piece]:
+        """A piece a shard with the contents of a view at a time.
+
+        Raises:
+            HistoryGoneError: they are folded into later ones, in all commits that are kept.
+        """
+        moment = self._moment
+        while moment.known(name).since > at:
+            moment = self._before(moment, name, at + 1)
+        return moment.pieces(name)
+
+    def _before(self, moment: Moment, name: str, start: int) -> Moment:
+        """What the commit before says, to tell of changes from ``start`` on."""
+        try:
+            earlier = Moment(self._store.before(moment.snapshot.number))
+            earlier.described(name)
+        except (HistoryGoneError, PlanError, ReadError):
+            raise self.known(name).gone(start) from None
+        return earlier
 
     def changed(self, name: str, start: int, end: int) -> list[Changed]:
         """Where the updates of a view at these times are: pieces, each with the times that are wanted of it.
@@ -294,11 +319,7 @@ class Reader:
                 found += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
                 end = low
             if start < end:
-                try:
-                    moment = Moment(self._store.before(moment.snapshot.number))
-                    moment.described(name)
-                except (HistoryGoneError, PlanError, ReadError):
-                    raise self.known(name).gone(start) from None
+                moment = self._before(moment, name, start)
         return found
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:

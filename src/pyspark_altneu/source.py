@@ -88,7 +88,7 @@ def _contents(options: Options, reader: Reader, view: View) -> list[Part]:
     if strict:
         view.raise_errors(at)
     shape = shape_of(options, view, changes=False)
-    return [Part(shape, piece, at, strict=strict) for piece in reader.pieces(view.name)]
+    return [Part(shape, piece, at, strict=strict) for piece in reader.pieces(view.name, at[0])]
 
 
 def _changes(options: Options, reader: Reader, view: View) -> list[Part]:

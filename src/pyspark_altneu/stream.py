@@ -139,9 +139,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = changed_parts(options, reader, view, at + 1, end)
         if options.snapshot:
             check_errors(options, reader, view, at + 1)
-            (time, *_) = reader.known(view.name).readable(at)
             shape = shape_of(options, view, changes=True)
-            parts += [Part(shape, piece, (time,)) for piece in reader.pieces(view.name)]
+            parts += [Part(shape, piece, (at,)) for piece in reader.pieces(view.name, at)]
         return parts
 
     def _limited(self, start: int, end: int, most_rows: int | None) -> int:

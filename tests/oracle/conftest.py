@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from altneu import Session
-from altneu.executor.keeper import Keeper
 from tests.oracle.runners import Runner
 
 
@@ -19,7 +16,6 @@ from tests.oracle.runners import Runner
         "memory",
         "shards",
         "durable",
-        "parts",
         pytest.param("driver", marks=pytest.mark.spark),
         pytest.param("spark", marks=pytest.mark.spark),
         pytest.param("mixed", marks=pytest.mark.spark),
@@ -34,8 +30,6 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         case "durable":
             folder = lambda: tmp_path_factory.mktemp("store")  # noqa: E731
             yield Runner("durable", lambda path: Session(path=path), folder, reopened=True)
-        case "parts":
-            yield Runner("parts", in_parts(random.Random(0)))
         case "driver":
             spark = request.getfixturevalue("spark")
             yield Runner("driver", lambda _: Session(spark, shards=3, placement="driver"), together=True)
@@ -47,17 +41,6 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         case "mixed":
             spark = request.getfixturevalue("spark")
             yield Runner("mixed", lambda _: Session(spark), together=True, before_step=alternate)
-
-
-def in_parts(rng: random.Random) -> Callable[[Path | None], Session]:
-    """Sessions that have room for a few rows at a time, so that every stage is run in many parts."""
-
-    def opened(path: Path | None) -> Session:
-        session = Session(path=path, shards=rng.randint(1, 2))
-        session._executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
-        return session
-
-    return opened
 
 
 def alternate(session: Session, step: int) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import random
 from collections import Counter
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 import altneu as an
+from altneu.errors import AltneuError, HistoryGoneError, ViewHasErrorsError
+from altneu.store import forget_segments
+from pyspark_altneu import DefaultSource
 from tests.session.test_reader import accumulate
 
 EDGES = an.source("edges", "src long, dst long, w string")
@@ -27,36 +30,73 @@ def rows(frame) -> Counter:
     return Counter(map(tuple, frame.collect()))
 
 
-def start(spark, path, view, checkpoint, sink, **options):
-    stream = spark.readStream.format("altneu").option("view", view).option("mode", "changes")
-    for name, value in options.items():
-        stream = stream.option(name, value)
-    writer = stream.load(str(path)).writeStream.option("checkpointLocation", str(checkpoint))
-    return sink(writer).trigger(availableNow=True).start()
+def stream(spark, path, view, **options):
+    reader = spark.readStream.format("altneu").option("view", view).option("mode", "changes")
+    return reader.options(**options).load(str(path)).writeStream
 
 
-def test_contents_at_times_and_changes(spark, tmp_path):
-    with an.Session(path=tmp_path, shards=3, retain=5) as session:
+def here(path, view, **options) -> Counter:
+    """What the tasks of a read would give Spark, read in this process."""
+    given = {"path": str(path), "view": view, **{name: str(value) for name, value in options.items()}}
+    source = DefaultSource(given)
+    reader = source.reader(source.schema())
+    found = Counter()
+    for part in reader.partitions():
+        for batch in reader.read(part):
+            assert batch.schema == to_arrow_schema(source.schema(), timezone="UTC")
+            found.update(tuple(row.values()) for row in batch.to_pylist())
+    return found
+
+
+def test_spark_reads_contents_and_changes(spark, tmp_path):
+    with an.Session(path=tmp_path, shards=3) as session:
         view = session.maintain("the `view` is\tnamed", EDGES)
-        for step in range(4):
+        for step in range(2):
             session.insert("edges", [(step, i, "x" * (i % 3)) for i in range(200)])
-            session.retract("edges", [(step - 1, 0, ""), (step - 1, 1, "x")] if step else [])
             session.advance()
         frame = load(spark, tmp_path, view.name)
         assert frame.rdd.getNumPartitions() == 3
-        assert rows(frame) == Counter(view.to_pylist())
-        assert rows(load(spark, tmp_path, view.name, at=1)) == Counter(view.to_pylist(1))
-        assert rows(load(spark, tmp_path, view.name, columns="w,src").where("src = 3")) == Counter(
-            (w, src) for src, _, w in view.to_pylist() if src == 3
+        assert rows(load(spark, tmp_path, view.name, columns="w,src").where("src = 1")) == Counter(
+            (w, src) for src, _, w in view.to_pylist() if src == 1
         )
         last = load(spark, tmp_path, view.name, mode="changes", timeColumn="t", diffColumn="d")
         assert last.columns == ["src", "dst", "w", "t", "d"]
         assert rows(last) == Counter(tuple(r.values()) for r in view.changes().to_pylist())
-        since = load(spark, tmp_path, view.name, mode="changes", since=0, until=2)
-        assert rows(since) == Counter(tuple(r.values()) for r in view.changes(since=0, until=2).to_pylist())
+        before = Counter(view.to_pylist())
+        session.retract("edges", [(1, 1, "x")])
         session.advance(to=100)
         session._journal.store.vacuum(keep=1)
-        assert rows(frame) == Counter(view.to_pylist())  # its lease keeps what it was planned upon
+        assert rows(frame) == before  # its lease keeps what it was planned upon
+        with pytest.raises(Exception, match="no view 'nope'; the views are: 'the `view` is"):
+            load(spark, tmp_path, "nope")
+
+
+def test_times_and_columns(tmp_path):
+    with an.Session(path=tmp_path, shards=3, retain=5) as session:
+        view = session.maintain("v", EDGES)
+        for step in range(4):
+            session.insert("edges", [(step, i, "x" * (i % 3)) for i in range(20)])
+            session.retract("edges", [(step - 1, 0, ""), (step - 1, 1, "x")] if step else [])
+            session.advance()
+        for at in range(4):
+            assert here(tmp_path, "v", at=at) == Counter(view.to_pylist(at))
+        assert here(tmp_path, "v") == Counter(view.to_pylist())
+        assert here(tmp_path, "v", columns='["w"]') == Counter((w,) for *_, w in view.to_pylist())
+        for since, until in ((0, 2), (-1, 3), (2, 2), (3, 3)):
+            found = here(tmp_path, "v", mode="changes", since=since, until=until)
+            assert found == Counter(tuple(r.values()) for r in view.changes(since=since, until=until).to_pylist())
+        assert len(list((tmp_path / "readers").iterdir())) <= 2  # reads of one commit share a lease
+
+
+def test_both_of_two_times(tmp_path):
+    with an.Session(path=tmp_path, retain=5) as session:
+        view = session.maintain("v", an.source("two", "item string", time=("known", "about")))
+        for about in range(4):
+            session.insert("two", [("a", about)], time="about")
+            session.advance()
+        for at in ((1, 0), (3, 1), (None, 2)):
+            assert here(tmp_path, "v", at=f"{'' if at[0] is None else at[0]}, {at[1]}") == Counter(view.to_pylist(at))
+        assert here(tmp_path, "v", mode="changes") == Counter([("a", 3, 3, 1)])
 
 
 EVERY_TYPE = pa.schema(
@@ -87,71 +127,117 @@ def test_every_type_passes(spark, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"view": "nope"}, "no view 'nope'; the views are: 'v'"),
-        ({"view": "v", "columns": "src,nope"}, "no column 'nope' \\(in view v\\)"),
-        ({"view": "v", "at": "soon"}, "at='soon' is no whole number from 0 on"),
-        ({"view": "v", "color": "red"}, "unknown option 'color' of format altneu"),
-        ({"view": "v", "mode": "changes", "at": 1}, 'option "at" is of contents'),
-        ({}, "format altneu needs"),
+        ({"columns": "src,nope"}, r"no column 'nope' \(in view v\)"),
+        ({"columns": "src,src"}, "names no column, or one twice"),
+        ({"columns": "[1]"}, "is no JSON list of names"),
+        ({"at": "soon"}, "at='soon' is no whole number from 0 on"),
+        ({"at": "1,"}, "at='1,' is neither a time nor two of them"),
+        ({"at": "7"}, "at=7 is not closed yet"),
+        ({"color": "red"}, "unknown option 'color' of format altneu; the options are: at, columns"),
+        ({"mode": "sideways"}, "option mode='sideways' is none of 'contents', 'changes'"),
+        ({"mode": "changes", "at": 1}, 'option "at" is of contents'),
+        ({"mode": "changes", "until": 0}, 'option "until" needs "since"'),
+        ({"mode": "changes", "timeColumn": "src"}, "the view has a column 'src'; name the control columns"),
+        ({"since": 0}, 'are of .option\\("mode", "changes"\\)'),
+        ({"lease": "for ever"}, "lease='for ever' is no time from a second on"),
+        ({"storageOptions": "[]"}, "storageOptions is a JSON object"),
+        ({"storageOptions": '{"a": 1}'}, "takes no storage_options"),
+        ({"view": ""}, 'format altneu needs .option\\("view", "reach"\\)'),
     ],
 )
-def test_what_is_refused(spark, tmp_path, options, said):
+def test_what_is_refused(tmp_path, options, said):
     with an.Session(path=tmp_path) as session:
         session.maintain("v", EDGES)
         session.advance()
-        with pytest.raises(Exception, match=said):
-            spark.read.format("altneu").options(**options).load(str(tmp_path)).collect()
+    with pytest.raises(AltneuError, match=said):
+        here(tmp_path, **{"view": "v", **options})
 
 
-def test_errors_raise_unless_they_are_ignored(spark, tmp_path):
+def test_errors_raise_unless_they_are_ignored(tmp_path):
     with an.Session(path=tmp_path) as session:
         session.maintain("v", EDGES.select("src", share="100 div dst"))
         session.maintain("negative", EDGES)
         session.insert("edges", [(1, 0, ""), (2, 10, "")])
         session.retract("edges", [(3, 10, "")])
         session.advance()
-        with pytest.raises(Exception, match="view 'v' has 1 error"):
-            load(spark, tmp_path, "v").collect()
-        assert rows(load(spark, tmp_path, "v", errors="ignore")) == Counter([(2, 10)])
-        with pytest.raises(Exception, match="NEGATIVE_MULTIPLICITY"):
-            load(spark, tmp_path, "negative").collect()
-        assert rows(load(spark, tmp_path, "negative", errors="ignore")) == Counter([(1, 0, ""), (2, 10, "")])
-        assert (3, 10, "", 0, -1) in rows(load(spark, tmp_path, "negative", mode="changes"))
+        with pytest.raises(ViewHasErrorsError, match="view 'v' has 1 error"):
+            here(tmp_path, "v")
+        assert here(tmp_path, "v", errors="ignore") == Counter([(2, 10)])
+        with pytest.raises(ViewHasErrorsError, match="NEGATIVE_MULTIPLICITY"):
+            here(tmp_path, "negative")
+        assert here(tmp_path, "negative", errors="ignore") == Counter([(1, 0, ""), (2, 10, "")])
+        assert here(tmp_path, "negative", mode="changes")[3, 10, "", 0, -1] == 1
 
 
-def test_a_stream_into_files_and_functions_while_the_writer_goes_on(spark, tmp_path):
-    """Parquet files by checkpoint, and foreachBatch, each stopped and started again between steps of the writer."""
-    chance = random.Random(5)
-    state, out, marks, mine = (tmp_path / name for name in ("state", "out", "marks", "mine"))
-    batches: dict[int, list] = {}
+def test_a_task_that_comes_too_late_is_told_so(tmp_path):
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", EDGES)
+        session.insert("edges", [(i, i, "x" * 100) for i in range(5000)])
+        session.advance()
+        source = DefaultSource({"path": str(tmp_path), "view": "v"})
+        reader = source.reader(source.schema())
+        parts = reader.partitions()
+        for segment in (tmp_path / "segments").iterdir():
+            segment.unlink()  # as vacuum does when its time has come
+        forget_segments()
+        with pytest.raises(HistoryGoneError, match="the reader's lease has run out"):
+            list(reader.read(parts[0]))
 
-    def to_parquet(writer):
-        return writer.format("parquet").option("path", str(out))
+
+def test_a_stream_into_parquet_files_while_a_session_of_the_same_application_advances(spark, tmp_path):
+    """Stopped and started again in between: what the files accumulate to is the view."""
+    state, out = tmp_path / "state", tmp_path / "out"
+
+    def into_files(**options):
+        writer = stream(spark, state, "degrees", **options).format("parquet").option("path", str(out))
+        return writer.option("checkpointLocation", str(tmp_path / "marks"))
+
+    with an.Session(spark, path=state, shards=2) as session:
+        view = session.maintain("degrees", EDGES.group_by("src").agg(n="count(*)"))
+        session.insert("edges", [(1, 1, "")])
+        session.advance()
+        query = into_files().start()
+        for at in range(3):
+            session.insert("edges", [(at, 1, ""), (5, at, "")])
+            session.advance()
+        query.processAllAvailable()
+        assert accumulate(spark.read.parquet(str(out)).toArrow()) == Counter(view.to_pylist())
+        query.stop()
+        for at in range(3):
+            session.insert("edges", [(at, 2, "")])
+            session.retract("edges", [(5, at, "")])
+            session.advance()
+        into_files(maxRowsPerBatch=4).trigger(availableNow=True).start().awaitTermination()
+        found = spark.read.parquet(str(out)).toArrow()
+        assert accumulate(found) == Counter(view.to_pylist())
+        assert set(found["time"].to_pylist()) >= {4, 5, 6}  # each at its own
+
+
+def test_a_batch_that_failed_is_given_again_the_same(spark, tmp_path):
+    batches: dict[int, list[Counter]] = {}
 
     def take(frame, number):
-        batches[number] = [row.asDict() for row in frame.collect()]
+        batches.setdefault(number, []).append(Counter(map(tuple, frame.collect())))
+        if number == 1 and len(batches[1]) == 1:
+            raise RuntimeError("after its effect, before Spark knows of it")
 
-    with an.Session(path=state, shards=2) as session:
-        view = session.maintain("degrees", EDGES.group_by("src").agg(n="count(*)"))
-        for step in range(12):
-            for _ in range(chance.randrange(4)):
-                edge = (chance.randrange(5), chance.randrange(5), "")
-                session.insert("edges", [edge]) if chance.random() < 0.7 else session.insert("edges", [edge] * 2)
-                session.advance()
-            if step % 3 == 0:
-                to_files = start(
-                    spark,
-                    state,
-                    "degrees",
-                    marks,
-                    lambda w: w.format("parquet").option("path", str(out)),
-                    maxRowsPerBatch=3,
-                )
-                to_function = start(spark, state, "degrees", mine, lambda w: w.foreachBatch(take), timeColumn="t")
-                for query in (to_files, to_function):
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("v", EDGES)
+        for at in range(2):
+            session.insert("edges", [(at, at, "x")])
+            session.advance()
+            writer = stream(spark, tmp_path / "state", "v", timeColumn="t").foreachBatch(take)
+            query = writer.option("checkpointLocation", str(tmp_path / "marks")).trigger(availableNow=True).start()
+            if at == 0:
+                query.awaitTermination()
+            else:
+                with pytest.raises(Exception, match="after its effect, before Spark knows of it"):
                     query.awaitTermination()
-                expected = Counter(view.to_pylist())
-                assert accumulate(spark.read.parquet(str(out)).toArrow()) == expected
-                together = [{k: v for k, v in row.items() if k != "t"} for rows in batches.values() for row in rows]
-                assert accumulate(pa.Table.from_pylist(together)) == expected if together else not expected
-    assert len(batches) > 2
+        session.insert("edges", [(7, 7, "later")])
+        session.advance()
+        writer.trigger(availableNow=True).start().awaitTermination()
+        assert batches[1][0] == batches[1][1] == Counter([(1, 1, "x", 1, 1)])
+        assert sum((seen[-1] for seen in batches.values()), Counter()) == Counter(
+            [(0, 0, "x", 0, 1), (1, 1, "x", 1, 1), (7, 7, "later", 2, 1)]
+        )
+        assert Counter(view.to_pylist()) == Counter([(0, 0, "x"), (1, 1, "x"), (7, 7, "later")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, TypeVar
@@ -140,14 +141,13 @@ def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
     Raises:
         SchemaError: naming the column, the types, and the row where one is at fault.
     """
-    several = [n for n in schema.names if table.column_names.count(n) > 1]
+    there = Counter(table.column_names)
+    several = [n for n in schema.names if there[n] > 1]
     if several:
         raise SchemaError(f"the data for source {source!r} has several columns {several[0]!r}; keep one of them")
-    missing = [n for n in schema.names if n not in table.column_names]
+    missing = [n for n in schema.names if n not in there]
     if missing:
-        raise SchemaError(
-            f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(table.column_names)}"
-        )
+        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(there)}")
     columns = tuple(canonical(_conform_column(as_array(table.column(f.name)), f, source)) for f in schema)
     for name, column in zip(schema.names, columns, strict=True):
         if (twice := repeated_keys(column)).any():

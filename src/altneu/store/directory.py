@@ -219,7 +219,7 @@ class DirectoryStore(Store):
         with self._mutex:
             self._writer.check(self._folder.where())
             numbers = self._log.numbers()
-            if numbers[-1:] != [self._number][: self._number]:
+            if (numbers or [0])[-1] != self._number:
                 raise StoreLockedError(
                     f"another writer has gone on with {self._folder.where()} to commit {numbers[-1]} and vacuums it; "
                     f"this one is at {self._number}: close it and open the store anew"

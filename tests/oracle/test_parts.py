@@ -1,0 +1,171 @@
+"""A stage run in parts, by ranges of its keys' hashes, makes what it makes when it is run at once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from altneu import Session
+from altneu.executor import local
+from altneu.executor.keeper import Keeper
+from altneu.executor.parts import Inbox, StageRun
+from altneu.hashing import hash_bits
+from altneu.update import Updates
+from tests.oracle import (
+    agree,
+    test_asof,
+    test_calculus,
+    test_delta_joins,
+    test_latest,
+    test_locked,
+    test_loops,
+    test_operators,
+)
+from tests.oracle import test_two_times as two_times
+from tests.oracle.retries import Retries
+from tests.oracle.runners import Judge, Runner
+from tests.oracle.test_random_plans import Scene
+
+MODULES = [test_operators, test_loops, test_latest, test_locked, test_asof, test_delta_joins]
+
+
+def in_parts(rng: random.Random) -> Callable[[Path | None], Session]:
+    """Sessions that have room for a few rows at a time."""
+
+    def opened(path: Path | None) -> Session:
+        session = Session(path=path, shards=rng.randint(1, 2))
+        session._executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
+        return session
+
+    return opened
+
+
+def in_tasks(room: int) -> Callable[[Path | None], Session]:
+    """Sessions whose every step runs as Spark's tasks do, with little room."""
+
+    def opened(path: Path | None) -> Session:
+        session = Session(path=path, shards=2)
+        session._executor = Retries(2, room=room)
+        return session
+
+    return opened
+
+
+def check(runner: Runner, module: Any, few: int) -> None:
+    end = 1 + max(t for updates in module.HISTORY.values() for _, t, _ in updates)
+    names = random.Random(few).sample(sorted(module.PLANS), min(few, len(module.PLANS)))
+    module.JUDGE.run(runner, module.SOURCES, [end // 2, end], names)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+def test_every_operator(module):
+    few = {test_operators: 9, test_asof: 1, test_locked: 1}.get(module, 2)
+    check(Runner("parts", in_parts(random.Random(1)), ahead=True), module, few)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+def test_every_operator_in_tasks(module, tmp_path_factory):
+    few = 2 if module is test_operators else 1
+    check(Runner("tight", in_tasks(400), lambda: tmp_path_factory.mktemp("store"), together=True), module, few)
+
+
+def test_two_times():
+    two_times.test_on_every_runner(Runner("parts", in_parts(random.Random(4))), "count")
+
+
+def test_moments():
+    _, history = test_calculus.histories(5, cases=2)
+    few = {name: test_calculus.PLANS[name] for name in test_calculus.FEW}
+    judge = test_calculus.CalculusJudge(few, history)
+    runner = Runner("parts", in_parts(random.Random(2)), ahead=True, together=True)
+    for name, trace in runner.run(few, test_calculus.SOURCES, history, [2, test_calculus.TIMES + 1]).items():
+        judge.check(name, trace)
+
+
+@pytest.mark.parametrize("bits", [9, 11])
+def test_collisions(bits, tmp_path_factory):
+    """Of a key whose hash is one of few a part is not made less; blocks that tell of collisions go on telling."""
+    with hash_bits(bits):
+        runner = Runner("tight", in_tasks(300), lambda: tmp_path_factory.mktemp("store"))
+        Scene(41).check(runner)
+
+
+class Twice(StageRun):
+    """A run of a stage that is made at once and in parts, and compared."""
+
+    parts = 0
+
+    def sent(self):
+        found = self.inbox
+        whole = StageRun(*self._given(Inbox(self.plan, None)), Keeper())
+        small = Inbox(self.plan, 1 if self.plan.in_parts(self.stage) else None)
+        for port, messages in found.all().items():
+            for message in messages:
+                whole.inbox.add(port, message)
+                small.add(port, message)
+        parted = StageRun(*self._given(small), Keeper(200))
+        sent = [list(run.sent()) for run in (whole, parted)]
+        assert told(sent[0]) == told(sent[1])
+        assert {n: kept(s) for n, s in whole.result.states.items()} == {
+            n: kept(s) for n, s in parted.result.states.items()
+        }
+        news = [{n: summed([b.updates()]) for n, b in run.result.new.items() if len(b)} for run in (whole, parted)]
+        assert news[0] == news[1]
+        assert {n: summed(p) for n, p in whole.taps.items()} == {n: summed(p) for n, p in parted.taps.items()}
+        Twice.parts += parted.inbox.spill is not None
+        chosen = random.Random(self.stage + self.shard).choice([0, 1])
+        self.result, self.taps = (whole, parted)[chosen].result, (whole, parted)[chosen].taps
+        yield from sent[chosen]
+
+    def _given(self, inbox):
+        return self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, self.mode
+
+
+def summed(parts: Iterable[Updates]) -> Counter[Any]:
+    """What updates add up to, row by row and time by time."""
+    found: Counter[Any] = Counter()
+    for part in parts:
+        for row, time, diff in zip(part.rows.to_pylist(), part.times.T.tolist(), part.diffs.tolist(), strict=True):
+            found[repr(row), tuple(time)] += diff
+    return Counter({key: diff for key, diff in found.items() if diff})
+
+
+def told(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
+    """What messages add up to, for each shard and channel."""
+    found: dict[Any, list[Updates]] = {}
+    for shard, channel, message in sent:
+        updates = message if isinstance(message, Updates) else message.new.updates()
+        found.setdefault((shard, channel), []).append(updates)
+    return {place: rows for place, parts in found.items() if (rows := summed(parts))}
+
+
+def kept(state: Any) -> tuple[Counter[Any], Counter[Any]]:
+    """What a state has that can be read, and what it holds by round."""
+    held = summed([state.holds.updates()])
+    return summed(batch.updates() for batch in state.spine.batches), held
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_parts_and_at_once_are_the_same(seed, monkeypatch):
+    """The law: whichever way each stage of a step goes, it sends, keeps and shows the same."""
+    monkeypatch.setattr(local, "StageRun", Twice)
+    monkeypatch.setattr(Twice, "parts", 0)
+    Scene(seed + 60).check(Runner("twice", lambda _: Session(shards=2), ahead=bool(seed % 2)))
+    assert Twice.parts > 5
+
+
+@pytest.mark.parametrize("family", agree.FAMILIES[1:4], ids=lambda family: family.name)
+def test_rounds_in_parts_and_at_once_are_the_same(family, monkeypatch):
+    monkeypatch.setattr(local, "StageRun", Twice)
+    monkeypatch.setattr(Twice, "parts", 0)
+    batch = replace(agree.Batch.draw(random.Random(family.name), 4), cuts=[3, 9])
+    runner = Runner("twice", lambda _: Session(shards=2, retain=batch.retain), ahead=batch.ahead)
+    trace = runner.run({family.name: family.plan}, agree.SOURCES, batch.history, batch.cuts)[family.name]
+    Judge({family.name: family.plan}, batch.history).check(family.name, trace)
+    assert Twice.parts > 5
