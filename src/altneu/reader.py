@@ -190,11 +190,20 @@ class Reader:
         """Go to the last commit; whether there was a new one.
 
         Cost:   a listing of the log, and the commits in between.
+
+        Raises:
+            HistoryGoneError: there are subscriptions, and the store went back to an earlier commit after damage.
         """
         with self.lock:
-            found = self._store.refresh()
+            found, history = self._store.refresh(), self.store_id
             if found:
                 self._moment = Moment(self._store.snapshot)
+            if self.store_id != history and self.subscribers.since is not None:
+                self.subscribers.end()
+                raise HistoryGoneError(
+                    f"the store {self._store.where} went back to an earlier commit after damage: what subscriptions "
+                    "were given since is no part of it; they are closed, subscribe anew"
+                )
             try:
                 self.subscribers.deliver(f"the reader is at {self.lower}")
             finally:

@@ -527,8 +527,9 @@ class Session:
         into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
 
         ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
-        checkpoints, in the store's own if it is a local one. ``restart`` accepts that checkpoint and store have parted;
-        the error that says so says what to give. An option that is not the same for all streams is a mapping by name.
+        checkpoints, in the store's own if it is a local one. ``restart`` is for a checkpoint and a store that have
+        parted: the error that says so says what to give. An option that is not the same for all streams is a mapping by
+        name.
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
         step of any: ``view.changes()`` are those of this one. What it raises stops the stream, behind this step.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
+import uuid
 from collections import Counter
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import altneu as an
-from altneu.errors import HistoryGoneError, NotYetKnownError, PlanError, StoreError
-from altneu.store import forget_segments
+from altneu.errors import HistoryGoneError, NotYetKnownError, PlanError, ReadError, SinkError, StoreError
+from altneu.store import LocalFolder, forget_segments
+from pyspark_altneu.options import Options
+from pyspark_altneu.stream import ChangeReader
 
 ORDERS = an.source("orders", "item string, price long")
 TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
@@ -123,3 +128,84 @@ def test_what_a_reader_is_told(path):
             assert reader.view("not an identifier").schema == view.schema
             with pytest.raises(PlanError, match="no view 'v'"):
                 reader.view("v")
+
+
+def test_a_store_that_went_back_is_another_history(path, tmp_path):
+    """Readers see it, subscriptions end, sinks compare, streams and files of changes refuse."""
+    with an.Session(path=path) as session:
+        session.maintain("v", ORDERS)
+        for at in range(6):
+            session.insert("orders", [("x", at)])
+            session.advance()
+    reader = an.read(path)
+    seen = reader.view("v").subscribe(lambda *_: None)
+    table = an.sinks.parquet(reader.view("v"), tmp_path / "table")
+    changes = an.sinks.parquet(reader.view("v"), tmp_path / "changes", mode="append")
+    assert table.run() == changes.run() == 6
+    stream = ChangeReader(Options.of({"path": str(path), "view": "v", "mode": "changes"}))
+    offset = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    newest = max((path / "log").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="was damaged and went back"):
+        session = an.Session(path=path, recover=True)
+    with session:
+        session.maintain("v", ORDERS)
+        with pytest.raises(HistoryGoneError, match="went back to an earlier commit after damage"):
+            reader.refresh()
+        assert seen.closed
+        assert reader.lower == 5
+        session.insert("orders", [("y", 5)])
+        session.advance()
+        session.insert("orders", [("y", 6)])
+        session.advance()
+        reader.refresh()
+        assert table.run() == 3  # one that went, two that came
+        assert Counter(table.contents().rows.to_pylist()) == Counter(session.view("v").to_pylist())
+        with pytest.raises(SinkError, match="holds the changes of another store"):
+            changes.run()
+        with pytest.raises(ReadError, match="it went back to an earlier commit after damage"):
+            stream.latestOffset(offset, ReadAllAvailable())
+    stream.stop()
+    reader.close()
+
+
+def test_on_an_object_store(s3):
+    url = f"s3://tests/{uuid.uuid4().hex}"
+    with an.Session(path=url, storage_options=s3) as session:
+        view = session.maintain("v", ORDERS)
+        session.insert("orders", [(f"item {i}", i) for i in range(3000)])
+        session.advance()
+        with an.read(url, since=0, storage_options=s3) as reader:
+            before = Counter(view.to_pylist())
+            for at in range(4):
+                session.insert("orders", [("later", at)])
+                session.advance()
+                session._journal.store.vacuum(keep=1)
+            forget_segments()
+            assert Counter(reader.view("v").to_pylist()) == before
+            assert reader.refresh()
+            assert reader.view("v").changes(since=0).num_rows == 4
+            assert Counter(reader.view("v").to_pylist()) == Counter(view.to_pylist())
+        session.advance()
+        assert view.since == 5
+        options = {"path": url, "view": "v", "mode": "changes", "storageOptions": json.dumps(s3)}
+        stream = ChangeReader(Options.of(options))
+        start = stream.initialOffset()
+        parts = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+        assert sum(rows.num_rows for part in parts for rows in stream.read(part)) == 3004
+        stream.stop()
+
+
+def test_where_nothing_can_be_written_a_reader_does_without_a_lease(path, monkeypatch):
+    with an.Session(path=path) as session:
+        session.maintain("v", ORDERS)
+        session.insert("orders", [("x", 1)])
+        session.advance()
+
+    def put(self, name, *_, **__):
+        raise StoreError(f"cannot write {name}: Read-only file system")
+
+    monkeypatch.setattr(LocalFolder, "put", put)
+    with pytest.raises(StoreError, match="Read-only file system; that is the reader's lease: lease=None reads without"):
+        an.read(path)
+    assert an.read(path, lease=None).view("v").to_pylist() == [("x", 1)]

@@ -19,8 +19,8 @@ import altneu as an
 
 EVENTS = an.source("events", "k long, v string")
 LAST = EVENTS.group_by("k").agg(n="count(*)", top="max(v)")
-STEPS = 8
-MOST = 600  # operations before it is killed
+STEPS = 6
+MOST = 400  # operations before it is killed
 OPERATIONS = {"open", "os.link", "os.remove", "os.rename", "os.mkdir", "os.listdir", "os.scandir"}
 
 

@@ -46,7 +46,7 @@ def test_killed_anywhere(runs, quick):
     assert runs(0, quick / "undisturbed") == 0
     wanted = check(quick / "undisturbed")
     kills = 0
-    for seed in range(1, 4):
+    for seed in range(1, 3):
         folder = quick / str(seed)
         at = seed
         while (ended := runs(at, folder)) == -signal.SIGKILL:
@@ -54,4 +54,4 @@ def test_killed_anywhere(runs, quick):
             at += 1000
         assert ended == 0
         assert check(folder) == wanted
-    assert kills > 10
+    assert kills > 5

@@ -59,10 +59,13 @@ class StoreReader:
         self._ledger, self._last = Ledger(), None
         if lease is not None:
             numbers, seconds = self._log.numbers(), lease_seconds(lease)
-            self._folder.child("readers").make()  # which the first stores had not
             name = f"commits-{seconds:.0f}" if shared else f"reader-{uuid.uuid4().hex}"
             first = numbers[-1] if numbers else 0
-            self._lease = HeldLease(self._leases, name, seconds, first, since, shared=shared)
+            try:
+                self._folder.child("readers").make()  # which the first stores had not
+                self._lease = HeldLease(self._leases, name, seconds, first, since, shared=shared)
+            except StoreError as error:
+                raise type(error)(f"{error}; that is the reader's lease: lease=None reads without one") from error
         try:
             self.snapshot = self._read_log()
         except BaseException:
@@ -109,7 +112,7 @@ class StoreReader:
             try:
                 return self._follow(last, numbers)
             except StoreCorruptError:
-                if (self._log.numbers() or [0])[-1] == last:
+                if self._log.numbers() == numbers:
                     raise  # it is no vacuum that has moved on
         raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
 
