@@ -20,8 +20,8 @@ import psutil
 import altneu as an
 from bench.cluster import Cluster
 from faults import driver, work
-from faults.children import ENVIRONMENT, Ended
-from faults.local import unsteady
+from faults.children import ENVIRONMENT, Ended, Server
+from faults.local import read_beside, unsteady
 from faults.report import Findings
 from faults.strike import InStage
 
@@ -39,15 +39,17 @@ Victims = Callable[[], list[psutil.Process]]
 def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Findings:
     """Kill -9 of a driver with its Spark, at any moment from the opening of the store on."""
     findings = Findings("kill -9 of a session on Spark")
-    for number in range(count):
-        place, rng = folder / str(number), random.Random(f"{seed} {number}")
-        ended = _drive(place, rng.uniform(0, _LONGEST))
-        told = max([0, *(step + 1 for step in ended.all("step"))])
-        last = _drive(place, None)
-        differences = unsteady(last, told, place.name) + _wrong(last.last("shows"), place.name)
-        findings.add(struck=ended.code == -signal.SIGKILL, differences=differences)
-        shutil.rmtree(place, ignore_errors=True)
-        done()
+    with Server() as readers:
+        for number in range(count):
+            place, rng = folder / str(number), random.Random(f"{seed} {number}")
+            with read_beside(readers, place, findings) as seen:
+                ended = _drive(place, rng.uniform(0, _LONGEST))
+                told = max([0, *(step + 1 for step in ended.all("step"))])
+                last = _drive(place, None)
+            differences = unsteady(last, told, place.name) + _wrong(last.last("shows"), place.name)
+            findings.add(struck=ended.code == -signal.SIGKILL, differences=differences + seen)
+            shutil.rmtree(place, ignore_errors=True)
+            done()
     return findings
 
 
@@ -86,18 +88,25 @@ def _wrong(shows: Any, what: str, steps: int = STEPS) -> list[str]:
 def workers(count: int, executors: int, seed: int, folder: Path, done: Callable[[], None]) -> Findings:
     """Kill a Python worker, or, on a cluster, an executor, while a step's tasks run; ``executors`` of the runs."""
     findings = Findings("a Python worker or an executor killed")
-    with _local() as spark:
-        for number in range(count - executors):
-            _disturbed(spark, _python_workers, folder / str(number), random.Random(f"{seed} {number}"), findings)
+
+    def disturb(spark: SparkSession, victims: Victims, numbers: range) -> None:
+        for number in numbers:
+            place = folder / str(number)
+            with read_beside(readers, place, findings) as seen:
+                struck, differences = _disturbed(spark, victims, place, random.Random(f"{seed} {number}"))
+            findings.add(struck=struck, differences=differences + seen)
+            shutil.rmtree(place, ignore_errors=True)
             done()
-    if executors:
-        with Cluster() as cluster:
-            spark = cluster.session("faults")
-            spark.sparkContext.setLogLevel("OFF")
-            for number in range(count - executors, count):
-                _disturbed(spark, cluster.executors, folder / str(number), random.Random(f"{seed} {number}"), findings)
-                done()
-            spark.stop()
+
+    with Server() as readers:
+        with _local() as spark:
+            disturb(spark, _python_workers, range(count - executors))
+        if executors:
+            with Cluster() as cluster:
+                spark = cluster.session("faults")
+                spark.sparkContext.setLogLevel("OFF")
+                disturb(spark, cluster.executors, range(count - executors, count))
+                spark.stop()
     return findings
 
 
@@ -118,7 +127,7 @@ def _python_workers() -> list[psutil.Process]:
     return [child for daemon in daemons for child in daemon.children()]
 
 
-def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.Random, findings: Findings) -> None:
+def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.Random) -> tuple[bool, list[str]]:
     """Two steps, in the second of which a process is killed; then the store is opened without Spark, and goes on."""
     with an.Session(spark, path=place, placement="spark") as session:
         views = work.maintain(session)
@@ -130,8 +139,7 @@ def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.R
         shows = work.digests(views)
     differences = _wrong(shows, place.name, 2)
     differences += _wrong(work.run(place, lambda *_: None, steps=STEPS), f"{place.name}, opened again")
-    findings.add(struck=strike.acted, differences=differences)
-    shutil.rmtree(place, ignore_errors=True)
+    return strike.acted, differences
 
 
 def _kill_one(victims: Victims, rng: random.Random) -> None:

@@ -304,3 +304,22 @@ def test_a_source_is_kept_from_the_beginning_or_not_at_all(path, kept):
                 session.maintain("totals", totals)
                 session.insert("orders", [(1, "tea")])
                 session.advance()
+
+
+def test_a_one_row_step_is_one_file(path):
+    """With arrangements of several thousand rows beside it, and whatever is merged on the way."""
+    with open_session(path) as session:
+        session.maintain("total", TOTAL)
+        session.maintain("pairs", ORDERS.join(ORDERS, on="item").select("item", low="price", high="right.price"))
+        session.insert("orders", [(f"item {i}", i) for i in range(5_000)])
+        session.advance()
+        written = []
+        for i in range(40):  # with checkpoints, which name everything, among them
+            before = {found for found in path.rglob("*") if found.is_file()}
+            session.insert("orders", [(f"item {i}", i + 1)])
+            session.advance()
+            written.append({found for found in path.rglob("*") if found.is_file()} - before)
+    names = [sorted(found.parent.name for found in files) for files in written]
+    merged = [i for i, found in enumerate(names) if found != ["log"]]
+    assert len(merged) <= 1  # a merge that has come to its end, and is too large for a commit
+    assert all("log" in found for found in names)

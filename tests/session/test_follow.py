@@ -17,7 +17,7 @@ import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
 from altneu.executor import portion
 from altneu.executor.journal import Journal
-from tests.session.streaming import COUNTS, LATE, Files, N, follow
+from faults.stream_files import COUNTS, LATE, Files, N, follow
 
 
 @pytest.fixture
@@ -399,8 +399,13 @@ def test_a_checkpoint_and_a_store_that_do_not_belong_together_are_refused(files,
     shutil.copytree(tmp_path / "copy", state)
     shutil.rmtree(streams)
     shutil.move(tmp_path / "newer", streams)  # Spark's checkpoint has batch 2, which this store has not
-    assert again("the store was restored from an older copy")
+    assert again("the store was restored from an older copy") == "rewind"
+    shutil.copytree(state, tmp_path / "behind")
+    assert again(None, "rewind") == Counter((k, k) for k in range(1, 5))  # the files of batches 2 and 3 come again
+    assert again(None, "rewind") == Counter((k, k) for k in range(1, 5))
 
+    shutil.rmtree(state)
+    shutil.move(tmp_path / "behind", state)
     shutil.rmtree(state / "log")
     shutil.rmtree(state / "segments")
     (state / "format.json").unlink()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import altneu as an
@@ -400,6 +402,32 @@ def interrupted_when(happened: threading.Event):
     finally:
         happened.set()
         thread.join()
+
+
+def test_a_worker_maps_a_segment_once(remote, spark):
+    """Arrangements stay mapped in a worker from stage to stage and from job to job."""
+    view = remote.maintain("v", N.join(N, on="k").select("k", "v"))
+    remote.insert("n", spark.range(60_000).selectExpr("id % 20000 k", "id v"))
+    remote.advance()
+    for i in range(4):
+        remote.insert("n", [(j, -i) for j in range(50)])
+        assert remote.advance().placement == "spark"
+    assert view.df().count() == 180_000 + sum(50 * ((3 + i + 1) ** 2 - (3 + i) ** 2) for i in range(4))
+
+    def seen(batches):
+        for _ in batches:
+            pass
+        from altneu.store import segments
+
+        found = segments._mapped.cache_info()
+        told = {"pid": os.getpid(), "hits": found.hits, "misses": found.misses, "kept": found.currsize}
+        yield pa.RecordBatch.from_pylist([told])
+
+    schema = "pid long, hits long, misses long, kept long"
+    told = {row.pid: row for _ in range(3) for row in spark.range(0, 2, 1, 2).mapInArrow(seen, schema).collect()}
+    assert all(row.misses == row.kept for row in told.values())  # none was mapped a second time
+    assert sum(row.misses for row in told.values()) > 0
+    assert sum(row.hits for row in told.values()) > 0
 
 
 def test_an_interrupt_cancels_the_job_and_leaves_the_session_usable(remote, spark, tmp_path):

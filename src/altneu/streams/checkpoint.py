@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from altneu.errors import StreamError
@@ -38,12 +38,37 @@ def plan_of(spark: SparkSession, folder: str, batch: int) -> str:
 
     Cost:   a few calls into the JVM; no job.
     """
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets/{batch}")
-    stream = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).open(path)
+    jvm, path, files = _files(spark, f"{folder}/offsets/{batch}")
+    stream = files.open(path)
     try:
         text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
     finally:
         stream.close()
     return hashlib.blake2b(str(text).encode(), digest_size=16).hexdigest()
+
+
+def rewind(spark: SparkSession, folder: str, batch: int) -> None:
+    """Set a checkpoint back to where ``batch`` is planned and not done, if it has gone further: Spark runs it again.
+
+    What Spark planned for later batches it plans again, from the same place of the source; a file source gives what it
+    had found for them. Nothing happens where Spark no longer knows what the batch held.
+    """
+    for kind, last in (
+        ("commits", batch - 1),
+        ("offsets", batch),
+    ):  # in this order a crash leaves a checkpoint that runs
+        _, path, files = _files(spark, f"{folder}/offsets/{batch}")
+        if not files.exists(path):
+            return
+        for status in files.listStatus(path.getParent().getParent().suffix(f"/{kind}")):
+            name = status.getPath().getName()
+            if name.isdigit() and int(name) > last:
+                files.delete(status.getPath(), False)
+
+
+def _files(spark: SparkSession, name: str) -> tuple[Any, Any, Any]:
+    """The JVM, a path of Hadoop's in it, and the file system that has it."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    path = jvm.org.apache.hadoop.fs.Path(name)
+    return jvm, path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())

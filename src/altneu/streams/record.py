@@ -8,6 +8,8 @@ from typing import Any, Self
 
 from altneu.errors import StreamError
 
+REWIND = "rewind"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -56,6 +58,11 @@ class Record:
         return None if self.whole is None or self.delay is None else self.whole - self.delay
 
     @property
+    def due(self) -> int | None:
+        """The batch that the store wants next: one that it has a part of, or the one after; None of a new stream."""
+        return None if self.query is None else self.batch + self.is_whole
+
+    @property
     def is_whole(self) -> bool:
         """Whether the last batch was taken to its last piece."""
         return self.piece + 1 == self.of
@@ -79,26 +86,32 @@ class Record:
             return 0, None
         if restart is not None and restart == self.mark:
             return 0, None
-        raise StreamError(f"{self._mismatch(query, batch)}. Nothing of it was taken. {self._remedy()}")
+        raise StreamError(f"{self._mismatch(query, batch)}. Nothing of it was taken.")
 
     def _mismatch(self, query: str, batch: int) -> str:
+        again = (
+            "Put the checkpoint and the store back together, from copies of one moment. Or begin anew: "
+            f"restart={self.mark!r} takes what this query reads from here on as rows that were never had (choose where "
+            "the source begins, or retract what the store has of it)"
+        )
         if self.query is None:
             return (
                 f"Spark's checkpoint goes on with batch {batch}, but the store knows of no batch before it: the store "
-                "is new, or older than the checkpoint"
+                f"is new, or older than the checkpoint. {again}"
             )
         had = f"the store has the batches up to {self.batch} of the query {self.query}"
         if query != self.query:
-            return f"{had}, and this is another query, {query}: its checkpoint is new or that of something else"
+            return (
+                f"{had}, and this is another query, {query}: its checkpoint is new or that of something else. {again}"
+            )
         if batch > self.batch:
-            return f"{had}, and Spark goes on with batch {batch}: the store was restored from an older copy"
-        return f"{had}, and Spark planned batch {batch} anew: its checkpoint was restored from an older copy"
-
-    def _remedy(self) -> str:
+            return (
+                f"{had}, and Spark goes on with batch {batch}: the store was restored from an older copy. "
+                f"With restart={REWIND!r} the checkpoint is set back to the store, and Spark reads again what it lacks"
+            )
         return (
-            "Put the checkpoint and the store back together, from copies of one moment. Or begin anew: with "
-            f"restart={self.mark!r} follow() takes whatever this query reads from here on as rows that it never had "
-            "(choose where the source begins, or retract what the store has of it)"
+            f"{had}, and Spark planned batch {batch} anew: its checkpoint was restored from an older copy, or lost "
+            f"what it wrote last. {again}"
         )
 
 

@@ -17,7 +17,7 @@ from altneu.sources import check_columns, two_times
 from altneu.streams import checkpoint
 from altneu.streams.batch import DIFF, EVENT, TIME, Late, MicroBatch, late, measured, normalised, on_time, revised
 from altneu.streams.late import late_name, late_source
-from altneu.streams.record import Record
+from altneu.streams.record import REWIND, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,6 +125,8 @@ class Stream:
     def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
         """Start the query, its checkpoint in ``folder``."""
         self.folder = folder
+        if self.options.restart == REWIND and (due := self.record.due) is not None:
+            checkpoint.rewind(self.frame.sparkSession, folder, due)
         writer = self.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", folder)
         if available_now:
             writer = writer.trigger(availableNow=True)
