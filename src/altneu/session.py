@@ -93,11 +93,12 @@ class Session:
     its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
     which everything is closed.
 
-    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
-    with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
-    is about earlier ones counts as of the first of these. ``shards`` is the number of parts of all state on Spark
-    (default: its cores); a store's is parted further by a multiple of it (``reshard``). ``memory`` is what a task, or
-    a step in the driver, may use, in bytes or as "1g" (docs/running.md). Safe to share between threads.
+    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them; what
+    readers and subscriptions still ask for is kept too. Of sources with two times ``retain_events`` keeps that many
+    event times before the last closed time apart (default: all); what is about earlier ones counts as of the first
+    of these. ``shards`` is the number of parts of all state on Spark (default: its cores); a store's is parted
+    further by a multiple of it (``reshard``). ``memory`` is what a task, or a step in the driver, may use, in bytes
+    or as "1g" (docs/running.md). Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
