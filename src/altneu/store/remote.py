@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
 from altneu.store.cache import SegmentCache, segment_cache
+from altneu.store.files import missing
 from altneu.store.folder import Data, Folder
 from altneu.store.lock import UnlockedWriter, Writer
 from altneu.store.references import SegmentRef
@@ -263,7 +264,7 @@ class RemoteFolder(Folder):
             raise self._failure(error, name, doing) from error
 
     def _missing(self, name: str) -> StoreCorruptError:
-        return StoreCorruptError(f"{self.where(name)} is missing; put it back from a copy of the store")
+        return missing(self.where(name))
 
     def _failure(self, error: Exception, name: str, doing: str) -> StoreError:
         return StoreError(f"cannot {doing} {self.where(name)}: {type(error).__name__}: {error}")
