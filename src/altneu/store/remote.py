@@ -160,6 +160,17 @@ class RemoteFolder(Folder):
         with self._naming(name, "read"):
             return memoryview(self.filesystem.cat_file(self._at(name)))
 
+    def read_those(self, names: Collection[str]) -> dict[str, memoryview]:
+        def attempt(name: str) -> memoryview | None:
+            try:
+                return self.read(name)
+            except StoreCorruptError:
+                return None
+
+        with ThreadPoolExecutor(max(len(names), 1)) as pool:
+            found = zip(names, pool.map(attempt, names), strict=True)
+            return {name: data for name, data in found if data is not None}
+
     def checksum(self, name: str) -> str:
         self._forget()
         found = hashlib.blake2b(digest_size=16)
