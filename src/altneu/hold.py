@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,9 +48,18 @@ class Run:
         """The epoch of the first update left."""
         return int(epochs(lattice, self.times[:, :1])[0])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that are left."""
+        return sum(column.nbytes for column in self.updates().rows.columns)
+
     def updates(self) -> Updates:
         """What is left."""
         return self._between(self.skip, len(self.whole)) if self.skip else self.whole
+
+    def begins_before(self, upper: Antichain) -> bool:
+        """Whether the first update is not at or beyond ``upper``."""
+        return not upper.less_equal(self.times[:, :1])[0]
 
     def due(self, upper: Antichain) -> int:
         """How many updates are not at or beyond ``upper``."""
@@ -74,6 +85,70 @@ class Run:
         return Updates(whole.rows.slice(start, stop), whole.times[:, start:stop], whole.diffs[start:stop])
 
 
+class LazyRun(Run):
+    """A run that is opened when some of it is due: its rows, bytes and first epoch are known without.
+
+    ``opened`` brings what ``whole`` is, and ``stored`` is what whoever made this calls it. ``nothing`` are no updates,
+    of the same columns, and ``counts`` the rows and bytes of the whole.
+    """
+
+    stored: Any
+
+    def __init__(
+        self,
+        stored: Any,
+        counts: tuple[int, int],
+        skip: int,
+        first: int,
+        lattice: Lattice,
+        nothing: Updates,
+        opened: Callable[[], Updates],
+    ) -> None:
+        told = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
+        self.__dict__.update(told, _lattice=lattice, _nothing=nothing, _opened=opened)
+
+    @cached_property
+    def whole(self) -> Updates:
+        """All of it."""
+        found: Updates = self.__dict__["_opened"]()
+        return found
+
+    def __len__(self) -> int:
+        return int(self.__dict__["_counts"][0]) - self.skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole."""
+        return int(self.__dict__["_counts"][1])
+
+    def least(self, lattice: Lattice) -> int:
+        """As of any run."""
+        return int(self.__dict__["_first"])
+
+    def begins_before(self, upper: Antichain) -> bool:
+        """As of any run; it stays unopened where its first epoch tells."""
+        return not self._is_later(upper) and super().begins_before(upper)
+
+    def due(self, upper: Antichain) -> int:
+        """As of any run; it stays unopened where nothing is due."""
+        return 0 if self._is_later(upper) else super().due(upper)
+
+    def split(self, upper: Antichain) -> tuple[Updates, Run]:
+        """As of any run; it stays unopened where nothing is due, and what is left keeps its name."""
+        if self._is_later(upper):
+            return self.__dict__["_nothing"], self
+        due, rest = super().split(upper)
+        if rest.whole is self.whole and len(rest):
+            other = LazyRun.__new__(LazyRun)
+            other.__dict__.update(self.__dict__, skip=rest.skip, _first=rest.least(self.__dict__["_lattice"]))
+            return due, other
+        return due, rest
+
+    def _is_later(self, upper: Antichain) -> bool:
+        """Whether nothing is due, as its first epoch tells."""
+        return upper.least is not None and self.__dict__["_first"] >= upper.least
+
+
 @dataclass(frozen=True)
 class Hold:
     """Future updates in runs, of which a newer one is less than half as long as the one before it was; immutable.
@@ -92,23 +167,26 @@ class Hold:
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, updates: Updates) -> Hold:
-        """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever."""
+    def add(self, updates: Updates, most: int = MERGED_BYTES) -> Hold:
+        """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever.
+
+        No run of more than ``most`` bytes comes of merging.
+        """
         if not len(updates):
             return self
         new = Run.of(updates, self.lattice)
-        start = self._merged_from(new)
+        start = self._merged_from(new, most)
         if start < len(self.runs):
             parts = [*(run.updates() for run in self.runs[start:]), new.whole]
             new = Run.of(Updates.concat(parts, self.schema, self.lattice.width), self.lattice)
         return self._of([*self.runs[:start], new])
 
-    def _merged_from(self, new: Run) -> int:
+    def _merged_from(self, new: Run, most: int) -> int:
         """The first of the runs that are merged with a new one: none is more than twice as long as all newer ones."""
-        start, rows, size = len(self.runs), len(new), _bytes(new)
+        start, rows, size = len(self.runs), len(new), new.nbytes
         while start and len(self.runs[start - 1]) <= 2 * rows:
-            size += _bytes(self.runs[start - 1])
-            if size > MERGED_BYTES:
+            size += self.runs[start - 1].nbytes
+            if size > min(most, MERGED_BYTES):
                 break
             start -= 1
             rows += len(self.runs[start])
@@ -128,7 +206,7 @@ class Hold:
     def is_due(self, upper: Antichain) -> bool:
         """Whether anything held lies before ``upper``."""
         if self.lattice.is_total:
-            return any(not upper.less_equal(run.times[:, :1])[0] for run in self.runs)
+            return any(run.begins_before(upper) for run in self.runs)
         return self.due(upper) > 0
 
     def take(self, upper: Antichain) -> tuple[list[Updates], Hold]:
@@ -179,14 +257,14 @@ class Holds:
         """Every run with its round; the times of a run are those outside loops."""
         return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
 
-    def add(self, updates: Updates) -> Holds:
-        """With more updates."""
+    def add(self, updates: Updates, most: int = MERGED_BYTES) -> Holds:
+        """With more updates; ``most`` as for a hold."""
         if not len(updates):
             return self
         buckets = dict(self.buckets)
         for rounds, part in self._parts(updates):
             hold = buckets.get(rounds)
-            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part)
+            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part, most)
         return self._of(buckets)
 
     def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
@@ -252,7 +330,3 @@ class Holds:
         """Everything held."""
         parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
         return Updates.concat(parts, self.schema, self.lattice.width)
-
-
-def _bytes(run: Run) -> int:
-    return sum(column.nbytes for column in run.updates().rows.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from altneu import columns as columns_module
-from altneu.batch import Batch, Description, Layout, find_in, hit_blocks
+from altneu.batch import (
+    LARGEST_HASH,
+    Batch,
+    Block,
+    Description,
+    Layout,
+    LazyBatch,
+    cut_blocks,
+    find_in,
+    hit_blocks,
+)
 from altneu.columns import encode
 from altneu.errors import DiffOverflowError, StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.hashing import hash_bits, hash_rows
@@ -156,6 +167,37 @@ def test_every_key_starts_once(data: st.DataObject, history: History) -> None:
         for block in batch.blocks:
             held = list(map(frozen, block.keys.to_pylist()))
             assert block.run_starts().tolist() == [i for i, k in enumerate(held) if k not in held[:i]]
+
+
+@given(st.data(), histories(rows=25))
+def test_the_parts_between_bounds_are_the_batch(data: st.DataObject, history: History) -> None:
+    """In memory, and where blocks are brought only when they are touched."""
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([2, 65536])))
+        batch = build(history)
+        hashes = [int(h) for block in batch.blocks for h in block.key_hash]
+        bound = st.one_of(st.sampled_from([0, 1, *hashes]), st.integers(0, LARGEST_HASH))
+        bounds = [0, *sorted(data.draw(st.lists(bound, max_size=4))), LARGEST_HASH + 1]
+        asked = []
+
+        def part(lower: int, upper: int) -> tuple[Block, ...]:
+            asked.append((lower, upper))
+            return cut_blocks(batch.blocks, lower, upper)
+
+        lazy = LazyBatch(batch.layout, batch.description, len(batch), batch.nbytes, part)
+        for whole in (batch, lazy):
+            parts = [whole.between(lower, upper) for lower, upper in pairwise(bounds)]
+            updates = [encode_all(part) for part in parts]
+            assert [row for rows in updates for row in rows] == encode_all(batch)
+            for (lower, upper), found in zip(pairwise(bounds), parts, strict=True):
+                assert all(lower <= int(h) < upper for block in found.blocks for h in block.key_hash)
+        assert len(lazy) == len(batch)
+        assert asked == [*pairwise(bounds)][: len(asked)]
+
+
+def encode_all(batch: Batch) -> list[Any]:
+    updates = batch.updates()
+    return list(zip(map(repr, updates.rows.to_pylist()), updates.times.T.tolist(), updates.diffs.tolist(), strict=True))
 
 
 def test_many_probes_into_many_blocks() -> None:

@@ -18,7 +18,7 @@ from altneu import difference
 from altneu.batch import Arranged, Batch, Description, Layout
 from altneu.executor.keeper import ranges
 from altneu.hashing import hash_rows
-from altneu.hold import Holds
+from altneu.hold import MERGED_BYTES, Holds
 from altneu.operators.asof import asof_join
 from altneu.operators.extend import confirm, counted, delta_join, news, proposed
 from altneu.operators.join import Meter, join
@@ -145,7 +145,7 @@ class StepMode:
     ``given`` arrangements are read whole and as new (hydration); ``anew`` ones are there already and are computed again
     on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
     whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
-    not the first of them.
+    not the first of them. ``held`` bounds the bytes to which runs of held updates are merged.
     """
 
     shards: int = 1
@@ -153,6 +153,7 @@ class StepMode:
     hydrating: bool = False
     budget: int | None = None
     anew: frozenset[str] = frozenset()
+    held: int = MERGED_BYTES
     apart: bool = False
     later_part: bool = False
 
@@ -338,7 +339,7 @@ class _Stage:
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
         spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, new, self.region)
         if later:  # at once, so that the order in which messages arrive leaves no trace
-            holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width))
+            holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = new
         return [Arranged(layout, old, new)]
@@ -472,7 +473,7 @@ class _Stage:
         state = self._state(name) or ArrangementState(Spine.empty(layout), self._holds(layout))
         if len(settled):
             _, waiting = state.holds.take(self.region.rounds, self.region.upper)
-            self.result.states[name] = replace(state, holds=waiting.add(settled))
+            self.result.states[name] = replace(state, holds=waiting.add(settled, self.mode.held))
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
@@ -566,7 +567,7 @@ class _Stage:
             return [None, None]
         again = Updates.concat(due, layout.schema, layout.lattice.width)
         made = reduce_in_round(arranged, rounds, again, operation.spec, self.plan.nodes[i].label)
-        holds = holds.add(made.pended)
+        holds = holds.add(made.pended, self.mode.held)
         if due or len(made.pended):
             self.result.states[name] = ArrangementState(Spine.empty(layout), holds)
         return _finished(operation, made.oks, made.errs)

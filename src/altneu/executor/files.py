@@ -81,8 +81,11 @@ class Files:
         def part(lower: int, upper: int) -> Sequence[Block]:
             return self.blocks(layout, data, lower, upper)
 
-        size = len(self.blob(data["blob"])) if "blob" in data else SegmentRef.from_json(data).bytes
-        return LazyBatch(layout, description, rows, size, part, stored=data)
+        return LazyBatch(layout, description, rows, self.size(data), part, stored=data)
+
+    def size(self, data: Data) -> int:
+        """Bytes of some data."""
+        return len(self.blob(data["blob"])) if "blob" in data else SegmentRef.from_json(data).bytes
 
     def blocks(
         self, layout: Layout, data: Data, lower: int, upper: int, numbers: range | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from altneu.batch import LARGEST_HASH, Batch, Description, Layout
+from altneu.hold import Run
 from altneu.order import Antichain
 from altneu.spine import merge
 
@@ -51,6 +52,10 @@ class Keeper:
     def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""
         return Growing(self, layout, description)
+
+    def held(self, run: Run, layout: Layout) -> Run:
+        """A run of updates that are not due yet, where it is to be kept."""
+        return run
 
     def merged(self, batches: Sequence[Batch], since: Antichain) -> Batch:
         """Batches that follow each other in time as one, times advanced to ``since``, some keys after the others."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from altneu.batch import Arranged, Batch
+from altneu.batch import Arranged, Batch, Layout
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StageResult, StepMode, inserted, run
 from altneu.executor.keeper import Growing, Keeper
 from altneu.executor.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
@@ -27,6 +27,7 @@ from altneu.physical import ArrangeOp, FeedOp, Plan, ReadOp
 from altneu.spine import Spine
 from altneu.update import Updates
 
+_RUNS = 16  # runs of held updates that are more than this part of the room are kept apart
 _FLUSHES = 4  # what may wait in memory is written in so many parts once it is too much
 Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose held updates these are
 Sent = tuple[int, int, Message]
@@ -140,6 +141,10 @@ class StageRun:
     def _operations(self) -> list[Any]:
         return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage]]
 
+    @property
+    def _most_held(self) -> int:
+        return self.mode.held if self.keeper.room is None else self.keeper.room
+
     def _state(self, name: str) -> ArrangementState:
         layout = self.plan.layouts[name]
         empty = ArrangementState(Spine.empty(layout), Holds(layout.schema, layout.lattice))
@@ -184,7 +189,7 @@ class StageRun:
     # all at once ----------------------------------------------------------------------------------------------------
 
     def _whole(self) -> Iterator[Sent]:
-        mode = replace(self.mode, apart=True)
+        mode = replace(self.mode, apart=True, held=self._most_held)
         self.result = run(self.plan, self.stage, self.shard, self.snapshot, self.inbox.all(), self.region, mode)
         yield from self.result.outbox
         for name, new in self.result.new.items():
@@ -205,7 +210,7 @@ class StageRun:
         for number, cut in enumerate(cuts):
             messages, held = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), held)
-            mode = replace(self.mode, apart=True, later_part=number > 0)
+            mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
             made = run(self.plan, self.stage, self.shard, part, messages, self.region, mode)
             yield from self._gather(made)
         yield from self._finish()
@@ -239,7 +244,16 @@ class StageRun:
             self._made[name].add(new)
         for name, state in made.states.items():
             self.result.states.setdefault(name, self._state(name))
-            self._holds[name] = self._holds[name].add(state.holds.updates())
+            self._holds[name] = self._held(self._holds[name], state.holds)
+
+    def _held(self, rest: Holds, more: Holds) -> Holds:
+        """What is held with what a part has added: runs that fill much of the room stay apart."""
+        room = self.keeper.room or 0
+        large = [(rounds, run) for rounds, run in more.runs if _RUNS * run.nbytes > room]
+        small = Holds.of(more.schema, more.lattice, [found for found in more.runs if found not in large])
+        layout = Layout(more.schema, (), more.lattice)
+        kept = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
+        return Holds.of(more.schema, more.lattice, kept).add(small.updates(), room)
 
     def _finish(self) -> Iterator[Sent]:
         for name, pieces in self._made.items():

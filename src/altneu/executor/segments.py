@@ -12,8 +12,9 @@ import pyarrow as pa
 from altneu.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
 from altneu.executor.files import Data, Files, to_ipc
 from altneu.executor.keeper import Growing, Keeper
-from altneu.executor.state import BLOB_BYTES
-from altneu.order import Antichain
+from altneu.executor.state import BLOB_BYTES, lazy_run, run_to_json
+from altneu.hold import Run
+from altneu.order import Antichain, fixed
 from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
 
 
@@ -121,6 +122,11 @@ class TaskKeeper(Keeper):
     files: Files = field(kw_only=True)
     writer: Writer = field(kw_only=True)
     at_once: bool = True
+
+    def held(self, run: Run, layout: Layout) -> Run:
+        """A run that is written at once, and opened when it is due."""
+        told = run_to_json(run.updates(), self.writer.segment)
+        return lazy_run(layout, told, 0, run.least(fixed(layout.lattice)), self.files)
 
     def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""

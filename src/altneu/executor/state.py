@@ -7,7 +7,7 @@ sent the second form and open what they touch; the driver keeps both and transla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 from altneu.batch import Batch, Layout, LazyBatch
 from altneu.executor.base import ArrangementState
 from altneu.executor.files import Data, Files, description_from_json, frontier_to_json, to_ipc
-from altneu.hold import Holds, Rounds, Run
+from altneu.hold import Holds, LazyRun, Rounds, Run
 from altneu.order import Antichain, Lattice, fixed
 from altneu.rows import Rows
 from altneu.spine import Spine
@@ -33,7 +33,6 @@ BLOB_BYTES = (
 
 WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
 OpenData = Callable[[Data], list[pa.RecordBatch]]
-OpenBatch = Callable[[Layout, Data], Batch]
 
 
 def batch_to_json(batch: Batch, write: WriteData) -> Data:
@@ -86,9 +85,13 @@ class Names:
         """The name of a batch or of a run's updates, written now if it never was."""
         found = self.known.get(id(part))
         if found is None:
-            made = batch_to_json(part, self.write) if isinstance(part, Batch) else _run_to_json(part, self.write)
+            made = batch_to_json(part, self.write) if isinstance(part, Batch) else run_to_json(part, self.write)
             found = self._note(part, self.seal(made))
         return found[1]
+
+    def of_run(self, run: Run) -> Data:
+        """The name of a run's updates."""
+        return run.stored if isinstance(run, LazyRun) else self.of(run.whole)
 
     def _note(self, part: Batch | Updates, name: Data) -> tuple[Batch | Updates, Data]:
         self._rows += len(part)
@@ -100,19 +103,22 @@ class Names:
         for batch, name in zip(state.spine.batches, value["batches"], strict=True):
             self._note(batch, name)
         for (_, run), told in zip(state.holds.runs, value["hold"], strict=True):
-            self._note(run.whole, told["run"])
+            if not isinstance(run, LazyRun):
+                self._note(run.whole, told["run"])
 
     def forget(self, states: Collection[ArrangementState]) -> None:
         """Now and then, let go of what no state has any more."""
         many = _NAMES_KEPT * (1 + len(states))
         if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_KEPT, self._rows_used):
             return
-        used = {id(part) for s in states for part in (*s.spine.batches, *(run.whole for _, run in s.holds.runs))}
+        runs = [run for s in states for _, run in s.holds.runs if not isinstance(run, LazyRun)]
+        used = {id(batch) for s in states for batch in s.spine.batches} | {id(run.whole) for run in runs}
         self.known = {i: found for i, found in self.known.items() if i in used}
         self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
 
 
-def _run_to_json(updates: Updates, write: WriteData) -> Data:
+def run_to_json(updates: Updates, write: WriteData) -> Data:
+    """Name the updates of a run; they are written by ``write``."""
     batch = updates_to_batch(updates)
     return {"rows": len(updates), "data": write([batch], batch.schema)}
 
@@ -122,28 +128,43 @@ def state_to_json(state: ArrangementState, names: Names) -> Data:
     return {
         "batches": [names.of(b) for b in state.spine.batches if len(b)],
         "hold": [
-            {"run": names.of(run.whole), "skip": run.skip, "least": run.least(state.holds.outer)}
+            {"run": names.of_run(run), "skip": run.skip, "least": run.least(state.holds.outer)}
             | ({"rounds": list(rounds)} if rounds else {})
             for rounds, run in state.holds.runs
         ],
     }
 
 
-def state_from_json(
-    layout: Layout, value: Data, open_data: OpenData, open_batch: OpenBatch | None = None
-) -> ArrangementState:
-    """Open everything that one arrangement keeps in one shard, its batches by ``open_batch`` if there is one."""
+def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard."""
+    spine = Spine.of(layout, [batch_from_json(layout, told, open_data) for told in value["batches"]])
+    runs = [Run(_open_run(layout, told["run"], open_data), told["skip"]) for told in value["hold"]]
+    return ArrangementState(spine, _holds_of(layout, value, runs))
+
+
+def lazy_state(layout: Layout, value: Data, files: Files) -> ArrangementState:
+    """What one arrangement keeps in one shard, opened where it is touched."""
+    spine = Spine.of(layout, [files.batch(layout, told) for told in value["batches"]])
+    runs = [lazy_run(layout, told["run"], told["skip"], told["least"], files) for told in value["hold"]]
+    return ArrangementState(spine, _holds_of(layout, value, runs))
+
+
+def lazy_run(layout: Layout, told: Data, skip: int, least: int, files: Files) -> LazyRun:
+    """A run of an arrangement's hold, opened when some of it is due."""
     outer = fixed(layout.lattice)
-    opened = open_batch or (lambda layout, told: batch_from_json(layout, told, open_data))
-    spine = Spine.of(layout, [opened(layout, told) for told in value["batches"]])
-    runs = [(tuple(told.get("rounds", ())), _run_from_json(layout, outer, told, open_data)) for told in value["hold"]]
-    return ArrangementState(spine, Holds.of(layout.schema, layout.lattice, runs))
+    counts, nothing = (told["rows"], files.size(told["data"])), Updates.empty(layout.schema, outer.width)
+    return LazyRun(told, counts, skip, least, outer, nothing, lambda: _open_run(layout, told, files.open))
 
 
-def _run_from_json(layout: Layout, outer: Lattice, value: Data, open_data: OpenData) -> Run:
+def _holds_of(layout: Layout, value: Data, runs: Sequence[Run]) -> Holds:
+    rounds = [tuple(told.get("rounds", ())) for told in value["hold"]]
+    return Holds.of(layout.schema, layout.lattice, zip(rounds, runs, strict=True))
+
+
+def _open_run(layout: Layout, told: Data, open_data: OpenData) -> Updates:
     """Open a run, which was stored in order and lies in one record batch."""
-    (batch,) = open_data(value["run"]["data"])
-    return Run(updates_from_batch(batch, layout.schema, outer.width), value["skip"])
+    (batch,) = open_data(told["data"])
+    return updates_from_batch(batch, layout.schema, fixed(layout.lattice).width)
 
 
 @dataclass(frozen=True)

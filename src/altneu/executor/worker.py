@@ -24,7 +24,7 @@ from altneu.executor.parts import Inbox, Sent, StageRun
 from altneu.executor.reshard import Parting, parted_states
 from altneu.executor.segments import Place, TaskKeeper, Writer
 from altneu.executor.spill import bytes_of
-from altneu.executor.state import Names, StateTable, blob_names, state_from_json, state_to_json, updates_to_batch
+from altneu.executor.state import Names, StateTable, blob_names, lazy_state, state_to_json, updates_to_batch
 from altneu.executor.wire import (
     META,
     SEED,
@@ -119,7 +119,7 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
             if value is None:
                 return default
             layout = self.task.plan.layouts[name]
-            self.opened[name] = state_from_json(layout, value, self.files.open, self.files.batch)
+            self.opened[name] = lazy_state(layout, value, self.files)
         return self.opened[name]
 
     def __getitem__(self, name: str) -> ArrangementState:
