@@ -87,7 +87,10 @@ def _run(
             lower = loaded.lower
         written: dict[str, int] = {}
         if lower < stop:
+            spark.stop()  # all that is done now, others do
             loaded.days, written = _streamed_days(console, stream, state, lower, stop, local=local)
+            spark = an.spark_session(app_name="altneu: flights")
+            engine = None if local else spark
         with open_session(engine, state) as session:
             pipeline = Pipeline(session, stream)
             pipeline.bulk, pipeline.days = loaded.bulk, loaded.days
@@ -192,17 +195,20 @@ def _follow(
     """Hear what a follower says to its end, or kill it when so many days are told."""
     hearing, begun = follower.said(), len(days.records)
     for said in hearing:
+        if len(days.records) == begun and begun and said.stream == "flights":
+            console.print(f"A new process opened the store, and goes on with {data.day_of(said.seen):%a %d %b}.")
+            begun = -1
         record = days.add(said)
-        if record is None:
-            continue
-        if len(days.records) == begun + 1 and begun:
-            console.print(f"A new process opened the store, and goes on with {record.label}, in commit {said.commit}.")
-        say(record)
-        if len(days.records) == kill_after:
-            follower.kill()
-            hearing.close()
-            console.print(f"[bold]kill -9[/bold] after {record.label}, which is in commit {said.commit}.")
-            return
+        if record is not None:
+            say(record)
+            if len(days.records) == kill_after:
+                follower.kill()
+                hearing.close()
+                console.print(
+                    f"[bold]kill -9[/bold] when {data.day_of(said.seen):%a %d %b} is in commit {said.commit}."
+                )
+                return
+    say(days.end())
 
 
 def _verdicts(console: Console, pipeline: Pipeline, spark: SparkSession, updates: Path, folder: Path) -> list[Verdict]:

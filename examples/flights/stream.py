@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 import altneu as an
 from altneu.report import StepRecord
+from altneu.streams import Status
 from examples.flights import data
 from examples.flights.pipeline import ENOUGH_FLIGHTS, views
 from examples.flights.run import open_session
@@ -60,7 +61,6 @@ class Said:
 
     stream: str
     seen: int
-    lower: int
     commit: int
     seconds: float
     changes_in: int
@@ -105,24 +105,28 @@ class Follower:
 
 
 class Days:
-    """The days that followers have told of, each as the step of its flights and of the weather up to there."""
+    """The days that followers have told of, each as the step of its flights and all up to that of the next day's."""
 
     def __init__(self) -> None:
         self.records: list[StepRecord] = []
-        self._waiting: list[Said] = []
+        self._steps: list[Said] = []
 
     def add(self, said: Said) -> StepRecord | None:
-        """A day, when it is whole."""
-        self._waiting.append(said)
-        if said.stream != "flights":
-            return None
-        steps, self._waiting = self._waiting, []
-        day = data.day_of(said.seen)
-        out = {name: sum(step.changes_out.get(name, 0) for step in steps) for name in said.changes_out}
-        changes = sum(step.changes_in for step in steps)
-        seconds = sum(step.seconds for step in steps)
+        """The day before, when another one begins."""
+        begins = said.stream == "flights" and any(step.stream == "flights" for step in self._steps)
+        record = self.end() if begins else None
+        self._steps.append(said)
+        return record
+
+    def end(self) -> StepRecord:
+        """The last day, when nothing more is to come."""
+        steps, self._steps = self._steps, []
+        day = data.day_of(next(step.seen for step in steps if step.stream == "flights"))
+        out = {name: sum(step.changes_out[name] for step in steps) for name in steps[0].changes_out}
+        changes, seconds = sum(step.changes_in for step in steps), sum(step.seconds for step in steps)
+        last = steps[-1]
         label = f"{day:%a} {day.day:2} {day:%b}"
-        self.records.append(StepRecord(label, seconds, changes, out, said.state_rows, said.placement))
+        self.records.append(StepRecord(label, seconds, changes, out, last.state_rows, last.placement))
         return self.records[-1]
 
 
@@ -144,24 +148,19 @@ def follow(folder: str, state: str, stop: int, *, local: bool, enough: int) -> N
         for name, view in views(enough).items():
             session.maintain(name, view)
 
-        def say(status: Any, step: an.Step) -> None:
-            said = Said(
-                status.name,
-                status.seen,
-                step.upper,
-                session.store.number,
-                status.last_seconds,
-                step.changes_in,
-                dict(step.changes_out),
-                step.state_rows,
-                step.placement,
-            )
-            print(json.dumps(asdict(said)), flush=True)
+        def say(stream: str, seen: int, seconds: float, step: an.Step) -> None:
+            out = dict(step.changes_out)
+            made = seconds, step.changes_in, out, step.state_rows, step.placement
+            print(json.dumps(asdict(Said(stream, seen, session.store.number, *made))), flush=True)
 
-        with session.follow(streams_of(spark, folder), available_now=True, on_step=say, **OPTIONS) as following:
+        def look(status: Status, step: an.Step) -> None:
+            say(status.name, status.seen or 0, status.last_seconds, step)
+
+        with session.follow(streams_of(spark, folder), available_now=True, on_step=look, **OPTIONS) as following:
             following.wait()
-        if session.lower < stop:
-            session.advance(to=stop)
+        if session.lower < stop:  # the last times are open, for more could come
+            step = session.advance(to=stop)
+            say("end", stop, step.seconds, step)
 
 
 if __name__ == "__main__":
