@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from altneu.batch import Batch
-from altneu.errors import HistoryGoneError, NotYetKnownError
+from altneu.errors import HistoryGoneError, NotYetKnownError, SchemaError
 from altneu.executor.inputs import whole_number
 from altneu.executor.pieces import at_once, between, reaches
 from altneu.executor.read import At
@@ -175,3 +177,81 @@ def snapshot(table: StateTable, name: str, time: int) -> Updates:
 
 def _upper(batch: Batch) -> Any:
     return batch.description.upper.elements
+
+
+class Followed:
+    """A view as what follows it sees it: its updates between times, and how they are told."""
+
+    def __init__(self, readings: Readings, name: str) -> None:
+        self._readings, self.name = readings, name
+
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+        return self._readings.lock
+
+    @property
+    def store_id(self) -> str:
+        """What tells the history of the view's store from every other one."""
+        return self._readings.store_id
+
+    @property
+    def known(self) -> Known:
+        """What is known and kept of the view."""
+        return self._readings.known(self.name)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._readings.ports(self.name).schema
+
+    def hold(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as a lease holds."""
+        self._readings.keep_for(name, since, lease)
+
+    def updates(self, start: int, end: int) -> Updates:
+        """The updates at times from ``start`` up to but not including ``end``, in no order.
+
+        Raises:
+            HistoryGoneError: they are folded together.
+        """
+        with self.lock:
+            return self._readings.updates(self.name, start, end)
+
+    def snapshot(self, time: int) -> Updates:
+        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        with self.lock:
+            self.known.readable(time)
+            return snapshot(self._readings.table, self._readings.ports(self.name).contents, time)
+
+    def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
+        """What the columns of times are called beside the view's own."""
+        names: tuple[str, ...] = self._readings.coordinates(self.name) or ("time",)
+        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse names of control columns that the view has, or that are one.
+
+        Raises:
+            SchemaError: naming it.
+        """
+        taken = {name.lower() for name in self.schema.names}
+        for i, column in enumerate(names):
+            if column.lower() in taken or column in names[:i]:
+                raise SchemaError(
+                    f"the view has a column {column!r}; name the control columns: "
+                    "changes(time_column=..., diff_column=...)"
+                )
+
+    def as_table(self, updates: Updates) -> pa.Table:
+        """Updates as ``changes()`` shows them."""
+        names = self.time_names()
+        self.check_names((*names, "diff"))
+        return updates_table(updates, names, "diff")
+
+
+def updates_table(updates: Updates, times: Sequence[str], diff: str) -> pa.Table:
+    """Updates as a table: the row's columns, those of its times, its diff."""
+    columns = [*updates.rows.columns, *map(pa.array, updates.times[: len(times)]), pa.array(updates.diffs)]
+    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n in (*times, diff))]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -13,6 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from altneu import ir
+from altneu.catalogue import Catalogue, check_maintained, described
 from altneu.collection import Collection
 from altneu.errors import (
     AltneuError,
@@ -26,7 +27,6 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.executor.base import Region, StepMode, folded
-from altneu.executor.described import Described
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
@@ -39,13 +39,11 @@ from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import explain, refuse_unbounded
 from altneu.hydrate import hydration_plan, missing
-from altneu.lower import arrangement_name, lower
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.progress import watch
 from altneu.reading import Known, Time, changes
-from altneu.rewrite import Joins, chosen_joins, optimise
-from altneu.rewrite.transform import transform
+from altneu.rewrite import Joins
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
 from altneu.store import (
     DirectoryStore,
@@ -95,11 +93,12 @@ class Session:
     its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
     which everything is closed.
 
-    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them. Of sources
-    with two times ``retain_events`` keeps that many event times before the last closed time apart (default: all); what
-    is about earlier ones counts as of the first of these. ``shards`` is the number of parts of all state on Spark
-    (default: its cores); a store's is parted further by a multiple of it (``reshard``). ``memory`` is what a task, or
-    a step in the driver, may use, in bytes or as "1g" (docs/running.md). Safe to share between threads.
+    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them; what
+    readers and subscriptions still ask for is kept too. Of sources with two times ``retain_events`` keeps that many
+    event times before the last closed time apart (default: all); what is about earlier ones counts as of the first
+    of these. ``shards`` is the number of parts of all state on Spark (default: its cores); a store's is parted
+    further by a multiple of it (``reshard``). ``memory`` is what a task, or a step in the driver, may use, in bytes
+    or as "1g" (docs/running.md). Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -173,10 +172,7 @@ class Session:
             from altneu.executor.spark import SparkExecutor
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
-        self._nodes: dict[str, ir.Node] = {}
-        self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
-        self._plan = Plan(self.lattice, ())
-        self._sources: dict[str, ir.Source] = {}
+        self._catalogue = Catalogue(self._journal, self.lattice)
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
         self.streams = Streams(self)
@@ -239,7 +235,15 @@ class Session:
     @property
     def views(self) -> list[str]:
         """Names of the maintained views."""
-        return list(self._nodes)
+        return list(self._catalogue.nodes)
+
+    @property
+    def _plan(self) -> Plan:
+        return self._catalogue.plan
+
+    @property
+    def _sources(self) -> Mapping[str, ir.Source]:
+        return self._catalogue.sources
 
     # views ----------------------------------------------------------------------------------------------------------
 
@@ -268,37 +272,25 @@ class Session:
         """
         with self.lock:
             self._check_open()
-            _check_maintained(name, collection)
-            node, chosen = self._optimised(name, collection, joins)
-            if name in self._nodes:
-                if self._nodes[name].fingerprint != node.fingerprint:
-                    raise PlanError(
-                        f"this session maintains another collection as {name!r}; choose another name, or drop it first"
-                    )
+            check_maintained(name, collection)
+            node, deltas = self._catalogue.chosen(name, collection, joins)
+            if name in self._catalogue.nodes:
                 return View(self, name)
-            stored = self._journal.views.get(name)
-            if stored is not None and stored["fingerprint"] != node.fingerprint:
-                raise StorePlanError(
-                    f"the store holds another plan for view {name!r} (its query, a function, a schema or keep= of a "
-                    f"source has changed, or it was computed from a view that is to be maintained before it); "
-                    f"session.drop({name!r}) forgets its state, or open another path"
-                )
-            sources = self._with_sources(collection.node)  # those too that turn out to be of no use
+            sources = self._catalogue.with_sources(collection)
             try:
-                self._add(name, node, chosen, strict=strict)
+                self._add(name, node, deltas, strict=strict)
             except HydrationError:
-                upon = self._upon_views(collection)
+                upon = self._catalogue.upon_views(collection)
                 if upon is None:
                     raise
                 node = upon
                 self._add(name, node, [], strict=strict)
-            self._sources, self._written = sources, {**self._written, collection.node.fingerprint: node}
+            self._catalogue.wrote(collection, node, sources)
             return View(self, name)
 
-    def _add(self, name: str, node: ir.Node, chosen: list[str], *, strict: bool) -> None:
+    def _add(self, name: str, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
         """Take up a view: with the state that it has, or computed from what is there."""
-        nodes = {**self._nodes, name: node}
-        plan = lower(nodes, self.lattice, self.shards)
+        plan = self._catalogue.lowered(self.shards, more={name: node})
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
@@ -306,57 +298,15 @@ class Session:
         try:
             if name not in self._journal.views:
                 with watch(f"altneu: computing view {name}"):
-                    self._hydrate(plan, name, node, chosen)
+                    self._hydrate(plan, name, node, deltas)
             else:
-                self._journal.describe(name, _described(plan, name, node))
+                self._journal.describe(name, described(plan, name, node))
         except BaseException:
             self.table.layouts = before
             raise
-        self._nodes, self._plan = nodes, plan
+        self._catalogue.add(name, node, plan)
 
-    def _upon_views(self, collection: Collection) -> ir.Node | None:
-        """A collection's plan upon what views keep, its own part as it was written; None where it has none of theirs.
-
-        What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
-        reduce, a column that is not read is cut off below it.
-        """
-        kept = {written: node for written, node in self._written.items() if node in self._nodes.values()}
-        if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
-            return None
-        return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
-
-    def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
-        """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now."""
-        if joins not in ("auto", "delta", "binary"):
-            raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
-        node = optimise(collection.node)
-        existing = self._journal.existing()
-
-        def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
-            return arrangement_name(part, key) in existing
-
-        made = chosen_joins(node, exists, joins)
-        stored = self._journal.views.get(name)
-        if stored is None or made[0].fingerprint == stored["fingerprint"]:
-            return made
-        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
-        if (upon := self._upon_views(collection)) is not None:
-            others.append((upon, []))
-        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
-
-    def _with_sources(self, node: ir.Node) -> dict[str, ir.Source]:
-        sources = dict(self._sources)
-        for found in ir.walk(node):
-            if isinstance(found, ir.Source):
-                known = sources.setdefault(found.name, found)
-                if known.fingerprint != found.fingerprint:
-                    raise PlanError(
-                        f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
-                        "once and use that"
-                    )
-        return sources
-
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node, chosen: list[str]) -> None:
+    def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
         journal = self._journal
         with journal.undoing():
@@ -366,8 +316,8 @@ class Session:
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
-            described = _described(plan, name, node)
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), chosen, described)
+            kept = described(plan, name, node)
+            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), deltas, kept)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -377,14 +327,13 @@ class Session:
         """
         with self.lock:
             self._check_open()
-            known = {**self._nodes, **self._journal.views}
+            known = {**self._catalogue.nodes, **self._journal.views}
             if name not in known:
                 raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
-            nodes = {n: node for n, node in self._nodes.items() if n != name}
-            plan = lower(nodes, self.lattice, self.shards)
+            plan = self._catalogue.lowered(self.shards, less=name)
             self._journal.drop(name, plan.arrangements)
             self.subscribers.end(name)
-            self._nodes, self._plan = nodes, plan
+            self._catalogue.remove(name, plan)
 
     def view(self, name: str) -> View:
         """A maintained view by name."""
@@ -393,11 +342,7 @@ class Session:
 
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept."""
-        if name not in self._nodes:
-            if name in self._journal.views:
-                raise PlanError(f"the store has a view {name!r}, but not its query; maintain({name!r}, ...) it first")
-            raise PlanError(f"no view {name!r}; the views are: {', '.join(self._nodes) or '(none)'}")
-        return self._plan.views[name]
+        return self._catalogue.ports(name)
 
     def explain(self, name: str) -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
@@ -427,11 +372,11 @@ class Session:
             self._require_stored_views()
             parting = Parting.of(self.shards, whole_number(shards, "shards"))
             if parting.times > 1:
-                plan = lower(self._nodes, self.lattice, shards)
+                plan = self._catalogue.lowered(shards)
                 outcome = self._executor.reshard(self._plan, self.table, parting)
                 self._journal.commit_shards(shards, outcome)
                 self.shards = self._executor.shards = shards
-                self._plan = plan
+                self._catalogue.plan = plan
             self._wanted_shards = shards
 
     # inputs ---------------------------------------------------------------------------------------------------------
@@ -716,8 +661,7 @@ class Session:
             self.reshard(self._wanted_shards)
 
     def _require_stored_views(self) -> None:
-        waiting = [n for n in self._journal.views if n not in self._nodes]
-        if waiting:
+        if waiting := self._catalogue.waiting():
             raise StorePlanError(
                 f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; "
                 "maintain them in this session, or drop them"
@@ -747,7 +691,7 @@ class Session:
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """What the two times of a view are called, None when it has one."""
-        return ir.coordinates(self._nodes[name])
+        return ir.coordinates(self._catalogue.nodes[name])
 
     def known(self, name: str) -> Known:
         """What is known and kept of a view."""
@@ -799,28 +743,3 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
-
-
-def _described(plan: Plan, name: str, node: ir.Node) -> Described:
-    ports = plan.views[name]
-    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
-    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
-
-
-def _check_maintained(name: object, collection: object) -> None:
-    if not isinstance(collection, Collection):
-        raise PlanError(
-            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
-        )
-    if ir.free_level(collection.node) is not None:
-        raise PlanError(
-            "the collection reads the variable of a loop, which is only known inside the loop's body; "
-            "maintain what iterate or recursive returns"
-        )
-    if ir.moments(collection.node):
-        raise PlanError(
-            "the collection was differentiated: what it holds is there for a moment, and a view is read at times; "
-            "maintain what integrate() makes of it"
-        )
-    if not isinstance(name, str) or not name:
-        raise PlanError(f"a view is named by a text, not {name!r}")

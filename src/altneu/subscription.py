@@ -16,7 +16,7 @@ from altneu.rows import record_type
 from altneu.update import Updates
 
 if TYPE_CHECKING:
-    from altneu.view import View
+    from altneu.reading import Followed
 
 Form = Literal["rows", "arrow"]
 OnChange = Callable[..., object]
@@ -34,7 +34,7 @@ class Subscription:
 
     def __init__(
         self,
-        view: View,
+        view: Followed,
         on_change: OnChange | None,
         on_time_end: OnTimeEnd | None,
         *,
@@ -113,7 +113,7 @@ class Subscription:
         end = self.view.known.lower
         end = end if self.up_to is None else min(end, self.up_to)
         if self._snapshot is not None and self._snapshot < end and not self.closed:
-            yield self._snapshot, self.view.snapshot_updates(self._snapshot)
+            yield self._snapshot, self.view.snapshot(self._snapshot)
             self.position, self._snapshot = self._snapshot + 1, None
         if self._snapshot is None and self.position < end and not self.closed:
             updates = self.view.updates(self.position, end)

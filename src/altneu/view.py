@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from altneu.errors import ERROR_SCHEMA, ReadError, SchemaError, ViewHasErrorsError
+from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
 from altneu.order import Epoch
-from altneu.reading import Known, Readings, Time, snapshot
+from altneu.reading import Followed, Readings, Time, updates_table
 from altneu.rows import Rows
 from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
 OnErrors = Literal["raise", "ignore"]
@@ -35,6 +33,7 @@ class View:
 
     def __init__(self, session: Readings, name: str) -> None:
         self._session, self.name = session, name
+        self._followed = Followed(session, name)
 
     def __repr__(self) -> str:
         return f"View({self.name}: {to_ddl(self.schema)})"
@@ -122,13 +121,13 @@ class View:
             NotYetKnownError: ``since`` or ``until`` is not closed yet.
         """
         with self._session.lock:
-            names = () if net else self.time_names(time_column)
-            self.check_names((*names, diff_column))
-            known = self._session.known(self.name)
+            followed = self._followed
+            names = () if net else followed.time_names(time_column)
+            followed.check_names((*names, diff_column))
             if since is None:
                 updates = self._session.last_changes(self.name)
             else:
-                updates = self.updates(*known.range_after(since, until))
+                updates = followed.updates(*followed.known.range_after(since, until))
         if net:
             updates = net_changes(updates)
         return updates_table(updates, names, diff_column)
@@ -163,69 +162,10 @@ class View:
         """
         with self._session.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
-            made = Subscription(self, on_change, on_time_end, **rest)  # type: ignore[arg-type]
+            made = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
             self._session.subscribers.add(made)
             made.poll() if made.pushes else None
             return made
-
-    @property
-    def known(self) -> Known:
-        """What is known and kept of the view."""
-        return self._session.known(self.name)
-
-    @property
-    def lock(self) -> Any:
-        """Held while something is read."""
-        return self._session.lock
-
-    @property
-    def store_id(self) -> str:
-        """What tells the store of the view from every other one."""
-        return self._session.store_id
-
-    def hold(self, name: str, since: int, lease: float | str) -> None:
-        """Have the view's history after a time kept for somebody outside, under a name, as long as a lease holds."""
-        self._session.keep_for(name, since, lease)
-
-    def snapshot_updates(self, time: int) -> Updates:
-        """What there is at a time, as updates at that time; of two times the second is kept apart."""
-        with self._session.lock:
-            self._session.known(self.name).readable(time)
-            return snapshot(self._session.table, self._session.ports(self.name).contents, time)
-
-    def as_table(self, updates: Updates) -> pa.Table:
-        """Updates as ``changes()`` shows them."""
-        names = self.time_names()
-        self.check_names((*names, "diff"))
-        return updates_table(updates, names, "diff")
-
-    def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
-        """What the columns of times are called beside the view's own."""
-        names: tuple[str, ...] = self._session.coordinates(self.name) or ("time",)
-        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
-
-    def check_names(self, names: Sequence[str]) -> None:
-        """Refuse names of control columns that the view has, or that are one.
-
-        Raises:
-            SchemaError: naming it.
-        """
-        taken = {name.lower() for name in self.schema.names}
-        for i, column in enumerate(names):
-            if column.lower() in taken or column in names[:i]:
-                raise SchemaError(
-                    f"the view has a column {column!r}; name the control columns: "
-                    "changes(time_column=..., diff_column=...)"
-                )
-
-    def updates(self, start: int, end: int) -> Updates:
-        """The updates at times from ``start`` up to but not including ``end``, in no order.
-
-        Raises:
-            HistoryGoneError: they are folded together.
-        """
-        with self._session.lock:
-            return self._session.updates(self.name, start, end)
 
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
@@ -281,8 +221,6 @@ def net_changes(updates: Updates) -> Updates:
     return consolidate(at_once, Epoch())
 
 
-def updates_table(updates: Updates, times: Sequence[str], diff: str) -> pa.Table:
-    """Updates as a table: the row's columns, those of its times, its diff."""
-    columns = [*updates.rows.columns, *map(pa.array, updates.times[: len(times)]), pa.array(updates.diffs)]
-    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n in (*times, diff))]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+def followed(view: View) -> Followed:
+    """A view as what follows it sees it: a sink, the data source."""
+    return view._followed

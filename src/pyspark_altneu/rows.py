@@ -12,8 +12,9 @@ from pyspark.sql.datasource import InputPartition
 from altneu.errors import ViewHasErrorsError
 from altneu.executor.pieces import Piece
 from altneu.executor.read import At, negatives
+from altneu.reading import updates_table
 from altneu.update import Updates
-from altneu.view import repeated, updates_table
+from altneu.view import repeated
 
 _CHUNK = 1 << 17  # rows of a record batch that is handed to Spark
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from altneu.errors import ReadError
 from altneu.reader import Reader
-from altneu.view import View
+from altneu.view import View, followed
 from pyspark_altneu.options import Options
 from pyspark_altneu.rows import Part, Shape, read_part
 
@@ -47,8 +47,8 @@ def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
     columns = [view.schema.field(name) for name in options.selected(view)]
     if not changes:
         return pa.schema(columns)
-    controls = (*view.time_names(options.time_column), options.diff_column)
-    view.check_names(controls)
+    controls = (*followed(view).time_names(options.time_column), options.diff_column)
+    followed(view).check_names(controls)
     return pa.schema([*columns, *(pa.field(name, pa.int64(), nullable=False) for name in controls)])
 
 
@@ -58,7 +58,7 @@ def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
     columns = options.selected(view)
     if not changes:
         return Shape(view.name, columns, schema)
-    return Shape(view.name, columns, schema, view.time_names(options.time_column), options.diff_column)
+    return Shape(view.name, columns, schema, followed(view).time_names(options.time_column), options.diff_column)
 
 
 class ViewReader(DataSourceReader):

@@ -17,7 +17,7 @@ import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
 from altneu.executor import portion
 from altneu.executor.journal import Journal
-from tests.session.streaming import COUNTS, LATE, Files, N, follow
+from faults.stream_files import COUNTS, LATE, Files, N, follow
 
 
 @pytest.fixture

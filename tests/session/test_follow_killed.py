@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 import altneu as an
 from altneu.store import Store
-from tests.session.stream_kills import killed_and_resumed
-from tests.session.streaming import COUNTS, LATE, Files, follow
+from faults.stream_files import COUNTS, LATE, Files, follow
+from faults.streams import killed_and_resumed
 
 
 @pytest.fixture
@@ -61,6 +62,7 @@ def test_a_crash_before_or_after_any_commit(options, files, tmp_path, monkeypatc
             assert resumed[2] in (undisturbed[2], 100), state.name
 
 
-@pytest.mark.parametrize("seed", [2])
-def test_processes_that_are_killed(seed, spark, tmp_path):
-    assert killed_and_resumed(spark, seed, tmp_path, kills=1) == 1
+def test_processes_that_are_killed(spark, tmp_path):
+    struck, differences = killed_and_resumed(spark, random.Random(3), tmp_path, kills=1)
+    assert not differences
+    assert struck

@@ -27,6 +27,7 @@ class Recorder(LocalExecutor):
     """Runs steps as ever, noting up to where each goes and how much it takes up; may fail before one of them."""
 
     def __init__(self, failing=None, failure=ZeroDivisionError) -> None:
+        super().__init__()
         self.uppers, self.rows = [], []
         self.failing, self.failure = failing, failure
 

@@ -55,15 +55,15 @@ def test_a_change_runs_the_rounds_that_it_touches():
 @contextmanager
 def recorded_rounds(rounds):
     """Notes the rounds of the stages that are run."""
-    run = local.run
+    stage_run = local.StageRun
 
-    def noting(plan, stage, shard, snapshot, inbox, region, mode):
+    def noting(plan, stage, shard, snapshot, inbox, region, mode, keeper):
         if not rounds or rounds[-1] != region.rounds:
             rounds.append(region.rounds)
-        return run(plan, stage, shard, snapshot, inbox, region, mode)
+        return stage_run(plan, stage, shard, snapshot, inbox, region, mode, keeper)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "run", noting)
+        patch.setattr(local, "StageRun", noting)
         yield
 
 

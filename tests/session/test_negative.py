@@ -83,7 +83,7 @@ PLANS = {
 }
 
 LINES = {
-    "the count, negative as it is": {*COUNTS, "changes()", "inspect"},
+    "the count, negative as it is": {*COUNTS, "changes()", "subscribe()", "inspect"},
     "what they make of the row, times its count": {*HANDED_ON},
     "an error row in the place of the row": IN_ITS_PLACE.keys() - {"left join"},
     "an error row in the place of the group's row": {*GROUPS},

@@ -43,15 +43,31 @@ def test_a_session_on_spark_keeps_its_state_on_s3(spark, s3):
     forget_segments()
     for file in segment_cache().folder.iterdir():
         file.unlink()
-    with an.Session(spark, url, storage_options=s3, placement="spark") as session:
+    with an.Session(spark, url, storage_options=s3) as session:
         reach = session.maintain("reach", REACH)
         session.retract("edges", [(1, 2)])
-        session.advance()
+        assert session.advance().placement == "driver"  # upon what the tasks wrote
         edges.remove((1, 2))
         assert Counter(reach.to_pylist()) == closure(edges)
         session._journal.store.vacuum(keep=1)
         assert Counter(reach.to_pylist()) == closure(edges)
     assert an.check_store(url, storage_options=s3).problems == ()
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "/etc/passwd", "ü ñ", "x" * 5000, "new/q", "\n", "arrangement/a/0"])
+def test_names_are_only_names(tmp_path, name):
+    """Of views, sources, columns and folders: none becomes a path, none collides with what a session keeps."""
+    path = tmp_path / "a b" / "ü'\"; drop"
+    rows = an.source(name, "`a b/c` string, `../x` long")
+    for n in range(2):
+        with an.Session(path=path) as session:
+            view = session.maintain(name, rows.group_by("`a b/c`").agg(**{"t/../": "sum(`../x`)"}))
+            session.insert(name, [(name * 200, 1)])
+            session.advance()
+            assert view.to_pylist() == [(name * 200, n + 1)]
+    assert an.check_store(path).problems == ()
+    assert [p.name for p in tmp_path.iterdir()] == ["a b"]
+    assert not {p.name for p in path.iterdir()} - {"format.json", "lock", "log", "readers", "scratch", "segments"}
 
 
 def test_a_damaged_store_goes_on_from_its_last_whole_commit(tmp_path):

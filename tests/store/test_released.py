@@ -52,5 +52,5 @@ def test_what_is_kept_of_a_release_has_state_of_every_kind(release, tmp_path):
         assert list((path / "segments").iterdir())
 
 
-def test_the_first_release_is_kept():
-    assert "0.1.0" in RELEASES
+def test_every_release_is_kept():
+    assert RELEASES == ["0.1.0", "0.2.0"]

@@ -174,7 +174,7 @@ def test_a_local_session_loads_nothing_of_this(tmp_path):
 # writers -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_of_several_writers_each_commit_counts_once_and_losers_leave_no_mark(url, seed):
     """Random steps, losses, vacuums, reopenings and recoveries of three writers of one store."""
     rng, told, serial = random.Random(seed), [], 0

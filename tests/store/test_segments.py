@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from altneu.errors import StoreCorruptError, StoreError
-from altneu.store import SegmentRef, SegmentWriter, forget_segments, open_segment, segments, write_segment
+from altneu.store import LocalFolder, SegmentRef, SegmentWriter, forget_segments, open_segment, segments, write_segment
 from tests.store.support import CHILD, SCHEMA, batch
 
 
@@ -232,3 +232,17 @@ def test_an_implausible_reference_is_refused(part):
 def test_what_is_no_reference_is_refused(value):
     with pytest.raises(StoreError, match="no reference"):
         SegmentRef.from_json(value)
+
+
+def test_a_file_that_goes_between_two_looks_is_missing(folder, monkeypatch):
+    """As when a vacuum is at work beside a reader without a lease."""
+    ref = write_segment(folder, [batch(0)], SCHEMA, 1)
+    (Path(folder) / ref.name).unlink()
+    monkeypatch.setattr("altneu.store.folder.regular_size", lambda _: ref.bytes)
+    for act in (
+        lambda: open_segment(folder, ref, "never"),
+        lambda: open_segment(folder, ref, "always"),
+        lambda: LocalFolder(Path(folder)).read(ref.name),
+    ):
+        with pytest.raises(StoreCorruptError, match=rf"{ref.name} is missing"):
+            act()

@@ -15,6 +15,7 @@ from altneu.executor.read import negatives
 from altneu.order import Epoch
 from altneu.subscription import Subscription
 from altneu.update import Updates, consolidate
+from altneu.view import followed
 
 if TYPE_CHECKING:
     from altneu.view import OnErrors, View
@@ -57,7 +58,14 @@ class Sink(ABC):
         for name in key:
             if name not in view.schema.names:
                 raise UnknownColumnError(name, view.schema.names, f"the key of a sink of view {view.name}")
-        self.view, self.mode, self.key, self.errors, self.lease = view, mode, tuple(key), errors, lease
+        self.view, self.followed, self.mode, self.key, self.errors, self.lease = (
+            view,
+            followed(view),
+            mode,
+            tuple(key),
+            errors,
+            lease,
+        )
 
     @property
     @abstractmethod
@@ -86,12 +94,12 @@ class Sink(ABC):
             ViewHasErrorsError: the view has errors, which nothing outside should take for an answer.
             SinkError: the target is ahead of the view, or holds what it should not; it is left as it is.
         """
-        with self.view.lock:
-            end, before = self.view.known.lower, self.mark()
+        with self.followed.lock:
+            end, before = self.followed.known.lower, self.mark()
             if end == 0:
                 return 0
             self._check(before, end)
-            after = Mark(self.view.store_id, self.view.name, end)
+            after = Mark(self.followed.store_id, self.view.name, end)
             if before == after:
                 return 0
             self._check_errors(end - 1)
@@ -114,7 +122,7 @@ class Sink(ABC):
         self.run()
 
     def _check(self, before: Mark | None, end: int) -> None:
-        mine = Mark(self.view.store_id, self.view.name, end)
+        mine = Mark(self.followed.store_id, self.view.name, end)
         if before is None:
             return
         if before.view != mine.view:
@@ -129,19 +137,19 @@ class Sink(ABC):
 
     def _check_errors(self, time: int) -> None:
         if self.errors == "raise":
-            at = self.view.known.readable(time)
+            at = self.followed.known.readable(time)
             self.view.raise_errors(at)
 
     def _missing(self, before: Mark | None, end: int) -> Updates:
         """What the target lacks: the changes since its mark, or the difference of the whole contents."""
         if before is None:
-            return self.view.snapshot_updates(end - 1)
-        if before.store == self.view.store_id:
+            return self.followed.snapshot(end - 1)
+        if before.store == self.followed.store_id:
             try:
-                return self.view.updates(before.frontier, end)
+                return self.followed.updates(before.frontier, end)
             except HistoryGoneError:
                 pass  # what is there now still tells
-        there, wanted = self.contents(), self.view.snapshot_updates(end - 1)
+        there, wanted = self.contents(), self.followed.snapshot(end - 1)
         if len(wanted.times) > 1:
             raise SinkError(
                 f"the history since {before.frontier - 1} of view {self.view.name!r} is gone, and as it has two times "
@@ -158,7 +166,7 @@ class Sink(ABC):
 
     def _hold(self, frontier: int) -> None:
         digest = hashlib.blake2b(f"{self.where}\0{self.view.name}".encode(), digest_size=12).hexdigest()
-        self.view.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
+        self.followed.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
 
 
 def refuse_negative(contents: Updates, view: str) -> None:

@@ -86,8 +86,8 @@ class DatabaseSink(Sink):
         super().__init__(view, mode, key, errors, lease)
         self._connect, self._table, self._dialect, self._types = connect, table, dialect, types
         self._described = described
-        controls = {"append": (*view.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
-        view.check_names(controls)
+        controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
+        self.followed.check_names(controls)
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
         self._schema = pa.schema(fields)
         for field in view.schema:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from altneu.errors import SchemaError, SinkError
 from altneu.hashing import hash_rows
 from altneu.order import Epoch
+from altneu.reading import updates_table
 from altneu.rows import Ints, Rows
 from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
 from altneu.store import LocalFolder, folder_of
@@ -113,9 +114,9 @@ class ParquetSink(Sink):
                 f"{folder.where()} is no folder of a local disk; spark.readStream from format altneu writes there"
             )
         self._folder, self._buckets, self._keep = folder, buckets, keep
-        self._names = (*view.time_names(), "diff")
+        self._names = (*self.followed.time_names(), "diff")
         if mode == "append":
-            view.check_names(self._names)
+            self.followed.check_names(self._names)
         folder.make()
 
     @property
@@ -189,8 +190,6 @@ class ParquetSink(Sink):
     def _append(self, updates: Updates, before: Mark | None, after: Mark) -> None:
         start = 0 if before is None else before.frontier
         if len(updates):
-            from altneu.view import updates_table
-
             table = updates_table(updates, self._names[:-1], self._names[-1])
             said = {"altneu.store": after.store, "altneu.view": after.view}
             self._put(f"changes-{start:019d}-{after.frontier:019d}.parquet", table.replace_schema_metadata(said))

@@ -26,10 +26,17 @@ def failure(error: OSError, path: str | Path, doing: str) -> StoreError:
     >>> failure(OSError(errno.ENOSPC, "No space left on device"), "s/log", "write")
     StoreFullError('cannot write s/log: No space left on device; nothing of it is kept: make room and try again')
     """
+    if error.errno == errno.ENOENT and doing == "read":
+        return missing(path)  # gone since it was last looked at, as what never was there
     said = f"cannot {doing} {path}: {error.strerror or error}"
     if error.errno in _FULL:
         return StoreFullError(f"{said}; nothing of it is kept: make room and try again")
     return StoreError(said)
+
+
+def missing(path: str | Path) -> StoreCorruptError:
+    """The error for a file that should be there."""
+    return StoreCorruptError(f"{path} is missing; put it back from a copy of the store")
 
 
 @contextlib.contextmanager
@@ -132,7 +139,7 @@ def regular_size(path: Path) -> int:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        raise StoreCorruptError(f"{path} is missing; put it back from a copy of the store") from None
+        raise missing(path) from None
     except OSError as error:
         raise failure(error, path, "read") from error
     if not stat.S_ISREG(found.st_mode):

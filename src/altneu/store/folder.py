@@ -84,6 +84,10 @@ class Folder(ABC):
     def read(self, name: str) -> memoryview:
         """The bytes of a file; StoreCorruptError if it is missing."""
 
+    def read_those(self, names: Collection[str]) -> dict[str, memoryview]:
+        """The bytes of those files that are there, read at once where that is quicker."""
+        return {name: self.read(name) for name in names if self.has(name)}
+
     @abstractmethod
     def checksum(self, name: str) -> str:
         """BLAKE2b-128 of a file, read whole from where it is, in hexadecimal."""

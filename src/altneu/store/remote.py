@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
 from altneu.store.cache import SegmentCache, segment_cache
+from altneu.store.files import missing
 from altneu.store.folder import Data, Folder
 from altneu.store.lock import UnlockedWriter, Writer
 from altneu.store.references import SegmentRef
@@ -159,6 +160,17 @@ class RemoteFolder(Folder):
         with self._naming(name, "read"):
             return memoryview(self.filesystem.cat_file(self._at(name)))
 
+    def read_those(self, names: Collection[str]) -> dict[str, memoryview]:
+        def attempt(name: str) -> memoryview | None:
+            try:
+                return self.read(name)
+            except StoreCorruptError:
+                return None
+
+        with ThreadPoolExecutor(max(len(names), 1)) as pool:
+            found = zip(names, pool.map(attempt, names), strict=True)
+            return {name: data for name, data in found if data is not None}
+
     def checksum(self, name: str) -> str:
         self._forget()
         found = hashlib.blake2b(digest_size=16)
@@ -263,7 +275,7 @@ class RemoteFolder(Folder):
             raise self._failure(error, name, doing) from error
 
     def _missing(self, name: str) -> StoreCorruptError:
-        return StoreCorruptError(f"{self.where(name)} is missing; put it back from a copy of the store")
+        return missing(self.where(name))
 
     def _failure(self, error: Exception, name: str, doing: str) -> StoreError:
         return StoreError(f"cannot {doing} {self.where(name)}: {type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from typing import Any
 import altneu as an
 from altneu.executor import state
 from altneu.store import DirectoryStore
+from altneu.store.identity import software
 
 HERE = Path(__file__).parent
 ITEMS = ("tea", "jam", "salt", "rye")
@@ -72,6 +73,8 @@ def opened(path: Path) -> an.Session:
 
 
 def main(version: str) -> None:
+    if software() != version:
+        raise SystemExit(f"this is altneu {software()}, which makes no store of {version}")
     state.BLOB_BYTES = 2 << 10
     settings: Any = DirectoryStore.create_or_open.__kwdefaults__
     settings["checkpoint_every"] = 7

@@ -8,45 +8,46 @@ written that file of its checkpoint.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import threading
 from pathlib import Path
 
 import altneu as an
 from altneu.streams import Status
-from tests.session.streaming import COUNTS, LATE, Files
-from tests.store.killable import arm
+from faults.injected import die, kill_at
+from faults.stream_files import COUNTS, LATE, Files
 
 
-def arm_spark(path: Path) -> None:
+def kill_when_written(path: Path) -> None:
+    """Die as soon as a file is there."""
+
     def watch() -> None:
         pause = threading.Event()
         while not path.exists():
             pause.wait(0.001)
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 def main(state: str, folder: str, point: str, options: str) -> None:
+    """Follow to the end, or up to the point."""
     kind, number = point.split()
 
-    def die(status: Status, _: an.Step) -> None:
+    def look(status: Status, _: an.Step) -> None:
         if kind == "after" and status.batch >= int(number):
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
     spark = an.spark_session("altneu-child", "local[1]", config={"spark.sql.shuffle.partitions": 1})
     with an.Session(spark, state, shards=1) as session:
         session.maintain("v", COUNTS)
         session.maintain("late", LATE)
         if kind == "operation":
-            arm(state, int(number))
+            kill_at(Path(state), int(number))
         elif kind != "after":
-            arm_spark(Path(state, "streams", "n", kind, number))
+            kill_when_written(Path(state, "streams", "n", kind, number))
         frame = Files(spark, Path(folder)).stream()
-        with session.follow(n=frame, available_now=True, on_step=die, **json.loads(options)) as following:
+        with session.follow(n=frame, available_now=True, on_step=look, **json.loads(options)) as following:
             following.wait()
 
 

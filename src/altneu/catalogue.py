@@ -1,0 +1,162 @@
+"""The views of a session as plans: which one a view gets, and the one plan of all of them."""
+
+from __future__ import annotations
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError, StorePlanError
+from altneu.executor.described import Described
+from altneu.executor.journal import Journal
+from altneu.lower import arrangement_name, lower
+from altneu.order import Lattice
+from altneu.physical import Plan, ViewPorts
+from altneu.rewrite import Joins, chosen_joins, optimise
+from altneu.rewrite.transform import transform
+
+
+class Catalogue:
+    """What a session maintains: ``nodes`` by the name of the view, ``sources`` by theirs, and ``plan``, all lowered.
+
+    A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
+    """
+
+    def __init__(self, journal: Journal, lattice: Lattice) -> None:
+        self._journal, self._lattice = journal, lattice
+        self.nodes: dict[str, ir.Node] = {}
+        self.sources: dict[str, ir.Source] = {}
+        self.plan = Plan(lattice, ())
+        self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
+
+    def lowered(self, shards: int, *, more: dict[str, ir.Node] | None = None, less: str | None = None) -> Plan:
+        """The plan of all views for a number of shards, with one more or one less."""
+        nodes = {name: node for name, node in self.nodes.items() if name != less}
+        return lower({**nodes, **(more or {})}, self._lattice, shards)
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept.
+
+        Raises:
+            PlanError: there is no such view, or its plan is not known yet.
+        """
+        if name not in self.nodes:
+            if name in self._journal.views:
+                raise PlanError(f"the store has a view {name!r}, but not its query; maintain({name!r}, ...) it first")
+            raise PlanError(f"no view {name!r}; the views are: {', '.join(self.nodes) or '(none)'}")
+        return self.plan.views[name]
+
+    def waiting(self) -> list[str]:
+        """Views that the store has and the session does not maintain yet."""
+        return [name for name in self._journal.views if name not in self.nodes]
+
+    def chosen(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
+        """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now.
+
+        Raises:
+            PlanError: the name is taken by another collection.
+            StorePlanError: the store holds another plan under this name.
+        """
+        node, deltas = self._optimised(name, collection, joins)
+        if name in self.nodes and self.nodes[name].fingerprint != node.fingerprint:
+            raise PlanError(
+                f"this session maintains another collection as {name!r}; choose another name, or drop it first"
+            )
+        stored = self._journal.views.get(name)
+        if name not in self.nodes and stored is not None and stored["fingerprint"] != node.fingerprint:
+            raise StorePlanError(
+                f"the store holds another plan for view {name!r} (its query, a function, a schema or keep= of a "
+                f"source has changed, or it was computed from a view that is to be maintained before it); "
+                f"session.drop({name!r}) forgets its state, or open another path"
+            )
+        return node, deltas
+
+    def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
+        if joins not in ("auto", "delta", "binary"):
+            raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
+        node = optimise(collection.node)
+        existing = self._journal.existing()
+
+        def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
+            return arrangement_name(part, key) in existing
+
+        made = chosen_joins(node, exists, joins)
+        stored = self._journal.views.get(name)
+        if stored is None or made[0].fingerprint == stored["fingerprint"]:
+            return made
+        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        if (upon := self.upon_views(collection)) is not None:
+            others.append((upon, []))
+        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
+
+    def upon_views(self, collection: Collection) -> ir.Node | None:
+        """A collection's plan upon what views keep, its own part as it was written; None where it has none of theirs.
+
+        What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
+        reduce, a column that is not read is cut off below it.
+        """
+        kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
+        if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
+            return None
+        return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
+
+    def with_sources(self, collection: Collection) -> dict[str, ir.Source]:
+        """The sources with those of one more collection, also such as turn out to be of no use to it.
+
+        Raises:
+            PlanError: one is declared twice, and not in the same way.
+        """
+        sources = dict(self.sources)
+        for found in ir.walk(collection.node):
+            if isinstance(found, ir.Source):
+                known = sources.setdefault(found.name, found)
+                if known.fingerprint != found.fingerprint:
+                    raise PlanError(
+                        f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
+                        "once and use that"
+                    )
+        return sources
+
+    def add(self, name: str, node: ir.Node, plan: Plan) -> None:
+        """Take up a view, of which ``plan`` is the plan with all others."""
+        self.nodes[name] = node
+        self.plan = plan
+
+    def wrote(self, collection: Collection, node: ir.Node, sources: dict[str, ir.Source]) -> None:
+        """Remember what a view's collection was as it was written, and its sources."""
+        self.sources = sources
+        self._written[collection.node.fingerprint] = node
+
+    def remove(self, name: str, plan: Plan) -> None:
+        """Let go of a view; ``plan`` is that of the others."""
+        self.nodes.pop(name, None)
+        self.plan = plan
+
+
+def described(plan: Plan, name: str, node: ir.Node) -> Described:
+    """What a reader without the plan has to know of a view."""
+    ports = plan.views[name]
+    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
+    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
+
+
+def check_maintained(name: object, collection: object) -> None:
+    """Refuse what cannot be a view.
+
+    Raises:
+        PlanError: it is no collection, or one that has no contents at a time; or the name is none.
+    """
+    if not isinstance(collection, Collection):
+        raise PlanError(
+            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+        )
+    if ir.free_level(collection.node) is not None:
+        raise PlanError(
+            "the collection reads the variable of a loop, which is only known inside the loop's body; "
+            "maintain what iterate or recursive returns"
+        )
+    if ir.moments(collection.node):
+        raise PlanError(
+            "the collection was differentiated: what it holds is there for a moment, and a view is read at times; "
+            "maintain what integrate() makes of it"
+        )
+    if not isinstance(name, str) or not name:
+        raise PlanError(f"a view is named by a text, not {name!r}")
