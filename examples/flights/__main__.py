@@ -85,11 +85,14 @@ def _run(
             if not streamed:
                 _days(console, loaded, stop)
             lower = loaded.lower
+        written: dict[str, int] = {}
         if lower < stop:
-            loaded.days = _streamed_days(console, stream, state, lower, stop, local=local)
+            loaded.days, written = _streamed_days(console, stream, state, lower, stop, local=local)
         with open_session(engine, state) as session:
             pipeline = Pipeline(session, stream)
             pipeline.bulk, pipeline.days = loaded.bulk, loaded.days
+            if written:
+                _say_taken(console, session, written)
             console.print(show.board_table(pipeline, show.last_day(pipeline)), show.routes_table(pipeline))
             more = [show.chains_table(pipeline), show.weather_table(pipeline)]
             console.print(*map(show.as_rich, more), "")
@@ -155,8 +158,11 @@ def _progress(console: Console, days: int) -> Iterator[Callable[[StepRecord], No
 
 def _streamed_days(
     console: Console, stream: data.Stream, state: Path, lower: int, stop: int, *, local: bool
-) -> list[StepRecord]:
-    """Write the days as files, have a process follow them, kill it half way, and have another one go on."""
+) -> tuple[list[StepRecord], dict[str, int]]:
+    """Write the days as files, have a process follow them, kill it half way, and have another one go on.
+
+    The days, and how many changes the files of each stream hold.
+    """
     folder = Path(f"{state}.days")
     written = write_days(stream, folder, lower, stop)
     days, told = Days(), -(-(stop - lower) // data.DAY)
@@ -165,30 +171,32 @@ def _streamed_days(
         "weather;\nit knows of the store alone, and this process only of what it says."
     )
     with _progress(console, told) as say:
-        _follow(console, Follower(folder, state, stop, local=local), days, say, kill_after=told // 2)
-        if told > 1:
-            _follow(console, Follower(folder, state, stop, local=local), days, say)
-    taken = " and ".join(f"{days.rows[name]:,} of {rows:,} changes of {name}" for name, rows in written.items())
+        if half := told // 2:
+            _follow(console, Follower(folder, state, stop, local=local), days, say, half)
+        _follow(console, Follower(folder, state, stop, local=local), days, say)
+    return days.records, written
+
+
+def _say_taken(console: Console, session: an.Session, written: dict[str, int]) -> None:
+    """What the store says of the streams, against what the files hold."""
+    rows = {name: session.streams.stored(name).rows for name in written}
+    taken = " and ".join(f"{rows[name]:,} of {count:,} changes of {name}" for name, count in written.items())
     console.print(f"Of what the files hold, the streams took {taken}: [bold]no day twice, none left out.[/bold]\n")
-    if days.rows != written:
+    if rows != written:
         raise RuntimeError("the streams did not take what the files hold")
-    return days.records
 
 
 def _follow(
-    console: Console, follower: Follower, days: Days, say: Callable[[StepRecord], None], kill_after: int = 0
+    console: Console, follower: Follower, days: Days, say: Callable[[StepRecord], None], kill_after: int | None = None
 ) -> None:
-    """Hear what a follower says to its end; with ``kill_after``, kill it when it has said so many days."""
-    first = True
-    for said in (hearing := follower.said()):
+    """Hear what a follower says to its end, or kill it when so many days are told."""
+    hearing, begun = follower.said(), len(days.records)
+    for said in hearing:
         record = days.add(said)
         if record is None:
             continue
-        if first and not kill_after:
-            console.print(
-                f"A new process has opened the store, and goes on with {record.label} (commit {said.commit})."
-            )
-        first = False
+        if len(days.records) == begun + 1 and begun:
+            console.print(f"A new process opened the store, and goes on with {record.label}, in commit {said.commit}.")
         say(record)
         if len(days.records) == kill_after:
             follower.kill()

@@ -144,7 +144,8 @@ def comparison(pipeline: Pipeline, verdicts: Sequence[Verdict]) -> report.Table:
     note = (
         "equal: to Spark's answer, row by row. anew: Spark computes the view from the final flights in Parquet, the "
         "best of three warm runs, results left in Spark. out a day: changes of the view, median. day, max: insert a "
-        "day's changes and bring all seven views through every minute of it, median and slowest. ratio: anew to day."
+        "day's changes and bring all seven views through every minute of it, median and slowest (the first of a "
+        "process, which loads the kernels). ratio: anew to day."
     )
     return report.Table("Computing anew against keeping up", columns, rows, note)
 

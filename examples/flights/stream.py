@@ -55,11 +55,10 @@ def _write(frame: pl.DataFrame, folder: Path, tick: int) -> None:
 class Said:
     """What a follower says of a step: the stream that it was of, and what it took and made.
 
-    Units:  ``rows`` is all that was ever taken of that stream, ``commit`` the number of the step's commit.
+    Units:  ``commit`` is the number of the step's commit, ``seen`` the greatest time that ever came in the stream.
     """
 
     stream: str
-    rows: int
     seen: int
     lower: int
     commit: int
@@ -110,12 +109,10 @@ class Days:
 
     def __init__(self) -> None:
         self.records: list[StepRecord] = []
-        self.rows = dict.fromkeys(STREAMS, 0)
         self._waiting: list[Said] = []
 
     def add(self, said: Said) -> StepRecord | None:
         """A day, when it is whole."""
-        self.rows[said.stream] = said.rows
         self._waiting.append(said)
         if said.stream != "flights":
             return None
@@ -150,7 +147,6 @@ def follow(folder: str, state: str, stop: int, *, local: bool, enough: int) -> N
         def say(status: Any, step: an.Step) -> None:
             said = Said(
                 status.name,
-                status.rows,
                 status.seen,
                 step.upper,
                 session.store.number,
