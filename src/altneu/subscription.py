@@ -154,6 +154,7 @@ class Subscribers:
     def __init__(self) -> None:
         self._pushed: list[Subscription] = []
         self._pulled: WeakSet[Subscription] = WeakSet()
+        self._delivering = self._again = False
 
     def add(self, subscription: Subscription) -> None:
         """Take one up."""
@@ -170,8 +171,21 @@ class Subscribers:
     def deliver(self, note: str) -> None:
         """Give each what has been closed since.
 
-        One that raises stays where it is, and the others get theirs; then the first error is raised, with a note.
+        One that raises stays where it is, and the others get theirs; then the first error is raised, with a note. What
+        a function closes itself, by a step that it takes, is given when what came before it has been.
         """
+        self._again = True
+        if self._delivering:
+            return
+        self._delivering = True
+        try:
+            while self._again:
+                self._again = False
+                self._deliver(note)
+        finally:
+            self._delivering = False
+
+    def _deliver(self, note: str) -> None:
         failed: list[Exception] = []
         for subscription in [*self._pushed]:
             try:

@@ -69,7 +69,7 @@ def test_every_operator(module):
     check(Runner("parts", in_parts(random.Random(1)), ahead=True), module, few)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize("module", MODULES[:-1], ids=lambda m: m.__name__.split("_")[-1])
 def test_every_operator_in_tasks(module, tmp_path_factory):
     few = 2 if module is test_operators else 1
     check(Runner("tight", in_tasks(400), lambda: tmp_path_factory.mktemp("store"), together=True), module, few)

@@ -170,3 +170,19 @@ def test_dropping_the_view_ends_it(session, log):
     subscription = session.view("v").subscribe(log.change)
     session.drop("v")
     assert subscription.closed
+
+
+def test_a_function_that_takes_steps_itself_gets_each_time_once(session):
+    session.maintain("numbers", an.source("numbers", "n long").select("n"))
+    numbers = []
+
+    def count(row, time, diff):
+        numbers.append((row[0], diff))
+        if row[0] < 5:
+            session.insert("numbers", [row[0] + 1])
+            session.advance()
+
+    session.view("numbers").subscribe(count, snapshot=False)
+    session.insert("numbers", [1])
+    session.advance()
+    assert numbers == [(n, 1) for n in range(1, 6)]

@@ -279,3 +279,47 @@ def test_derby_by_jdbc(spark, tmp_path):
                 found = sink.contents()
                 there = dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True))
                 assert there == Counter(sink.view.to_pylist()), sink.where
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert", "merge"])
+def test_a_table_that_was_dropped_is_filled_anew(tmp_path, mode):
+    key = ["k"] if mode == "upsert" else []
+    with an.Session() as session:
+        view = session.maintain("last", LAST)
+        sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "d"), "last", mode=mode, key=key)
+        for k in (1, 2):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+            sink.run()
+            with sqlite3.connect(tmp_path / "d") as connection:
+                assert connection.execute("SELECT count(*) FROM last").fetchone() == (k,)
+                connection.execute("DROP TABLE last") if k == 1 else None
+            connection.close()
+            sink.run()
+        with sqlite3.connect(tmp_path / "d") as connection:
+            assert sorted(connection.execute("SELECT k FROM last").fetchall()) == [(1,), (2,)]
+        connection.close()
+
+
+def test_tables_of_one_name_in_two_databases_have_a_lease_each(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("events", EVENTS)
+        sinks = [
+            an.sinks.database(view, partial(sqlite3.connect, tmp_path / name), "t", mode="append") for name in "ab"
+        ]
+        for sink in sinks:
+            session.insert("events", [(0, "a", 1.0)])
+            session.advance()
+            sink.run()
+        for k in range(1, 4):
+            session.insert("events", [(k, "a", 1.0)])
+            session.retract("events", [(k - 1, "a", 1.0)])
+            session.advance()
+            sinks[1].run()
+        sinks[0].run()
+        found = []
+        for name in "ab":
+            with sqlite3.connect(tmp_path / name) as connection:
+                found.append(connection.execute("SELECT count(*) FROM t").fetchone()[0])
+            connection.close()
+    assert found == [8, 7]  # every change, of the second from what was there at once

@@ -72,6 +72,11 @@ class Sink(ABC):
     def where(self) -> str:
         """The target, as messages name it."""
 
+    @property
+    def identity(self) -> str:
+        """What tells the target from every other one, so that each has a lease of its own."""
+        return self.where
+
     @abstractmethod
     def mark(self) -> Mark | None:
         """How far the target has come; None for one that has nothing yet."""
@@ -165,7 +170,7 @@ class Sink(ABC):
         return consolidate(at_once, Epoch())
 
     def _hold(self, frontier: int) -> None:
-        digest = hashlib.blake2b(f"{self.where}\0{self.view.name}".encode(), digest_size=12).hexdigest()
+        digest = hashlib.blake2b(f"{self.identity}\0{self.view.name}".encode(), digest_size=12).hexdigest()
         self.followed.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from altneu.view import OnErrors, View
 
 MARKS = "altneu_marks"  # a table of the database: how far each table has come
-_MARK_COLUMNS = ("target", "store", "view_name", "frontier")
+_MARK_COLUMNS = ("target", "id", "store", "view_name", "frontier")
+_MARK_TYPES = [*[pa.string()] * 4, pa.int64()]
 _DERBY = {
     pa.string(): "VARCHAR(4000)",
     pa.binary(): "VARCHAR(4000) FOR BIT DATA",
@@ -85,7 +87,7 @@ class DatabaseSink(Sink):
     ) -> None:
         super().__init__(view, mode, key, errors, lease)
         self._connect, self._table, self._dialect, self._types = connect, table, dialect, types
-        self._described = described
+        self._described, self._id = described, uuid.uuid4().hex
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
         self.followed.check_names(controls)
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
@@ -101,6 +103,11 @@ class DatabaseSink(Sink):
     def where(self) -> str:
         """The table."""
         return f"table {self._table} of {self._described}"
+
+    @property
+    def identity(self) -> str:
+        """What tells this table from those of other databases: an id that is kept with the mark."""
+        return self._id
 
     # the parts of a statement ---------------------------------------------------------------------------------------
 
@@ -128,7 +135,7 @@ class DatabaseSink(Sink):
         """Make the two tables where they are not there; a user's own table is taken as it is."""
         there = [connection.runs(self._probe(table)) for table in (MARKS, self._table)]  # one that fails rolls back
         if not there[0]:
-            text = [pa.field(name, pa.string(), nullable=False) for name in _MARK_COLUMNS[:3]]
+            text = [pa.field(name, pa.string(), nullable=False) for name in _MARK_COLUMNS[:-1]]
             fields = [*text, pa.field("frontier", pa.int64(), nullable=False)]
             parts = [f"{self._quoted(f.name)} {self._mark_type(f)} NOT NULL" for f in fields]
             parts.append(f"PRIMARY KEY ({self._quoted('target')})")
@@ -142,6 +149,9 @@ class DatabaseSink(Sink):
             if self.key:
                 parts.append(f"PRIMARY KEY ({self._columns(self.key)})")
             connection.execute(f"CREATE TABLE {self._name(self._table)} ({', '.join(parts)})")
+            if there[0]:  # the mark of a table that was dropped is not this one's
+                forget = f"DELETE FROM {self._name(MARKS)} WHERE {self._quoted('target')} = {PARAMETER}"
+                connection.batch(forget, [(self._table,)], [pa.string()])
         connection.commit()
 
     def _probe(self, table: str) -> str:
@@ -163,8 +173,11 @@ class DatabaseSink(Sink):
 
     def _mark(self, connection: Connection) -> Mark | None:
         sql = f"SELECT {self._columns(_MARK_COLUMNS)} FROM {self._name(MARKS)}"
-        rows = connection.query(sql, [pa.string()] * 3 + [pa.int64()])
-        return next((Mark(store, view, frontier) for name, store, view, frontier in rows if name == self._table), None)
+        for name, own, store, view, frontier in connection.query(sql, _MARK_TYPES):
+            if name == self._table:
+                self._id = own
+                return Mark(store, view, frontier)
+        return None
 
     def contents(self) -> Updates:
         """What the table holds."""
@@ -196,13 +209,13 @@ class DatabaseSink(Sink):
             connection.close()
 
     def _move_mark(self, connection: Connection, before: Mark | None, after: Mark) -> None:
-        table, types = self._name(MARKS), [pa.string()] * 3 + [pa.int64()]
+        table = self._name(MARKS)
         if before is None:
             marks = ", ".join(PARAMETER for _ in _MARK_COLUMNS)
             sql = f"INSERT INTO {table} ({self._columns(_MARK_COLUMNS)}) VALUES ({marks})"
-            connection.batch(sql, [(self._table, after.store, after.view, after.frontier)], types)
+            connection.batch(sql, [(self._table, self._id, after.store, after.view, after.frontier)], _MARK_TYPES)
             return
-        target, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
+        target, _, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
         found = " AND ".join(f"{name} = {PARAMETER}" for name in (target, store, frontier))
         sql = f"UPDATE {table} SET {store} = {PARAMETER}, {frontier} = {PARAMETER} WHERE {found}"
         row = (after.store, after.frontier, self._table, before.store, before.frontier)
@@ -297,6 +310,7 @@ class DatabaseSink(Sink):
             lost = [value for row, value in zip(rows, values, strict=True) if diffs[row] < 0]
             if lost:
                 connection.batch(f"DELETE FROM {table} WHERE {count} = 0 AND {where}", lost, types)
-        new = [i for i, row in enumerate(updates.rows.to_pylist()) if row in set(missing)]
+        absent = set(missing)
+        new = [i for i, row in enumerate(updates.rows.to_pylist()) if row in absent]
         refuse_negative(updates.take(np.array(new, np.int64)), self.view.name)
         self._insert(connection, [(*row, diffs[row]) for row in missing])
