@@ -14,17 +14,15 @@ from altneu.store import files, segments
 
 # What Python tells of before it happens.
 OPERATIONS = {"open", "os.link", "os.remove", "os.rename", "os.mkdir", "os.truncate", "os.listdir", "os.scandir"}
-FAILING = ("open", "write", "fsync", "link", "replace", "rename", "unlink", "listdir", "scandir")
+FAILING = ("open", "write", "fsync", "link", "replace", "unlink", "listdir")
 REASONS = {
     "open": (errno.EACCES, errno.EMFILE, errno.ENOSPC),
     "write": (errno.ENOSPC, errno.EIO, errno.EDQUOT),
     "fsync": (errno.EIO, errno.ENOSPC),
     "link": (errno.EACCES, errno.EIO, errno.ENOSPC),
     "replace": (errno.EACCES, errno.EIO, errno.ENOSPC),
-    "rename": (errno.EACCES, errno.EIO),
     "unlink": (errno.EACCES, errno.EIO),
     "listdir": (errno.EACCES, errno.EIO),
-    "scandir": (errno.EACCES, errno.EIO),
 }
 
 

@@ -15,7 +15,7 @@ from altneu.rewrite.transform import transform
 
 
 class Catalogue:
-    """What a session maintains: ``nodes`` by the name of the view, ``sources`` by theirs, and ``plan``, all lowered.
+    """What a session maintains: ``nodes`` by the name of the view, and ``plan``, all of them lowered.
 
     A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
     """
@@ -23,9 +23,14 @@ class Catalogue:
     def __init__(self, journal: Journal, lattice: Lattice) -> None:
         self._journal, self._lattice = journal, lattice
         self.nodes: dict[str, ir.Node] = {}
-        self.sources: dict[str, ir.Source] = {}
+        self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
+
+    @property
+    def sources(self) -> dict[str, ir.Source]:
+        """The sources that views read, also such as turn out to be of no use to them."""
+        return {name: source for read in self._read.values() for name, source in read.items()}
 
     def lowered(self, shards: int, *, more: dict[str, ir.Node] | None = None, less: str | None = None) -> Plan:
         """The plan of all views for a number of shards, with one more or one less."""
@@ -98,37 +103,35 @@ class Catalogue:
             return None
         return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
 
-    def with_sources(self, collection: Collection) -> dict[str, ir.Source]:
-        """The sources with those of one more collection, also such as turn out to be of no use to it.
+    def check_sources(self, collection: Collection) -> None:
+        """Refuse a source that is declared twice, and not in the same way.
 
         Raises:
-            PlanError: one is declared twice, and not in the same way.
+            PlanError: naming it.
         """
-        sources = dict(self.sources)
-        for found in ir.walk(collection.node):
-            if isinstance(found, ir.Source):
-                known = sources.setdefault(found.name, found)
-                if known.fingerprint != found.fingerprint:
-                    raise PlanError(
-                        f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
-                        "once and use that"
-                    )
-        return sources
+        sources = self.sources
+        for found in _sources_of(collection):
+            if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
+                raise PlanError(
+                    f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
+                    "once and use that"
+                )
 
-    def add(self, name: str, node: ir.Node, plan: Plan) -> None:
+    def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
         """Take up a view, of which ``plan`` is the plan with all others."""
-        self.nodes[name] = node
-        self.plan = plan
-
-    def wrote(self, collection: Collection, node: ir.Node, sources: dict[str, ir.Source]) -> None:
-        """Remember what a view's collection was as it was written, and its sources."""
-        self.sources = sources
+        self.nodes[name], self.plan = node, plan
+        self._read[name] = {source.name: source for source in _sources_of(collection)}
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
         """Let go of a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
+        self._read.pop(name, None)
         self.plan = plan
+
+
+def _sources_of(collection: Collection) -> list[ir.Source]:
+    return [found for found in ir.walk(collection.node) if isinstance(found, ir.Source)]
 
 
 def described(plan: Plan, name: str, node: ir.Node) -> Described:

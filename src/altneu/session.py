@@ -276,19 +276,17 @@ class Session:
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
-            sources = self._catalogue.with_sources(collection)
+            self._catalogue.check_sources(collection)
             try:
-                self._add(name, node, deltas, strict=strict)
+                self._add(name, collection, node, deltas, strict=strict)
             except HydrationError:
                 upon = self._catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                node = upon
-                self._add(name, node, [], strict=strict)
-            self._catalogue.wrote(collection, node, sources)
+                self._add(name, collection, upon, [], strict=strict)
             return View(self, name)
 
-    def _add(self, name: str, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
+    def _add(self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
         """Take up a view: with the state that it has, or computed from what is there."""
         plan = self._catalogue.lowered(self.shards, more={name: node})
         if strict:
@@ -304,7 +302,7 @@ class Session:
         except BaseException:
             self.table.layouts = before
             raise
-        self._catalogue.add(name, node, plan)
+        self._catalogue.add(name, collection, node, plan)
 
     def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""

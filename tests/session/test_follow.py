@@ -17,6 +17,8 @@ import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
 from altneu.executor import portion
 from altneu.executor.journal import Journal
+from altneu.streams.batch import TIME, MicroBatch
+from altneu.streams.record import Record
 from faults.stream_files import COUNTS, LATE, Files, N, follow
 
 
@@ -417,3 +419,48 @@ def test_a_checkpoint_and_a_store_that_do_not_belong_together_are_refused(files,
     mark = again("the store is new, or older than the checkpoint")
     assert mark == "nothing"
     assert again(None, mark) == Counter([(4, 4)])
+
+
+def test_a_checkpoint_whose_last_batch_was_another_is_refused():
+    """A store and a checkpoint of copies that went on each by itself."""
+    record = Record(query="q", batch=3, plan="its plan", piece=0, of=1)
+    assert record.step("q", 4, "next", None, "its plan") == record.step("q", 4, "next", None) == (0, None)
+    with pytest.raises(StreamError, match="batch 3 of Spark's checkpoint is another one"):
+        record.step("q", 4, "next", None, "the plan of the other copy")
+
+
+def test_a_batch_is_cut_in_the_same_way_however_times_and_diffs_are_asked_for(spark):
+    rows = [(k, k % 7) for k in range(50)]
+    cuts = []
+    for times in ("k", "v + 1"):
+        frame = spark.createDataFrame(rows, "k long, v long").selectExpr("k", "v", f"{times} as `{TIME}`")
+        batch = MicroBatch(frame, here=True)
+        cuts.append([sorted(batch.piece(piece, 3)["k"].to_pylist()) for piece in range(3)])
+    assert cuts[0] == cuts[1]
+    assert sorted(k for cut in cuts[0] for k in cut) == list(range(50))
+
+
+def test_a_source_that_no_view_reads_any_more_stops_its_stream(files):
+    with an.Session() as session:
+        session.maintain("v", COUNTS)
+        files.put((1, 1))
+        assert follow(session, files).batches == 1
+        with session.follow({"n": files.stream()}) as following:
+            session.drop("v")
+            files.put((2, 2))
+            with pytest.raises(StreamError, match="no maintained view reads a source 'n'"):
+                following.wait(100)
+        with pytest.raises(UnknownSourceError):
+            session.insert("n", [(3, 3)])
+
+
+def test_streams_are_stopped_by_a_function_that_a_step_calls(files):
+    with an.Session() as session:
+        view = session.maintain("v", N)
+        files.put((1, 1))
+        following = session.follow({"n": files.stream()})
+        view.subscribe(on_time_end=lambda _: following.stop(), snapshot=False)
+        for _ in range(3):
+            session.insert("n", [(9, 9)])
+            session.advance()
+        assert following.wait(100)

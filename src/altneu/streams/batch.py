@@ -77,7 +77,7 @@ class MicroBatch:
 
     def pieces(self, max_rows: int | None) -> int:
         """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
-        if max_rows is None:
+        if max_rows is None or not _hashed(self.frame):
             return 1
         if not self.here or estimate(self.frame) <= HERE_BYTES:
             self._whole = self._fetched(self.frame)
@@ -113,8 +113,12 @@ class MicroBatch:
 
 
 def _hashed(frame: DataFrame) -> list[str]:
-    """Columns that Spark can hash: those without maps."""
-    return [quote_name(f.name) for f in frame.schema if "map<" not in f.dataType.simpleString()]
+    """Columns of the source that Spark can hash: those without maps.
+
+    Times and diffs are not among them, as they may be asked for in another way when a batch comes again.
+    """
+    hashable = (f.name for f in frame.schema if "map<" not in f.dataType.simpleString())
+    return [quote_name(name) for name in hashable if name not in (TIME, EVENT, DIFF)]
 
 
 def measured(rows: Any, lower: int, source: str) -> Measured:

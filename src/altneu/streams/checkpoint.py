@@ -30,15 +30,17 @@ def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -
     return f"file:{folder.path}/streams/{own}"
 
 
-def plan_of(spark: SparkSession, folder: str, batch: int) -> str:
+def plan_of(spark: SparkSession, folder: str, batch: int) -> str | None:
     """A checksum of what Spark planned a batch to hold: the file that it writes before the batch is run.
 
     A batch that comes again because it was not seen to end has the same file; one that was planned anew, after the
-    checkpoint was put back to an earlier state, has another.
+    checkpoint was put back to an earlier state, has another. None for a batch that Spark does not know, or no longer.
 
     Cost:   a few calls into the JVM; no job.
     """
     jvm, path, files = _files(spark, f"{folder}/offsets/{batch}")
+    if not files.exists(path):
+        return None
     stream = files.open(path)
     try:
         text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")

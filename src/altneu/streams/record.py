@@ -72,17 +72,21 @@ class Record:
         done = replace(self, query=query, batch=batch, plan=plan, piece=piece, of=of)
         return replace(done, whole=done.seen) if done.is_whole else done
 
-    def step(self, query: str, batch: int, plan: str, restart: str | None) -> tuple[int, int | None] | None:
+    def step(
+        self, query: str, batch: int, plan: str, restart: str | None, before: str | None = None
+    ) -> tuple[int, int | None] | None:
         """What to take of a batch that Spark gives: from which piece on, of how many if it was cut before.
 
-        None if all of it was taken: Spark gives a batch again that it did not see the end of.
+        None if all of it was taken: Spark gives a batch again that it did not see the end of. ``before`` is the plan of
+        the batch before it, where it is known.
 
         Raises:
             StreamError: Spark's checkpoint and the store do not belong together, or not any more.
         """
         if query == self.query and batch == self.batch and plan == self.plan:
             return None if self.is_whole else (self.piece + 1, self.of)
-        if query == (self.query or query) and batch == self.batch + 1 and self.is_whole:
+        follows = query == (self.query or query) and batch == self.batch + 1 and self.is_whole
+        if follows and (before is None or self.query is None or before == self.plan):
             return 0, None
         if restart is not None and restart == self.mark:
             return 0, None
@@ -103,6 +107,11 @@ class Record:
         if query != self.query:
             return (
                 f"{had}, and this is another query, {query}: its checkpoint is new or that of something else. {again}"
+            )
+        if batch == self.batch + 1 and self.is_whole:
+            return (
+                f"{had}, and batch {self.batch} of Spark's checkpoint is another one: checkpoint and store are of "
+                f"copies that went on each by itself. {again}"
             )
         if batch > self.batch:
             return (

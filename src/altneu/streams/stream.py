@@ -168,10 +168,11 @@ class Stream:
     def stop(self) -> None:
         """Stop the query after the micro-batch that it is at.
 
-        Whoever is called with a micro-batch has the session's lock, and cannot wait for streams that may need it: asked
-        for there, they are stopped behind its back.
+        Whoever is called with a micro-batch, or by a step, has the session's lock, and cannot wait for streams that may
+        need it: asked for there, they are stopped behind its back.
         """
-        if threading.get_ident() in self.known.taking:
+        has_lock = self.session.lock._is_owned()  # type: ignore[attr-defined]  # a step's functions are called with it
+        if has_lock or threading.get_ident() in self.known.taking:
             threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
             return
         self._stopping = True
@@ -219,7 +220,10 @@ class Stream:
         assert self.query is not None
         query = str(self.query.id)
         plan = checkpoint.plan_of(frame.sparkSession, self.folder, batch)
-        found = self.record.step(query, batch, plan, self.options.restart)
+        assert plan is not None, "Spark writes what a batch holds before it gives it"
+        first_here = self._batches == 0  # within a run one batch follows the other
+        before = checkpoint.plan_of(frame.sparkSession, self.folder, batch - 1) if first_here else None
+        found = self.record.step(query, batch, plan, self.options.restart, before)
         if found is None:
             return
         first, of = found
@@ -233,6 +237,7 @@ class Stream:
 
     def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int]) -> None:
         with self.session.lock:
+            self.session.source(self.name)  # a view may have been dropped meanwhile, the last that read it
             lower, record = self.session.lower, self.record
             if self.timed:
                 found = measured(rows, lower, self.name)
