@@ -464,3 +464,11 @@ def test_streams_are_stopped_by_a_function_that_a_step_calls(files):
             session.insert("n", [(9, 9)])
             session.advance()
         assert following.wait(100)
+
+
+def test_values_drawn_by_chance_are_not_cut(files):
+    with an.Session() as session:
+        session.maintain("v", N)
+        drawn = files.stream().selectExpr("k", "cast(rand() * 9 as bigint) as v")
+        with pytest.raises(InputError, match="draws values by chance"):
+            session.follow({"n": drawn}, available_now=True, max_rows=5)

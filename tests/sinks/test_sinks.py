@@ -323,3 +323,32 @@ def test_tables_of_one_name_in_two_databases_have_a_lease_each(tmp_path):
                 found.append(connection.execute("SELECT count(*) FROM t").fetchone()[0])
             connection.close()
     assert found == [8, 7]  # every change, of the second from what was there at once
+
+
+def test_what_sqlite_cannot_tell_apart_is_refused(tmp_path):
+    with an.Session() as session:
+        view = session.maintain("all", EVENTS)
+        sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "d"), "t", mode="merge")
+        session.insert("events", [(1, "a", float("nan"))])
+        session.advance()
+        with pytest.raises(SinkError, match="column 'v' of view 'all' has a NaN"):
+            sink.run()
+        session.retract("events", [(1, "a", float("nan"))])
+        session.insert("events", [(2, None, None), (2, None, None)])
+        session.advance()
+        sink.run()
+        assert database_table(tmp_path / "d", "t") == {(2, None, None, 2): 1}
+
+
+def test_a_table_with_rows_and_no_mark_is_refused(tmp_path):
+    with an.Session() as session:
+        view = session.maintain("last", LAST)
+        sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "d"), "t", mode="merge")
+        session.insert("events", [(1, "a", 1.0)])
+        session.advance()
+        sink.run()
+        with sqlite3.connect(tmp_path / "d") as connection:
+            connection.execute("DELETE FROM altneu_marks")
+        connection.close()
+        with pytest.raises(SinkError, match="has rows, but no line in altneu_marks"):
+            sink.run()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
@@ -197,8 +198,12 @@ class DatabaseSink(Sink):
 
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
         """Change rows and mark in one transaction; who finds the mark moved meanwhile leaves all as it is."""
+        if self._dialect == "sqlite":
+            self._refuse_nan(updates)
         connection = self._connect()
         try:
+            if before is None:
+                self._refuse_rows(connection)
             self._move_mark(connection, before, after)
             {"append": self._append, "upsert": self._upsert, "merge": self._merge}[self.mode](connection, updates)
             connection.commit()
@@ -207,6 +212,23 @@ class DatabaseSink(Sink):
             raise
         finally:
             connection.close()
+
+    def _refuse_nan(self, updates: Updates) -> None:
+        for field, column in zip(self.view.schema, updates.rows.columns, strict=True):
+            if pt.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():
+                raise SinkError(
+                    f"column {field.name!r} of view {self.view.name!r} has a NaN, which SQLite takes for NULL; select "
+                    f"nullif({field.name}, double('NaN')) into the view, or a cast to string"
+                )
+
+    def _refuse_rows(self, connection: Connection) -> None:
+        """A table that nobody has marked and that has rows: nobody can say what of the view they are."""
+        sql = f"SELECT count(*) FROM {self._name(self._table)}"
+        if next(connection.query(sql, [pa.int64()]))[0]:
+            raise SinkError(
+                f"{self.where} has rows, but no line in {MARKS} that says how far it has come; empty it, or choose "
+                "another table"
+            )
 
     def _move_mark(self, connection: Connection, before: Mark | None, after: Mark) -> None:
         table = self._name(MARKS)
@@ -275,19 +297,20 @@ class DatabaseSink(Sink):
                 )
 
     def _delete(self, connection: Connection, rows: Sequence[Row], names: Sequence[str]) -> None:
-        for where, part in self._where(rows, names):
+        for where, found in self._where(rows, names):
+            part = [rows[i] for i in found]
             types = [self._schema.field(n).type for n, v in zip(names, part[0], strict=True) if v is not None]
             values = [tuple(v for v in row if v is not None) for row in part]
             changed = connection.batch(f"DELETE FROM {self._name(self._table)} WHERE {where}", values, types)
             self._one_each(changed, values)
 
-    def _where(self, rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, list[Row]]]:
-        """Conditions that find rows by their values, null being one; those of equal nulls together."""
+    def _where(self, rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+        """Conditions that find rows by their values, null being one, and which rows each is for."""
 
-        def nulls(row: Row) -> tuple[bool, ...]:
-            return tuple(value is None for value in row)
+        def nulls(i: int) -> tuple[bool, ...]:
+            return tuple(value is None for value in rows[i])
 
-        for mask, found in itertools.groupby(sorted(rows, key=nulls), nulls):
+        for mask, found in itertools.groupby(sorted(range(len(rows)), key=nulls), nulls):
             tests = [
                 f"{self._quoted(n)} IS NULL" if m else f"{self._quoted(n)} = {PARAMETER}"
                 for n, m in zip(names, mask, strict=True)
@@ -298,19 +321,18 @@ class DatabaseSink(Sink):
         """Rows with their counts: those that are there already change theirs, and go when it comes to nothing."""
         names = self.view.schema.names
         count, table = self._quoted("row_count"), self._name(self._table)
-        diffs = dict(zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True))
-        missing: list[Row] = []
-        for where, rows in self._where(list(diffs), names):
+        listed, diffs = updates.rows.to_pylist(), updates.diffs.tolist()
+        missing: list[int] = []
+        for where, found in self._where(listed, names):
+            rows = [listed[i] for i in found]
             types = [f.type for f, v in zip(self.view.schema, rows[0], strict=True) if v is not None]
             values = [tuple(v for v in row if v is not None) for row in rows]
-            added = [(diffs[row], *value) for row, value in zip(rows, values, strict=True)]
+            added = [(diffs[i], *value) for i, value in zip(found, values, strict=True)]
             sql = f"UPDATE {table} SET {count} = {count} + {PARAMETER} WHERE {where}"
             changed = connection.batch(sql, added, [pa.int64(), *types])
-            missing += [row for row, there in zip(rows, changed, strict=True) if not there]
-            lost = [value for row, value in zip(rows, values, strict=True) if diffs[row] < 0]
+            missing += [i for i, there in zip(found, changed, strict=True) if not there]
+            lost = [value for i, value in zip(found, values, strict=True) if diffs[i] < 0]
             if lost:
                 connection.batch(f"DELETE FROM {table} WHERE {count} = 0 AND {where}", lost, types)
-        absent = set(missing)
-        new = [i for i, row in enumerate(updates.rows.to_pylist()) if row in absent]
-        refuse_negative(updates.take(np.array(new, np.int64)), self.view.name)
-        self._insert(connection, [(*row, diffs[row]) for row in missing])
+        refuse_negative(updates.take(np.array(missing, np.int64)), self.view.name)
+        self._insert(connection, [(*listed[i], diffs[i]) for i in missing])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from altneu import ir
-from altneu.errors import StreamError
+from altneu.errors import InputError, StreamError
 from altneu.executor.inputs import Inputs, Stamp
 from altneu.order import Antichain
 from altneu.sources import check_columns, two_times
@@ -88,6 +88,11 @@ class Stream:
         self.frame = normalised(frame, source, {k: v for k, v in given.items() if isinstance(v, str)})
         if self.timed and options.late == "error":
             self._check_late_source()
+        if options.max_rows is not None and not _is_deterministic(frame):
+            raise InputError(
+                f"stream {self.name!r} draws values by chance (rand, uuid or a function said to be non-deterministic): "
+                "a batch that comes again after a crash would be cut in another way; leave max_rows= out"
+            )
         self.query: StreamingQuery | None = None
         self.error: StreamError | None = None
         self.active = True
@@ -278,6 +283,10 @@ class Stream:
             return Inputs(frames={source.name: [(rows, stamp)]})
         updates = stamp.updates(rows)
         return Inputs(updates={source.name: [updates]} if len(updates) else {})
+
+
+def _is_deterministic(frame: DataFrame) -> bool:
+    return bool(frame._jdf.queryExecution().analyzed().deterministic())
 
 
 def _count(rows: Any) -> int:
