@@ -241,6 +241,11 @@ class Reader:
         """What tells this store from every other one."""
         return self._moment.snapshot.identity
 
+    def history_id(self, name: str) -> str:
+        """What tells the history of a view from every other one: the store's, and the plan that the view has."""
+        self._moment.described(name)
+        return f"{self.store_id}/{self._moment.views[name]['fingerprint']}"
+
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
         self._store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))

@@ -110,6 +110,9 @@ class Readings(Protocol):
     def store_id(self) -> str:
         """What tells this store from every other one."""
 
+    def history_id(self, name: str) -> str:
+        """What tells the history of a view from every other one: the store's, and the plan that the view has."""
+
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
 
@@ -191,9 +194,9 @@ class Followed:
         return self._readings.lock
 
     @property
-    def store_id(self) -> str:
-        """What tells the history of the view's store from every other one."""
-        return self._readings.store_id
+    def history_id(self) -> str:
+        """What tells the view's history from every other one, also of another view that had its name."""
+        return self._readings.history_id(self.name)
 
     @property
     def known(self) -> Known:

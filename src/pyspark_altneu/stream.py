@@ -62,12 +62,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold(begin if begin >= 0 else first + 1)  # type: ignore[operator]
         else:
             self._hold(end)
-        return start if end == begin else {"frontier": end, "store": reader.store_id}
+        return start if end == begin else {"frontier": end, "store": reader.history_id(self.options.view)}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The frontier, for the query's progress."""
         reader = self._opened
-        return None if reader is None else {"frontier": reader.lower, "store": reader.store_id}
+        return None if reader is None else {"frontier": reader.lower, "store": reader.history_id(self.options.view)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is closed by now is what will be read."""
@@ -120,11 +120,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, offset: dict[str, Any]) -> None:
         """Refuse an offset of another history than that of the store as it is."""
         reader, frontier = self._reader, int(offset["frontier"])
-        if frontier >= 0 and (frontier > reader.lower or offset["store"] != reader.store_id):
+        history = reader.history_id(self.options.view)
+        if frontier >= 0 and (frontier > reader.lower or offset["store"] != history):
             raise ReadError(
                 f"the query has been given times before {frontier} by store {offset['store']}; in {self.options.path} "
-                f"there is store {reader.store_id} at {reader.lower}: another one, an older copy, or it went back to "
-                "an earlier commit after damage. Start the query with a new checkpoint"
+                f"there is store {history} at {reader.lower}: another one, an older copy, it went back to an earlier "
+                "commit after damage, or the view has another plan. Start the query with a new checkpoint"
             )
 
     def _hold(self, frontier: int) -> None:

@@ -380,7 +380,7 @@ def test_a_checkpoint_and_a_store_that_do_not_belong_together_are_refused(files,
                 return contents(view)
             with pytest.raises(StreamError, match=expected) as raised:
                 follow(session, files)
-            return str(raised.value).split("restart=")[1].split("'")[1]
+            return str(raised.value).split("restart=")[-1].split("'")[1]
 
     assert again(None) == Counter([(1, 1), (2, 2)])
     shutil.copytree(state, tmp_path / "copy")
@@ -472,3 +472,22 @@ def test_values_drawn_by_chance_are_not_cut(files):
         drawn = files.stream().selectExpr("k", "cast(rand() * 9 as bigint) as v")
         with pytest.raises(InputError, match="draws values by chance"):
             session.follow({"n": drawn}, available_now=True, max_rows=5)
+
+
+def test_an_option_for_a_stream_that_is_not_there_is_refused(files):
+    with an.Session() as session:
+        session.maintain("v", N)
+        with pytest.raises(InputError, match="late= names 'm', and the streams are: n"):
+            session.follow({"n": files.stream()}, available_now=True, late={"m": "drop"})
+
+
+def test_a_checkpoint_is_set_back_to_a_store_that_has_nothing_of_the_stream(files, tmp_path):
+    files.put((1, 1))
+    with an.Session(path=tmp_path / "state") as session:
+        session.maintain("v", N)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    for state, restart in (("state", None), ("copy", "rewind")):
+        with an.Session(path=tmp_path / state) as session:
+            view = session.maintain("v", N)
+            follow(session, files, checkpoint=tmp_path / "checkpoint", restart=restart)
+            assert view.to_pylist() == [(1, 1)]

@@ -352,3 +352,33 @@ def test_a_table_with_rows_and_no_mark_is_refused(tmp_path):
         connection.close()
         with pytest.raises(SinkError, match="has rows, but no line in altneu_marks"):
             sink.run()
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_another_view_of_the_same_name_is_told_from_the_first(tmp_path, mode):
+    with an.Session(path=tmp_path / "state") as session:
+        kept = an.source("events", "k long", keep=True)
+        sinks = []
+        for plan in (kept.select("k"), kept.select(k="k + 10")):
+            view = session.maintain("v", plan)
+            session.maintain("other", kept)
+            sinks = [
+                an.sinks.database(view, partial(sqlite3.connect, tmp_path / "d"), "t", mode=mode),
+                an.sinks.parquet(view, tmp_path / "p", mode=mode),
+            ]
+            if plan.node.fingerprint != kept.select("k").node.fingerprint:
+                break
+            session.insert("events", [1, 2])
+            session.advance()
+            for sink in sinks:
+                sink.run()
+            session.drop("v")
+        for sink in sinks:
+            if mode == "append":
+                with pytest.raises(SinkError, match="another view of this name"):
+                    sink.run()
+            else:
+                sink.run()
+        if mode == "merge":
+            assert database_table(tmp_path / "d", "t") == {(11, 1): 1, (12, 1): 1}
+            assert sum(parquet_table(tmp_path / "p").values()) == 2

@@ -28,7 +28,7 @@ MODES = ("append", "upsert", "merge")
 class Mark:
     """How far a target has come: all changes of a store's view before ``frontier`` are in it.
 
-    Shape:  ``store`` is the id of the store, of a session in memory its own.
+    Shape:  ``store`` is the id of the view's history: of the store (of a session in memory its own) and the plan.
     """
 
     store: str
@@ -104,7 +104,7 @@ class Sink(ABC):
             if end == 0:
                 return 0
             self._check(before, end)
-            after = Mark(self.followed.store_id, self.view.name, end)
+            after = Mark(self.followed.history_id, self.view.name, end)
             if before == after:
                 return 0
             self._check_errors(end - 1)
@@ -127,13 +127,16 @@ class Sink(ABC):
         self.run()
 
     def _check(self, before: Mark | None, end: int) -> None:
-        mine = Mark(self.followed.store_id, self.view.name, end)
+        mine = Mark(self.followed.history_id, self.view.name, end)
         if before is None:
             return
         if before.view != mine.view:
             raise SinkError(f"{self.where} holds view {before.view!r}, not {mine.view!r}; choose another target")
         if self.mode == "append" and before.store != mine.store:
-            raise SinkError(f"{self.where} holds the changes of another store; choose another target for these")
+            raise SinkError(
+                f"{self.where} holds the changes of another store, or of another view of this name; "
+                "choose another target for these"
+            )
         if before.store == mine.store and before.frontier > end:
             raise SinkError(
                 f"{self.where} has come to time {before.frontier - 1}, the view to {end - 1}: the store is an older "
@@ -149,7 +152,7 @@ class Sink(ABC):
         """What the target lacks: the changes since its mark, or the difference of the whole contents."""
         if before is None:
             return self.followed.snapshot(end - 1)
-        if before.store == self.followed.store_id:
+        if before.store == self.followed.history_id:
             try:
                 return self.followed.updates(before.frontier, end)
             except HistoryGoneError:

@@ -58,9 +58,9 @@ class Record:
         return None if self.whole is None or self.delay is None else self.whole - self.delay
 
     @property
-    def due(self) -> int | None:
-        """The batch that the store wants next: one that it has a part of, or the one after; None of a new stream."""
-        return None if self.query is None else self.batch + self.is_whole
+    def due(self) -> int:
+        """The batch that the store wants next: one that it has a part of, or the one after."""
+        return 0 if self.query is None else self.batch + self.is_whole
 
     @property
     def is_whole(self) -> bool:
@@ -101,7 +101,8 @@ class Record:
         if self.query is None:
             return (
                 f"Spark's checkpoint goes on with batch {batch}, but the store knows of no batch before it: the store "
-                f"is new, or older than the checkpoint. {again}"
+                f"is new, or older than the checkpoint. With restart={REWIND!r} the checkpoint is set back to its "
+                f"first batch, if Spark still knows it. {again}"
             )
         had = f"the store has the batches up to {self.batch} of the query {self.query}"
         if query != self.query:

@@ -45,6 +45,7 @@ class Streams:
         """Start a query for each stream, or none."""
         if not frames:
             raise InputError("follow takes streams by the names of sources: session.follow(edges=spark.readStream...)")
+        _check_names(options, frames)
         with self._session.lock:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
             folders = [self._folder(given, stream.name) for stream in streams]
@@ -128,6 +129,14 @@ class Streams:
     def target(self, changed: Mapping[str, Record]) -> int:
         """The time up to which the session advances when streams are as far as this."""
         return target({**self.records(), **changed}.values(), self._session.lower)
+
+
+def _check_names(options: Mapping[str, Any], frames: Mapping[str, Any]) -> None:
+    """Refuse options by stream that name none: a misspelled one would be left out in silence."""
+    for option, given in options.items():
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in frames:
+                raise InputError(f"{option}= names {name!r}, and the streams are: {', '.join(frames)}")
 
 
 def _options(name: str, given: Mapping[str, Any]) -> Options:

@@ -130,8 +130,8 @@ class Stream:
     def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
         """Start the query, its checkpoint in ``folder``."""
         self.folder = folder
-        if self.options.restart == REWIND and (due := self.record.due) is not None:
-            checkpoint.rewind(self.frame.sparkSession, folder, due)
+        if self.options.restart == REWIND:
+            checkpoint.rewind(self.frame.sparkSession, folder, self.record.due)
         writer = self.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", folder)
         if available_now:
             writer = writer.trigger(availableNow=True)
