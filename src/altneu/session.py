@@ -689,6 +689,7 @@ class Session:
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """What the two times of a view are called, None when it has one."""
+        self.ports(name)
         return ir.coordinates(self._catalogue.nodes[name])
 
     def known(self, name: str) -> Known:

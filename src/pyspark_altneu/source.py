@@ -77,9 +77,8 @@ class ViewReader(DataSourceReader):
             reader.close(keep=True)  # the tasks come later
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one part."""
-        assert isinstance(partition, Part)
-        return read_part(partition)
+        """The rows of one part; Spark asks for none where there are no parts."""
+        return read_part(partition) if isinstance(partition, Part) else iter(())
 
 
 def _contents(options: Options, reader: Reader, view: View) -> list[Part]:

@@ -59,6 +59,8 @@ def test_spark_reads_contents_and_changes(spark, tmp_path):
         assert rows(load(spark, tmp_path, view.name, columns="w,src").where("src = 1")) == Counter(
             (w, src) for src, _, w in view.to_pylist() if src == 1
         )
+        session.maintain("nothing", EDGES.filter("src > 7"))
+        assert load(spark, tmp_path, "nothing").collect() == []
         last = load(spark, tmp_path, view.name, mode="changes", timeColumn="t", diffColumn="d")
         assert last.columns == ["src", "dst", "w", "t", "d"]
         assert rows(last) == Counter(tuple(r.values()) for r in view.changes().to_pylist())

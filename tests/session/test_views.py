@@ -353,3 +353,12 @@ def test_a_late_view_upon_a_view_needs_no_rows_of_sources(keeper, upon, tmp_path
         session.retract("sales", first[1:2])
         session.advance()
         assert sorted(view.to_pylist()) == after
+
+
+def test_a_view_that_was_dropped_says_so():
+    with an.Session() as session:
+        view = session.maintain("v", an.source("s", "k long"))
+        session.drop("v")
+        for ask in (view.to_arrow, view.changes, view.errors):
+            with pytest.raises(PlanError, match="no view 'v'"):
+                ask()

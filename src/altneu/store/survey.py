@@ -17,6 +17,8 @@ from altneu.store.locate import Location, folder_of
 from altneu.store.log import CommitLog
 from altneu.store.references import SegmentRef
 
+_ATTEMPTS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
@@ -50,11 +52,21 @@ def check_store(path: Location, *, storage_options: Mapping[str, Any] = MappingP
     StoreCheck(commit=1, whole=1, problems=())
     """
     folder = folder_of(path, storage_options)
-    survey = Survey(folder)
+    survey = _settled(folder)
     if not survey.numbers and not folder.has(FILE):
         raise StoreError(f"there is no store in {folder.where()}")
     whole = survey.last_whole()
     return StoreCheck(survey.top, None if whole is None else whole[0], tuple(survey.problems))
+
+
+def _settled(folder: Folder) -> Survey:
+    """A survey of a store that stayed as it was meanwhile, or had nothing wrong: a writer's vacuum takes files away."""
+    for _ in range(_ATTEMPTS):
+        survey = Survey(folder)
+        survey.last_whole()
+        if not survey.problems or survey.log.numbers() == survey.numbers:
+            break
+    return survey
 
 
 class _Remembered(CommitLog):
