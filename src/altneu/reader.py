@@ -242,9 +242,9 @@ class Reader:
         return self._moment.snapshot.identity
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the plan that the view has."""
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
         self._moment.described(name)
-        return f"{self.store_id}/{self._moment.views[name]['fingerprint']}"
+        return f"{self.store_id}/{self._moment.views[name].get('added', 0)}"
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""

@@ -111,7 +111,7 @@ class Readings(Protocol):
         """What tells this store from every other one."""
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the plan that the view has."""
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""

@@ -722,8 +722,8 @@ class Session:
         return self._journal.store.identity
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the plan that the view has."""
-        return f"{self.store_id}/{self._journal.views[name]['fingerprint']}"
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+        return f"{self.store_id}/{self._journal.views[name].get('added', 0)}"
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""

@@ -125,7 +125,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise ReadError(
                 f"the query has been given times before {frontier} by store {offset['store']}; in {self.options.path} "
                 f"there is store {history} at {reader.lower}: another one, an older copy, it went back to an earlier "
-                "commit after damage, or the view has another plan. Start the query with a new checkpoint"
+                "commit after damage, or the view was dropped and made anew. Start the query with a new checkpoint"
             )
 
     def _hold(self, frontier: int) -> None:

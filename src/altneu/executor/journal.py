@@ -136,6 +136,7 @@ class Journal:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
         view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session(self.since, self.events, self.filled, self.began) | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})

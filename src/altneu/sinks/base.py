@@ -28,7 +28,8 @@ MODES = ("append", "upsert", "merge")
 class Mark:
     """How far a target has come: all changes of a store's view before ``frontier`` are in it.
 
-    Shape:  ``store`` is the id of the view's history: of the store (of a session in memory its own) and the plan.
+    Shape:  ``store`` is the id of the view's history: of the store (of a session in memory its own) and the commit that
+            added the view.
     """
 
     store: str

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
-from altneu.errors import SchemaError, SinkError
+from altneu.errors import AltneuError, SchemaError, SinkError
 from altneu.order import Epoch
 from altneu.rows import Rows
 from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
@@ -207,9 +207,11 @@ class DatabaseSink(Sink):
             self._move_mark(connection, before, after)
             {"append": self._append, "upsert": self._upsert, "merge": self._merge}[self.mode](connection, updates)
             connection.commit()
-        except BaseException:
+        except BaseException as error:
             connection.rollback()
-            raise
+            if isinstance(error, AltneuError) or not isinstance(error, Exception):
+                raise
+            raise SinkError(f"{self.where} took nothing of the changes: {type(error).__name__}: {error}") from error
         finally:
             connection.close()
 

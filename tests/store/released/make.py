@@ -79,6 +79,7 @@ def main(version: str) -> None:
     settings: Any = DirectoryStore.create_or_open.__kwdefaults__
     settings["checkpoint_every"] = 7
     folder, scratch = HERE / version, HERE / f"{version}.scratch"
+    shutil.rmtree(folder, ignore_errors=True)
     with opened(folder / "store") as session:
         for n in range(STEPS - 1):
             step(session, n)
