@@ -491,3 +491,17 @@ def test_a_checkpoint_is_set_back_to_a_store_that_has_nothing_of_the_stream(file
             view = session.maintain("v", N)
             follow(session, files, checkpoint=tmp_path / "checkpoint", restart=restart)
             assert view.to_pylist() == [(1, 1)]
+
+
+def test_a_store_that_is_behind_is_told_though_nothing_new_comes(files, tmp_path):
+    files.put((1, 1))
+    with an.Session(path=tmp_path / "state") as session:
+        session.maintain("v", N)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    with an.Session(path=tmp_path / "state") as session:
+        session.maintain("v", N)
+        follow(session, files, checkpoint=tmp_path / "checkpoint")
+    with an.Session(path=tmp_path / "copy") as session:
+        session.maintain("v", N)
+        with pytest.raises(StreamError, match="older than the checkpoint"):
+            follow(session, files, checkpoint=tmp_path / "checkpoint")

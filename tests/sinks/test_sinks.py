@@ -382,3 +382,15 @@ def test_another_view_of_the_same_name_is_told_from_the_first(tmp_path, mode):
         if mode == "merge":
             assert database_table(tmp_path / "d", "t") == {(11, 1): 1, (12, 1): 1}
             assert sum(parquet_table(tmp_path / "p").values()) == 2
+
+
+def test_a_table_goes_on_as_it_was_made(tmp_path):
+    with an.Session() as session:
+        view = session.maintain("last", LAST)
+        make = partial(an.sinks.database, view, partial(sqlite3.connect, tmp_path / "d"), "t")
+        session.insert("events", [(1, "a", 1.0)])
+        session.advance()
+        make(mode="append").run()
+        for other in ({"mode": "merge"}, {"mode": "upsert", "key": ["k"]}):
+            with pytest.raises(SinkError, match="was made with mode='append'"):
+                make(**other).run()

@@ -339,3 +339,14 @@ def test_a_store_that_lost_keeps_nothing(path):
     store.close()
     with reopen(path) as store:
         assert (store.frontier, store.state["a"]) == ("theirs", 2)
+
+
+def test_a_store_without_its_log_is_no_new_store(tmp_path):
+    with DirectoryStore.create_or_open(tmp_path / "s") as store:
+        step(store)
+    (tmp_path / "s" / "log").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreCorruptError, match="log is missing"):
+        DirectoryStore.create_or_open(tmp_path / "s")
+    (tmp_path / "elsewhere").rename(tmp_path / "s" / "log")
+    with DirectoryStore.create_or_open(tmp_path / "s") as store:
+        check_step(store)

@@ -8,6 +8,7 @@ the tasks, and only its names and counts go through the driver.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -282,6 +283,12 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error).strip().split("\n\tat ")[0]
+        if "No module named 'altneu'" in text:
+            raise StepFailedError(
+                "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run another "
+                "Python than this process. Set the environment's PYSPARK_PYTHON to this one's path before the "
+                f"SparkSession is made ({sys.executable}), or make it by altneu.spark_session()"
+            ) from error
         if not sources:
             raise StepFailedError(f"a Spark job of the step failed and nothing of it is committed: {text}") from error
         raise SourceFailedError(

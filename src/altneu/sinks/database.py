@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from altneu.view import OnErrors, View
 
 MARKS = "altneu_marks"  # a table of the database: how far each table has come
-_MARK_COLUMNS = ("target", "id", "store", "view_name", "frontier")
-_MARK_TYPES = [*[pa.string()] * 4, pa.int64()]
+_MARK_COLUMNS = ("target", "id", "made_as", "store", "view_name", "frontier")
+_MARK_TYPES = [*[pa.string()] * 5, pa.int64()]
 _DERBY = {
     pa.string(): "VARCHAR(4000)",
     pa.binary(): "VARCHAR(4000) FOR BIT DATA",
@@ -89,6 +89,7 @@ class DatabaseSink(Sink):
         super().__init__(view, mode, key, errors, lease)
         self._connect, self._table, self._dialect, self._types = connect, table, dialect, types
         self._described, self._id = described, uuid.uuid4().hex
+        self._made_as = f"mode={mode!r}" + (f", key={list(key)!r}" if key else "")
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
         self.followed.check_names(controls)
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
@@ -174,8 +175,13 @@ class DatabaseSink(Sink):
 
     def _mark(self, connection: Connection) -> Mark | None:
         sql = f"SELECT {self._columns(_MARK_COLUMNS)} FROM {self._name(MARKS)}"
-        for name, own, store, view, frontier in connection.query(sql, _MARK_TYPES):
+        for name, own, made_as, store, view, frontier in connection.query(sql, _MARK_TYPES):
             if name == self._table:
+                if made_as != self._made_as:
+                    raise SinkError(
+                        f"{self.where} was made with {made_as}, and this sink has {self._made_as}: go on as it was "
+                        "made, or choose another table"
+                    )
                 self._id = own
                 return Mark(store, view, frontier)
         return None
@@ -237,9 +243,10 @@ class DatabaseSink(Sink):
         if before is None:
             marks = ", ".join(PARAMETER for _ in _MARK_COLUMNS)
             sql = f"INSERT INTO {table} ({self._columns(_MARK_COLUMNS)}) VALUES ({marks})"
-            connection.batch(sql, [(self._table, self._id, after.store, after.view, after.frontier)], _MARK_TYPES)
+            line = (self._table, self._id, self._made_as, after.store, after.view, after.frontier)
+            connection.batch(sql, [line], _MARK_TYPES)
             return
-        target, _, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
+        target, _, _, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
         found = " AND ".join(f"{name} = {PARAMETER}" for name in (target, store, frontier))
         sql = f"UPDATE {table} SET {store} = {PARAMETER}, {frontier} = {PARAMETER} WHERE {found}"
         row = (after.store, after.frontier, self._table, before.store, before.frontier)

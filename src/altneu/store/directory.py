@@ -27,7 +27,7 @@ from altneu.store.references import Json, SegmentRef, segment_number
 from altneu.store.segments import Verify, open_segment, write_segment
 
 CHECKPOINT_EVERY = 50
-_FOLDERS = ("segments", "log", "scratch", "readers")
+_FOLDERS = ("log", "segments", "scratch", "readers")
 _ADVICE = (
     "recover=True opens the store at the last commit of which everything is there and sets aside what came after it, "
     "and altneu.check_store(path) tells beforehand all that is damaged"
@@ -102,10 +102,11 @@ class DirectoryStore(Store):
         elif not folder.has(FILE):
             raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
         folder = folder.probed()
-        if create:
-            _make_folders(folder)
+        if folder.has(FILE):
+            for name in _FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers
+                folder.child(name).make()
         else:
-            folder.child("readers").make()  # which the first stores had not
+            _make_folders(folder)
         for name in _FOLDERS:
             folder.child(name).check()
         writer = folder.writer()

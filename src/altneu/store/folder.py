@@ -155,6 +155,8 @@ class LocalFolder(Folder):
             self.path.mkdir(parents=True, exist_ok=True)
 
     def check(self) -> None:
+        if not self.has(""):
+            raise StoreCorruptError(f"{self.path} is missing; put it back from a copy of the store")
         if self.path.is_symlink() or not self.path.is_dir():
             raise StoreCorruptError(
                 f"{self.path} is not a folder of its own; a store holds no links, and none is followed"

@@ -49,6 +49,13 @@ def plan_of(spark: SparkSession, folder: str, batch: int) -> str | None:
     return hashlib.blake2b(str(text).encode(), digest_size=16).hexdigest()
 
 
+def last_done(spark: SparkSession, folder: str) -> int | None:
+    """The last batch that Spark saw the end of; None of a checkpoint that is new."""
+    _, path, files = _files(spark, f"{folder}/commits")
+    names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
 def rewind(spark: SparkSession, folder: str, batch: int) -> None:
     """Set a checkpoint back to where ``batch`` is planned and not done, if it has gone further: Spark runs it again.
 

@@ -92,6 +92,15 @@ class Record:
             return 0, None
         raise StreamError(f"{self._mismatch(query, batch)}. Nothing of it was taken.")
 
+    def check_done(self, done: int | None, restart: str | None) -> None:
+        """Refuse a checkpoint in which a batch is done that the store has not.
+
+        Raises:
+            StreamError: the store is older than the checkpoint.
+        """
+        if done is not None and done > self.batch and restart != self.mark:
+            raise StreamError(f"{self._mismatch(self.query or '', done + 1)}. Nothing of it was taken.")
+
     def _mismatch(self, query: str, batch: int) -> str:
         again = (
             "Put the checkpoint and the store back together, from copies of one moment. Or begin anew: "

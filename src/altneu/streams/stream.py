@@ -132,6 +132,8 @@ class Stream:
         self.folder = folder
         if self.options.restart == REWIND:
             checkpoint.rewind(self.frame.sparkSession, folder, self.record.due)
+        done = checkpoint.last_done(self.frame.sparkSession, folder)
+        self.record.check_done(done, self.options.restart)  # Spark may have nothing more to give, and ask for nothing
         writer = self.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", folder)
         if available_now:
             writer = writer.trigger(availableNow=True)
