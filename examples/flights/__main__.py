@@ -205,8 +205,8 @@ def _follow(
                 follower.kill()
                 hearing.close()
                 console.print(
-                    f"[bold]kill -9[/bold] when the rows of {data.day_of(said.seen):%a %d %b} are in commit {said.commit} "
-                    "(the line of that day is still to come). Another process starts on the same store."
+                    f"[bold]kill -9[/bold] when the rows of {data.day_of(said.seen):%a %d %b} are in commit "
+                    f"{said.commit} (the line of that day is still to come). Another process starts on the same store."
                 )
                 return
     say(days.end())
