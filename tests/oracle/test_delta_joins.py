@@ -144,7 +144,7 @@ def test_delta_joins_are_what_was_run():
     for name, plan in PLANS.items():
         with Session() as session:
             session.maintain("v", plan, joins="delta")
-            joins = [n for n in ir.walk(session._nodes["v"]) if isinstance(n, ir.MultiJoin)]
+            joins = [n for n in ir.walk(session._catalogue.nodes["v"]) if isinstance(n, ir.MultiJoin)]
             assert joins, name
             assert "delta join of" in session.explain("v")
 

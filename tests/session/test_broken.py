@@ -160,7 +160,7 @@ def test_frames_that_a_step_could_not_read_are_refused_when_inserted(spark):
     stream = spark.readStream.format("rate").load().selectExpr("value k", "value v")
     with an.Session(spark) as session:
         view = session.maintain("v", S)
-        with pytest.raises(InputError, match="foreachBatch"):
+        with pytest.raises(InputError, match=r"session\.follow"):
             session.insert("s", stream)
         with pytest.raises(SchemaError, match="several columns 'v'"):
             session.insert("s", spark.sql("select 1L k, 1L v, 1L V"))
