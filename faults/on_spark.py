@@ -134,7 +134,7 @@ def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.R
         work.insert(session, 0)
         session.advance()
         work.insert(session, 1)
-        with InStage(spark, lambda: _kill_one(victims, rng), rng.uniform(0, 0.5)) as strike:
+        with InStage(spark, lambda: _kill_one(victims, rng), rng.uniform(0, 0.1)) as strike:
             session.advance()
         shows = work.digests(views)
     differences = _wrong(shows, place.name, 2)
