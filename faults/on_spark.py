@@ -128,18 +128,22 @@ def _python_workers() -> list[psutil.Process]:
 
 
 def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.Random) -> tuple[bool, list[str]]:
-    """Two steps, in the second of which a process is killed; then the store is opened without Spark, and goes on."""
+    """Steps until a process was killed in one of them; then the store is opened without Spark, and goes on."""
+    steps, struck = 1, False
     with an.Session(spark, path=place, placement="spark") as session:
         views = work.maintain(session)
         work.insert(session, 0)
         session.advance()
-        work.insert(session, 1)
-        with InStage(spark, lambda: _kill_one(victims, rng), rng.uniform(0, 0.1)) as strike:
-            session.advance()
+        while not struck and steps < STEPS:
+            work.insert(session, steps)
+            delay = rng.uniform(0, 0.1) if steps == 1 else 0.0  # a step may be over by then
+            with InStage(spark, lambda: _kill_one(victims, rng), delay) as strike:
+                session.advance()
+            steps, struck = steps + 1, strike.acted
         shows = work.digests(views)
-    differences = _wrong(shows, place.name, 2)
+    differences = _wrong(shows, place.name, steps)
     differences += _wrong(work.run(place, lambda *_: None, steps=STEPS), f"{place.name}, opened again")
-    return strike.acted, differences
+    return struck, differences
 
 
 def _kill_one(victims: Victims, rng: random.Random) -> None:
