@@ -23,6 +23,7 @@ class Catalogue:
     def __init__(self, journal: Journal, lattice: Lattice) -> None:
         self._journal, self._lattice = journal, lattice
         self.nodes: dict[str, ir.Node] = {}
+        self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
@@ -120,12 +121,14 @@ class Catalogue:
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
         """Take up a view, of which ``plan`` is the plan with all others."""
         self.nodes[name], self.plan = node, plan
+        self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
         """Let go of a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
+        self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
 
