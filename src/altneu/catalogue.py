@@ -10,7 +10,7 @@ from altneu.executor.journal import Journal
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
-from altneu.rewrite import Joins, chosen_joins, optimise
+from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
 from altneu.rewrite.transform import transform
 
 
@@ -78,7 +78,7 @@ class Catalogue:
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
-        node = optimise(collection.node)
+        node = without_indexes(optimise(collection.node))
         existing = self._journal.existing()
 
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
@@ -102,7 +102,7 @@ class Catalogue:
         kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
-        return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
+        return without_indexes(transform(collection.node, lambda new, old: kept.get(old.fingerprint, new)))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.

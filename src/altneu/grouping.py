@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
-from altneu.expressions import AggregateCall, Col, Expr, parse, parse_aggregate
+from altneu.expressions import AggregateCall, AggregateExpr, Col, Expr, parse, parse_aggregate
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project
 from altneu.types import parse_schema, quote_name
@@ -58,6 +58,31 @@ def _too_many(what: str) -> SchemaError:
     )
 
 
+def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, AggregateExpr]]) -> ir.Node:
+    """The plan that groups a node's rows by ``keys`` and gives each group's row: its keys, and then ``results``.
+
+    Without keys there is always one row. Calls that several results have in common are computed once.
+
+    Raises:
+        SchemaError: two columns would have one name.
+    """
+    key, schema = tuple(n for n, _ in keys), node.schema
+    arguments: dict[Expr, str] = {}
+    calls: dict[ir.Aggregate, int] = {}
+    outputs: Outputs = []
+    for name, parsed in results:
+        numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
+        outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
+    projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
+    reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
+    if not keys:
+        row = tuple(_of_nothing(c) for c in calls)
+        reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
+    outputs = [*_columns(reduced.schema, key), *outputs]
+    check_names([n for n, _ in outputs])
+    return _project(reduced, outputs)
+
+
 class Grouping(Generic[C]):
     """What ``Collection.group_by`` returns; ``wrap`` makes a collection of a plan."""
 
@@ -91,25 +116,11 @@ class Grouping(Generic[C]):
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
         """
-        schema = self.node.schema
         wanted = [(None, c) for c in columns] + list(named.items())
         if not wanted:
             raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
-        arguments: dict[Expr, str] = {}
-        calls: dict[ir.Aggregate, int] = {}
-        results: Outputs = []
-        for name, text in wanted:
-            parsed = parse_aggregate(text, schema)
-            numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
-            results.append((name or _name_of(text), _renumber(parsed.result, parsed.calls, numbers)))
-        projected = _project(self.node, [*self.keys, *((n, e) for e, n in arguments.items())])
-        reduced: ir.Node = ir.Reduce(projected, self.key, ir.Aggregates(tuple(calls), default_row=not self.keys))
-        if not self.keys:
-            row = tuple(_of_nothing(c) for c in calls)
-            reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
-        outputs = [*_columns(reduced.schema, self.key), *results]
-        check_names([n for n, _ in outputs])
-        return self.wrap(_project(reduced, outputs))
+        results = [(name or _name_of(text), parse_aggregate(text, self.node.schema)) for name, text in wanted]
+        return self.wrap(aggregate_node(self.node, self.keys, results))
 
     def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> C:
         """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.

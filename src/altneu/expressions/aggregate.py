@@ -83,8 +83,12 @@ class AggregateExpr:
         return pa.schema([pa.field(f"#{i}", c.type, c.nullable) for i, c in enumerate(self.calls)])
 
 
-def parse_aggregate(source: Source, schema: pa.Schema, keys: tuple[str, ...] = ()) -> AggregateExpr:
+def parse_aggregate(
+    source: Source, schema: pa.Schema, keys: tuple[str, ...] = (), builder: type[Builder] = Builder
+) -> AggregateExpr:
     """Compile an expression of aggregates; ``keys`` are columns that may stand outside of them.
+
+    ``builder`` says how names are resolved, inside the aggregates and outside.
 
     >>> found = parse_aggregate("sum(price) / count(*)", T.parse_schema("price bigint"))
     >>> [c.sql for c in found.calls], found.result
@@ -97,25 +101,25 @@ def parse_aggregate(source: Source, schema: pa.Schema, keys: tuple[str, ...] = (
     tree = tree_of(source)
     if isinstance(tree, exp.Alias):
         tree = tree.this
-    builder = _AggregateBuilder(schema, keys)
+    outside = _aggregating(builder)(pa.schema([f for f in schema if f.name in keys]))
+    outside.inside = builder(schema)
+    outside.calls = []
     try:
-        result = builder.build(tree)
-        if not builder.calls:
+        result = outside.build(tree)
+        if not outside.calls:
             raise TypeMismatchError(
                 f"`{tree.sql(dialect='spark')}` has no aggregate in it; use count, sum, avg, min, max, collect_list …"
             )
     except PlanError as error:
         raise explained(error, source) from None
-    return AggregateExpr(tuple(builder.calls), result)
+    return AggregateExpr(tuple(outside.calls), result)
 
 
-class _AggregateBuilder(Builder):
-    """Builds what stands outside aggregates; each aggregate becomes a column."""
+class _Aggregating(Builder):
+    """Builds what stands outside aggregates; each aggregate becomes a column, and ``inside`` builds its arguments."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[str, ...]) -> None:
-        super().__init__(pa.schema([f for f in schema if f.name in keys]))
-        self.rows = schema
-        self.calls: list[AggregateCall] = []
+    inside: Builder
+    calls: list[AggregateCall]
 
     def build(self, node: exp.Expr) -> Expr:
         if isinstance(node, exp.Filter):
@@ -126,17 +130,22 @@ class _AggregateBuilder(Builder):
 
     def find(self, name: str) -> Expr | None:
         found = super().find(name)
-        if found is None and Builder(self.rows).find(name) is not None:
+        if found is None and self.inside.find(name) is not None:
             raise TypeMismatchError(f"the column {name!r} is neither a key of the group nor inside an aggregate")
         return found
 
     def _aggregate(self, node: exp.Expr, condition: exp.Expr | None) -> Expr:
         if not isinstance(node, exp.Anonymous) or node.name.lower() not in AGGREGATE_NAMES:
             raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER follows an aggregate")
-        made = _call(node, condition, Builder(self.rows))
+        made = _call(node, condition, self.inside)
         if made not in self.calls:
             self.calls.append(made)
         return Column(f"#{self.calls.index(made)}", made.type, made.nullable)
+
+
+def _aggregating(builder: type[Builder]) -> type[_Aggregating]:
+    """The class that builds expressions of aggregates as ``builder`` builds expressions."""
+    return type(f"Aggregating{builder.__name__}", (_Aggregating, builder), {})
 
 
 def _call(node: exp.Anonymous, condition: exp.Expr | None, builder: Builder) -> AggregateCall:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType
 
 from altneu.collection import Collection
-from altneu.errors import StatementError
+from altneu.errors import StatementError, UnknownColumnError
 from altneu.statements.parser import SparkStatements, parse
 from altneu.statements.tree import Creation, Kind
 
 if TYPE_CHECKING:
     from altneu.subscription import Subscription
+
+Indexes = dict[str, list[list[str]]]
+"""The columns of the indexes of a name, of each in the order in which they were made."""
 
 _AS_WRITTEN = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
@@ -24,7 +27,8 @@ class Defined:
     """One definition.
 
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
-    ``collection`` is what the name means in a query; ``view`` what is maintained for it, if anything; ``attached`` the
+    ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
+    name means in a query; ``view`` what is maintained for it, if anything; ``attached`` the
     subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it could not be taken
     up again.
     """
@@ -36,6 +40,7 @@ class Defined:
     columns: str = ""
     raw: str = ""
     depends: tuple[str, ...] = ()
+    indexes: Indexes | None = None
     collection: Collection | None = None
     view: str | None = None
     attached: Subscription | None = None
@@ -47,6 +52,8 @@ class Defined:
         told = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
         if self.kind in ("SOURCE", "TABLE"):
             told |= {"columns": self.columns, "raw": self.raw}
+        if self.indexes:
+            told["indexes"] = self.indexes
         return told
 
     @classmethod
@@ -55,7 +62,9 @@ class Defined:
         (statement,) = parse(told["text"])
         assert isinstance(statement, Creation)
         columns, raw = told.get("columns", ""), told.get("raw", "")
-        return cls(told["name"], told["kind"], statement, told["order"], columns, raw)
+        made = cls(told["name"], told["kind"], statement, told["order"], columns, raw)
+        made.indexes = dict(told.get("indexes", {}))
+        return made
 
 
 class Definitions(Mapping[str, Collection]):
@@ -68,6 +77,7 @@ class Definitions(Mapping[str, Collection]):
         self._session = session
         self.all: dict[str, Defined] = {}
         self._read: set[str] = set()
+        self._indexes: Indexes | None = None  # those that count, if not all
 
     def get_defined(self, name: str) -> Defined | None:
         """A definition by name."""
@@ -106,15 +116,36 @@ class Definitions(Mapping[str, Collection]):
 
     # what names mean ------------------------------------------------------------------------------------------------
 
-    def reading(self) -> Definitions:
-        """The same names, with a note of those that are read from now on: ``names_read``."""
+    def reading(self, indexes: Indexes | None = None) -> Definitions:
+        """The same names, with a note of those that are read from now on: ``names_read``, ``indexes_read``.
+
+        With ``indexes`` no others count.
+        """
         other = Definitions(self._session)
-        other.all = self.all
+        other.all, other._indexes = self.all, indexes
         return other
 
     @property
+    def indexes_read(self) -> Indexes:
+        """The indexes that there are of what was read since ``reading``."""
+        found = {name: self.indexes_of(name) for name in self.names_read}
+        return {name: keys for name, keys in found.items() if keys}
+
+    def indexes_of(self, name: str) -> list[list[str]]:
+        """The columns of each index of a name."""
+        if self._indexes is not None:
+            return self._indexes.get(name.lower(), [])
+        made = [d for d in self.all.values() if d.kind == "INDEX" and d.statement.of.lower() == name.lower()]
+        return [list(d.statement.columns) for d in sorted(made, key=lambda d: d.order) if d.error is None]
+
+    def _indexed(self, name: str, collection: Collection) -> Collection:
+        for columns in self.indexes_of(name):
+            collection = collection.arrange_by(*columns_named(collection, columns))
+        return collection
+
+    @property
     def names_read(self) -> tuple[str, ...]:
-        """The definitions that were asked for since ``reading``."""
+        """The names that were asked for since ``reading``."""
         return tuple(sorted(self._read))
 
     def __getitem__(self, name: str) -> Collection:
@@ -127,13 +158,15 @@ class Definitions(Mapping[str, Collection]):
         """
         found = self.all.get(name.lower())
         if found is None:
-            return self._python()[name.lower()]
-        if found.error is not None:
+            collection = self._python()[name.lower()]
+        elif found.error is not None:
             raise found.error
-        if found.collection is None:
+        elif found.collection is None:
             raise StatementError(f"{found.name!r} is a {found.kind}, which has no rows to read")
+        else:
+            collection = found.collection
         self._read.add(name.lower())
-        return found.collection
+        return self._indexed(name, collection)
 
     def _python(self) -> dict[str, Collection]:
         return {name.lower(): made for name, made in self._session.collections.items()}
@@ -147,6 +180,19 @@ class Definitions(Mapping[str, Collection]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def columns_named(collection: Collection, names: Iterable[str]) -> list[str]:
+    """A collection's columns by names in any case.
+
+    Raises:
+        UnknownColumnError: there is none of a name.
+    """
+    known = {column.lower(): column for column in collection.columns}
+    for name in names:
+        if name.lower() not in known:
+            raise UnknownColumnError(name, collection.columns)
+    return [known[name.lower()] for name in names]
 
 
 def same(some: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from altneu import sql
 from altneu.collection import Collection
 from altneu.errors import AltneuError, StatementError
-from altneu.statements.defined import Defined, Definitions, same
+from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds
 from altneu.statements.files import check_files
 from altneu.statements.origins import collection_of, columns_of, frame_of
@@ -31,10 +31,9 @@ class Definer:
         self._session, self.known, self._feeds = session, known, feeds
         self._restored = False
 
-    def bind(self, tree: exp.Expr) -> tuple[Collection, tuple[str, ...]]:
-        """A query's collection, and the definitions that it reads."""
-        reading = self.known.reading()
-        return sql.query(tree, reading), reading.names_read
+    def bind(self, tree: exp.Expr) -> Collection:
+        """A query's collection."""
+        return sql.query(tree, self.known)
 
     # what a store knows ---------------------------------------------------------------------------------------------
 
@@ -106,8 +105,9 @@ class Definer:
         return f"{kind} {defined.name} created"
 
     def _put(self, defined: Defined) -> None:
+        self._mean(defined)
         with self._session.defining({defined.name.lower(): defined.to_json()}):
-            self._take_up(defined)
+            self._keep(defined)
         self.known.put(defined)
         self._feeds.insert()
 
@@ -124,7 +124,7 @@ class Definer:
         if new.kind == "VIEW":
             self._put(new)
             return
-        collection, new.depends = self._view(new.statement)
+        collection = self._view(new)
         while_new = f"{TEMPORARY}{new.name}"
         self._maintain(while_new, collection, new.statement)
         self._session.drop(old.view or old.name)
@@ -132,26 +132,43 @@ class Definer:
         self._session.drop(while_new)
 
     def _take_up(self, defined: Defined) -> None:
-        _TAKE_UP[defined.kind](self, defined)
+        """Find what a definition means, and keep what it says."""
+        self._mean(defined)
+        self._keep(defined)
 
-    def _source(self, defined: Defined) -> None:
-        statement: CreateSource = defined.statement
-        defined.collection = collection_of(statement, defined.columns, defined.raw)
-        if statement.keep:
-            defined.view = defined.name
-            self._session.maintain(defined.name, defined.collection)
+    def _mean(self, defined: Defined) -> None:
+        statement = defined.statement
+        if isinstance(statement, CreateSource):
+            defined.collection = collection_of(statement, defined.columns, defined.raw)
+        elif isinstance(statement, CreateView):
+            defined.collection = self._view(defined)
+        elif isinstance(statement, CreateSink):
+            self.maintained(statement.view, "CREATE SINK")
+            defined.depends = (statement.view.lower(),)
 
-    def _plain_view(self, defined: Defined) -> None:
-        defined.collection, defined.depends = self._view(defined.statement)
+    def _keep(self, defined: Defined) -> None:
+        statement, session = defined.statement, self._session
+        if isinstance(statement, CreateSink):
+            view = session.view(self.maintained(statement.view, "CREATE SINK"))
+            defined.attached = sink_of(statement, view, session.spark).attach()
+        elif isinstance(statement, CreateIndex):
+            self._index(defined)
+        elif isinstance(statement, CreateView) and statement.materialized:
+            assert defined.collection is not None
+            self._maintain(defined.name, defined.collection, statement)
+        elif isinstance(statement, CreateSource) and statement.keep:
+            assert defined.collection is not None
+            session.maintain(defined.name, defined.collection)
+        else:
+            return
+        defined.view = None if isinstance(statement, CreateSink) else defined.name
 
-    def _materialized(self, defined: Defined) -> None:
-        defined.collection, defined.depends = self._view(defined.statement)
-        self._maintain(defined.name, defined.collection, defined.statement)
-        defined.view = defined.name
-
-    def _view(self, statement: CreateView) -> tuple[Collection, tuple[str, ...]]:
+    def _view(self, defined: Defined) -> Collection:
         """A view's query, its columns called as the statement says."""
-        collection, depends = self.bind(statement.query)
+        statement: CreateView = defined.statement
+        reading = self.known.reading(defined.indexes)
+        collection = sql.query(statement.query, reading)
+        defined.depends, defined.indexes = reading.names_read, reading.indexes_read
         if statement.columns:
             if len(statement.columns) != len(collection.columns):
                 raise StatementError(
@@ -160,7 +177,7 @@ class Definer:
                 )
             renamed = zip(statement.columns, collection.columns, strict=True)
             collection = collection.select(**{new: quote_name(old) for new, old in renamed})
-        return collection, depends
+        return collection
 
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
         joins = str(statement.options.get("JOINS", "auto")).lower()
@@ -168,19 +185,12 @@ class Definer:
 
     def _index(self, defined: Defined) -> None:
         statement: CreateIndex = defined.statement
-        of = self.known.reading()
-        collection = of[statement.of] if statement.of in of else None
-        if collection is None:
-            raise StatementError(f"there is no {statement.of!r} to index; there are: {', '.join(of) or '(none)'}")
-        defined.depends = of.names_read
-        self._session.maintain(defined.name, collection.arrange_by(*statement.columns))
-        defined.view = defined.name
-
-    def _sink(self, defined: Defined) -> None:
-        statement: CreateSink = defined.statement
-        view = self.maintained(statement.view, "CREATE SINK")
-        defined.depends = (statement.view.lower(),)
-        defined.attached = sink_of(statement, self._session.view(view), self._session.spark).attach()
+        plain = self.known.reading({})
+        if statement.of not in plain:
+            raise StatementError(f"there is no {statement.of!r} to index; there are: {', '.join(plain) or '(none)'}")
+        collection = plain[statement.of]
+        defined.depends = plain.names_read
+        self._session.maintain(defined.name, collection.arrange_by(*columns_named(collection, statement.columns)))
 
     def maintained(self, name: str, what: str) -> str:
         """The maintained view that a name stands for.
@@ -282,12 +292,4 @@ _KINDS: dict[type[Creation], Callable[[Any], Kind]] = {
     CreateView: _kind_of_view,
     CreateIndex: _kind_of_index,
     CreateSink: _kind_of_sink,
-}
-_TAKE_UP: dict[Kind, Callable[[Definer, Defined], None]] = {
-    "SOURCE": Definer._source,
-    "TABLE": Definer._source,
-    "VIEW": Definer._plain_view,
-    "MATERIALIZED VIEW": Definer._materialized,
-    "INDEX": Definer._index,
-    "SINK": Definer._sink,
 }

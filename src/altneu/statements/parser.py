@@ -13,16 +13,16 @@ import sqlglot
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
-from altneu.expressions.dialect import SparkExpressions
+from altneu.sql.dialect import SparkQueries
 from altneu.statements.grammar import WORDS
 from altneu.statements.tree import Statement
 from altneu.statements.words import QUERIES, Words, located
 
-_Tokenizer: Any = SparkExpressions.Tokenizer
-_Parser: Any = SparkExpressions.Parser
+_Tokenizer: Any = SparkQueries.Tokenizer
+_Parser: Any = SparkQueries.Parser
 
 
-class SparkStatements(SparkExpressions):
+class SparkStatements(SparkQueries):
     """Spark SQL with the statements of a session."""
 
     class Tokenizer(_Tokenizer):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type

@@ -151,7 +151,7 @@ class Statements:
     # queries --------------------------------------------------------------------------------------------------------
 
     def _bind(self, tree: exp.Expr) -> Collection:
-        return self.definer.bind(tree)[0]
+        return self.definer.bind(tree)
 
     def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
         found = ordered(tree, self._bind)
