@@ -178,6 +178,8 @@ class Groups:
             if key is not None:
                 return bound(key)
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
+                if (part := self._part_of_key(node)) is not None:
+                    return part
                 raise TypeMismatchError(
                     f"the column {node.sql('spark')!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
                     "take its max or min"
@@ -203,6 +205,14 @@ class Groups:
             return None
         resolved = self.scope.resolve(node)
         return next((name for tree, name in self.keys if tree == resolved), None)
+
+    def _part_of_key(self, node: exp.Column) -> exp.Expr | None:
+        """A field of a struct that is a key."""
+        resolved = self.scope.resolve(node)
+        base = resolved
+        while isinstance(base, exp.Dot):
+            base = base.this
+        return resolved if any(tree == base for tree, _ in self.keys) else None
 
     def _call(self, node: exp.Expr) -> str:
         self.scope, resolved = self.binder.value(node, self.scope)
