@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.rows import Rows, record_type
 from altneu.statements.tree import Subscribe
