@@ -98,4 +98,4 @@ def _column(node: ir.Node, name: str) -> Expr:
 
 
 def _named(calls: tuple[ir.Aggregate, ...]) -> tuple[Aggregate, ...]:
-    return tuple(Aggregate(f"#{i}", c.function, c.arguments, c.distinct) for i, c in enumerate(calls))
+    return tuple(Aggregate(f"#{i}", c.function, c.arguments, c.distinct, c.options) for i, c in enumerate(calls))
