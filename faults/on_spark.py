@@ -23,7 +23,7 @@ from faults import driver, work
 from faults.children import ENVIRONMENT, Ended, Server
 from faults.local import read_beside, unsteady
 from faults.report import Findings
-from faults.strike import InStage
+from faults.strike import WATCHED, InStage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +103,7 @@ def workers(count: int, executors: int, seed: int, folder: Path, done: Callable[
             disturb(spark, _python_workers, range(count - executors))
         if executors:
             with Cluster() as cluster:
-                spark = cluster.session("faults")
+                spark = cluster.session("faults", WATCHED)
                 spark.sparkContext.setLogLevel("OFF")
                 disturb(spark, cluster.executors, range(count - executors, count))
                 spark.stop()
@@ -112,7 +112,7 @@ def workers(count: int, executors: int, seed: int, folder: Path, done: Callable[
 
 @contextmanager
 def _local() -> Iterator[SparkSession]:
-    spark = an.spark_session("faults", MASTER)
+    spark = an.spark_session("faults", MASTER, config=WATCHED)
     spark.sparkContext.setLogLevel("OFF")  # of what is done to it here it would have much to say
     try:
         yield spark

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+WATCHED = {"spark.ui.liveUpdate.period": "0"}
+"""Settings of a session that is watched: else Spark tells of stages ten times a second, and short ones not at all."""
+
 
 class InStage:
     """Does something once, while tasks of the Spark session run, ``delay`` seconds after the first at the earliest.
@@ -34,16 +37,15 @@ class InStage:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._busy():
-            if self._over.wait(0.002):
-                return
-        if self._over.wait(self._delay):
-            return
-        while not self._over.wait(0.002):
-            if self._busy():
-                self._act()
-                self.acted = True
-                return
+        if self._sees_tasks() and not self._over.wait(self._delay) and self._sees_tasks():
+            self._act()
+            self.acted = True
+
+    def _sees_tasks(self) -> bool:
+        """Wait until tasks run; whether they did before the ``with`` block was over."""
+        while not (busy := self._busy()) and not self._over.wait(0.002):
+            continue
+        return busy
 
     def _busy(self) -> bool:
         stages = [self._status.getStageInfo(stage) for stage in self._status.getActiveStageIds()]

@@ -12,14 +12,15 @@ import pyarrow as pa
 from altneu import ir
 from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
-from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
+from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.grouping import Grouping, check_names, user_schema
+from altneu.joining import JoinKind, equijoin, having, padded, without
 from altneu.linear import BoundLogic, Function, Project
 from altneu.types import quote_name, type_name
 from altneu.verbs import LinearVerbs, Verb, column_of
+from altneu.windowing import with_windows
 
 On = str | Sequence[str] | Mapping[str, str]
-JoinKind = Literal["inner", "left", "right", "full"]
 OnLimit = Literal["error", "stop"]
 MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
 
@@ -128,6 +129,34 @@ class Collection(LinearVerbs):
         self._refuse_moments("inspect", "shows times and not moments")
         return Collection(ir.Inspect(self.node, Function.of(function)))
 
+    def arrange_by(self, *columns: str) -> Collection:
+        """The same collection; a view of it keeps its rows by these columns, and joins on them read them there.
+
+        Other views that are made of this, and not of the collection before it, read its rows as they are: a filter or
+        a column that is left out is no reason to arrange them anew. It is what ``CREATE INDEX`` maintains.
+
+        Shape:  the same columns.
+        Cost:   one exchange by these columns, unless rows are spread so already; one arrangement of all columns.
+        Law:    every view is as it is without it (tests/sql_statements/test_indexes.py).
+
+        Raises:
+            PlanError: no columns.
+            UnknownColumnError: one that is not there.
+
+        >>> import altneu as an
+        >>> people = an.source("people", "id long, name string").arrange_by("id")
+        >>> with an.Session() as session:
+        ...     index = session.maintain("people by id", people)
+        ...     session.insert("people", [(1, "Ada")])
+        ...     _ = session.advance()
+        ...     index.to_pylist()
+        [(1, 'Ada')]
+        """
+        if not columns:
+            raise PlanError("arrange_by takes the columns by which rows are looked up")
+        self._check(columns)
+        return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
+
     # joins ----------------------------------------------------------------------------------------------------------
 
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
@@ -150,33 +179,9 @@ class Collection(LinearVerbs):
             raise PlanError(f"how={how!r} is not a join; use inner, left, right or full (or semijoin, antijoin)")
         left, right, pairs = _comparable(self, other, on)
         names = _output_names(self, other, pairs)
-        left_key, right_key = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
-        outputs = [(name, side, column) for (side, column), name in names.items()]
-        joined = Collection(ir.Join(left.node, right.node, left_key, right_key, tuple(outputs)))
-        if how == "inner":
-            return joined
-        parts = [joined]
+        keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         shared = {p.left_name: p.right_name for p in pairs if (1, p.right_name) not in names}
-        if how in ("left", "full"):
-            alone = left._without(right, left_key, right_key)
-            parts.append(alone._pad(joined.schema, {n: c for (s, c), n in names.items() if s == 0}))
-        if how in ("right", "full"):
-            alone = right._without(left, right_key, left_key)
-            known = {n: c for (s, c), n in names.items() if s == 1} | {
-                n: shared[c] for (s, c), n in names.items() if s == 0 and c in shared
-            }
-            parts.append(alone._pad(joined.schema, known))
-        return Collection(ir.Concat(tuple(p.node for p in parts)))
-
-    def _pad(self, schema: pa.Schema, known: Mapping[str, str]) -> Collection:
-        """Rows of ``schema``: the known columns from here, null for the rest."""
-        outputs = []
-        for f in schema:
-            here = f.name in known and self.schema.field(known[f.name]).type == f.type
-            value = quote_name(known[f.name]) if f.name in known else "NULL"
-            text = value if here else f"CAST({value} AS {type_name(f.type)})"
-            outputs.append((f.name, parse(text, self.schema)))
-        return self._project(outputs)
+        return Collection(equijoin(left.node, right.node, keys, names, how, shared))
 
     def asof_join(  # noqa: PLR0913 -- each says one thing, and by name
         self,
@@ -263,7 +268,7 @@ class Collection(LinearVerbs):
         if alone is None:
             return joined
         mine = {n: c for n, side, c in outputs if side == 0}
-        return joined.concat(Collection(alone)._pad(joined.schema, mine))
+        return joined.concat(Collection(padded(alone, joined.schema, mine)))
 
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
@@ -271,7 +276,8 @@ class Collection(LinearVerbs):
         Cost:   one exchange a side by key; an arrangement of this side, and the count of each key of the other.
         """
         left, right, pairs = _comparable(self, other, on)
-        return left._having(right, tuple(p.left for p in pairs), tuple(p.right for p in pairs))._only(self.columns)
+        keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
+        return Collection(having(left.node, right.node, keys))._only(self.columns)
 
     def antijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key does not appear in the other collection (SQL's NOT EXISTS: null keys stay).
@@ -279,18 +285,11 @@ class Collection(LinearVerbs):
         Cost:   as ``semijoin``.
         """
         left, right, pairs = _comparable(self, other, on)
-        return left._without(right, tuple(p.left for p in pairs), tuple(p.right for p in pairs))._only(self.columns)
+        keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
+        return Collection(without(left.node, right.node, keys))._only(self.columns)
 
     def _only(self, names: Sequence[str]) -> Collection:
         return self if self.columns == list(names) else self.select(*map(quote_name, names))
-
-    def _having(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
-        keys = other._project((n, other._column(n)) for n in other_key).distinct()
-        outputs = tuple((n, 0, n) for n in self.columns)
-        return Collection(ir.Join(self.node, keys.node, key, other_key, outputs))
-
-    def _without(self, other: Collection, key: tuple[str, ...], other_key: tuple[str, ...]) -> Collection:
-        return self.concat(self._having(other, key, other_key).negate())
 
     # loops ----------------------------------------------------------------------------------------------------------
 
@@ -510,6 +509,46 @@ class Collection(LinearVerbs):
             order.append((name, one.descending, one.nulls_first))
         ordered = self if len(outputs) == len(self.columns) else self._project(outputs)
         return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
+
+    def window(self, **named: str | Col) -> Collection:
+        """All columns, and new ones by SQL's window functions, with Spark's frames and types.
+
+        Ranks, ``lag`` and ``lead``, ``first_value``, ``last_value`` and ``nth_value``, and every aggregate, over
+        partitions and frames (docs/window_functions.md). What an order leaves undecided is decided by the whole row's
+        value, never by arrival. A row that is there n times is n rows.
+        (``an.windows`` is something else: windows of time, into which rows are sorted.)
+
+        >>> import altneu as an
+        >>> flights = an.source("flights", "carrier string, delay long")
+        >>> with an.Session() as session:
+        ...     ranked = flights.window(
+        ...         rank="rank() OVER (PARTITION BY carrier ORDER BY delay DESC)",
+        ...         share="delay / sum(delay) OVER (PARTITION BY carrier)",
+        ...     )
+        ...     view = session.maintain("ranked", ranked)
+        ...     session.insert("flights", [("UA", 30), ("UA", 10), ("AA", 5)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('AA', 5, 1, 1.0), ('UA', 10, 2, 0.25), ('UA', 30, 1, 0.75)]
+
+        Shape:  as many rows as before, with more columns.
+        Cost:   for each distinct partition and order one exchange by partition; the partition's rows are kept, and a
+                change re-reads its partition.
+        Law:    at every time the new columns are what SQL makes of the rows that are there
+                (tests/oracle/test_operators.py).
+
+        Raises:
+            UnsupportedFunctionError: a function that has no window.
+            TypeMismatchError: an argument, an order or a frame does not fit.
+        """
+        if not named:
+            raise PlanError('window needs at least one column, for example window(n="count(*) OVER (PARTITION BY k)")')
+        check_names([*self.columns, *named])
+        found = [(name, parse_window(text, self.schema)) for name, text in named.items()]
+        for name, one in found:
+            if not one.calls:
+                raise PlanError(f"window: {name} has no window function, f(…) OVER (…), in it; select(…) computes it")
+        return Collection(with_windows(self.node, found, self.columns))
 
     def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
         """The current row of each key of a log of events: the one that is greatest in the order of some columns.

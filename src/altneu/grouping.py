@@ -71,7 +71,8 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
     calls: dict[ir.Aggregate, int] = {}
     outputs: Outputs = []
     for name, parsed in results:
-        numbers = [calls.setdefault(_aggregate(c, arguments), len(calls)) for c in parsed.calls]
+        made = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
+        numbers = [calls.setdefault(c, len(calls)) for c in made]
         outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
     projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
     reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
@@ -164,17 +165,18 @@ def _name_of(text: str | Col) -> str:
     return str(tree.alias or tree.sql(dialect="spark"))
 
 
-def _aggregate(wanted: AggregateCall, arguments: dict[Expr, str]) -> ir.Aggregate:
-    """One aggregate over columns that are computed first; filters and their kin become conditions on the argument."""
-    function, args, condition = wanted.function, wanted.args, wanted.filter
+def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
+    """One aggregate over columns that are computed first, at the names that ``place`` gives them.
+
+    Filters and their kin become conditions on the argument.
+    """
+    function, args, condition = given.function, given.args, given.filter
     if function == "count_if":
-        function, args = "count", ()
-        condition = wanted.args[0] if condition is None else call("and", [wanted.args[0], condition])
+        function, condition, args = "count", args[0] if condition is None else call("and", [args[0], condition]), ()
     function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
     if condition is not None:
-        args = tuple(call("case", [condition, value]) for value in args or (literal(1),))
-    names = tuple(arguments.setdefault(a, f"#arg{len(arguments)}") for a in args)
-    return ir.Aggregate(function, names, wanted.type, wanted.distinct, wanted.sql, wanted.options)
+        args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
+    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql, given.options)
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

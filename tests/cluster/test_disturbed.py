@@ -6,10 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 import psutil
 import pytest
@@ -17,6 +14,7 @@ import pytest
 import altneu as an
 from bench.cluster import Cluster
 from bench.cluster.processes import kill
+from faults.strike import InStage
 from tests.cluster import driver
 from tests.cluster.work import STEPS, contents, expected, go_on, maintain
 
@@ -30,32 +28,6 @@ def answers():
 def session(spark, tmp_path):
     with an.Session(spark, path=tmp_path / "state", placement="spark") as opened:
         yield opened
-
-
-class InStage:
-    """Does something once, while the session's next step has tasks running, and says whether it did."""
-
-    def __init__(self, spark, act: Callable[[], None]) -> None:
-        self._status, self._act = spark.sparkContext.statusTracker(), act
-        self._over = threading.Event()
-        self.acted = False
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.002):
-            stages = [self._status.getStageInfo(stage) for stage in self._status.getActiveStageIds()]
-            if any(stage is not None and stage.numActiveTasks for stage in stages):
-                self._act()
-                self.acted = True
-                return
 
 
 def test_an_executor_is_killed_in_the_middle_of_a_stage(session, spark, cluster, answers):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.errors import AltneuError
@@ -49,6 +50,7 @@ from altneu.store import Folder
 from altneu.update import Updates
 
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
+LEAST_ROWS = 1 << 12  # so few that a failure to find memory for them is one
 _frozen = False
 
 Batches = Iterator[pa.RecordBatch]
@@ -147,13 +149,30 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
             for chunk in _chunks(batches, memory.room):
                 updates = stamp.updates(chunk)
                 received += len(updates)
-                result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
-                yield from outbox.send(result.outbox)
+                for sent in _sent_by_source(task, source, updates):
+                    yield from outbox.send(sent)
             yield outbox.meta({"received": {source: received}})
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
+
+
+def _sent_by_source(task: Task, source: str, updates: Updates) -> Iterator[list[Sent]]:
+    """What stage 0 sends for rows of a source; where memory does not do for all of them, half by half."""
+    try:
+        made = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+    except MemoryError:
+        if len(updates) <= LEAST_ROWS:
+            raise
+    else:
+        yield made.outbox
+        return
+    gc.collect()  # the traceback that was just let go of held what the run had made
+    pa.default_memory_pool().release_unused()
+    middle = len(updates) // 2
+    for half in (np.arange(middle), np.arange(middle, len(updates))):
+        yield from _sent_by_source(task, source, updates.take(half))
 
 
 def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:

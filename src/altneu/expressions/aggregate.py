@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ def aggregate_in(node: exp.Expr) -> tuple[exp.Anonymous, exp.Order | None, exp.E
         node, condition = node.this, node.expression.this
     if isinstance(node, exp.WithinGroup):
         node, order = node.this, node.expression
-    if isinstance(node, exp.IgnoreNulls):
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
         return node, order, condition
@@ -88,7 +89,7 @@ class _Aggregating(Builder):
     def build(self, node: exp.Expr) -> Expr:
         found = aggregate_in(node)
         if found is not None:
-            return _written(*found, self)
+            return aggregate_expr(*found, self.inside, self.add)
         if isinstance(node, exp.Filter):
             raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER follows an aggregate")
         return super().build(node)
@@ -111,15 +112,26 @@ def _aggregating(builder: type[Builder]) -> type[_Aggregating]:
     return type(f"Aggregating{builder.__name__}", (_Aggregating, builder), {})
 
 
-def _written(node: exp.Anonymous, order: exp.Order | None, condition: exp.Expr | None, outside: _Aggregating) -> Expr:
-    """The expression over calls that an aggregate is."""
+def aggregate_expr(
+    node: exp.Anonymous,
+    order: exp.Order | None,
+    condition: exp.Expr | None,
+    builder: Builder,
+    add: Callable[[AggregateCall], Expr],
+) -> Expr:
+    """What one aggregate is, over the results of the calls that ``add`` gives an expression of each.
+
+    ``order`` is that of its WITHIN GROUP, ``condition`` its FILTER's; ``builder`` builds its arguments.
+    """
     name = ALIASES.get(node.name.lower(), node.name.lower())
     if name not in HANDLERS:
         raise refusal(node.name.lower())
     if order is not None and name not in WITH_ORDER:
         raise ExpressionSyntaxError(f"{name}() takes no WITHIN GROUP; {', '.join(WITH_ORDER)} do")
-    builder = outside.inside
-    nodes, distinct = [n.this if isinstance(n, exp.IgnoreNulls) else n for n in node.expressions], False
+    nodes, distinct = (
+        [n.this if isinstance(n, exp.IgnoreNulls | exp.RespectNulls) else n for n in node.expressions],
+        False,
+    )
     if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
         nodes, distinct = list(nodes[0].expressions), True
     predicate = None
@@ -132,11 +144,11 @@ def _written(node: exp.Anonymous, order: exp.Order | None, condition: exp.Expr |
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
         if name != "count" or distinct:
             raise TypeMismatchError(f"`*` stands in count(*) only, not in {name}({'DISTINCT ' if distinct else ''}*)")
-        return outside.add(AggregateCall("count", False, (), predicate, T.LONG))
+        return add(AggregateCall("count", False, (), predicate, T.LONG))
     args = tuple(builder.build(n) for n in nodes)
     keys = [] if order is None else order.expressions
     ordered = tuple(OrderKey(builder.build(k.this), bool(k.args["desc"]), bool(k.args["nulls_first"])) for k in keys)
-    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, outside.add))
+    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add))
 
 
-__all__ = ["AggregateCall", "AggregateExpr", "aggregate_in", "parse_aggregate"]
+__all__ = ["AggregateCall", "AggregateExpr", "aggregate_expr", "aggregate_in", "parse_aggregate"]

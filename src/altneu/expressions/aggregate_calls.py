@@ -16,7 +16,7 @@ from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
-from altneu.expressions.expr import Call, Column, Expr, Literal
+from altneu.expressions.expr import Call, Expr, Literal
 from altneu.expressions.functions.comparison import contains_map
 from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO
 from altneu.expressions.parse import OrderKey
@@ -65,12 +65,12 @@ class Written:
     distinct: bool
     order: tuple[OrderKey, ...]
     filter: Expr | None
-    add: Callable[[AggregateCall], Column]
+    add: Callable[[AggregateCall], Expr]
 
     def call(
         self, function: str, args: Sequence[Expr], type_: pa.DataType, *options: Any, distinct: bool | None = None
-    ) -> Column:
-        """The column of one call, with this one's filter."""
+    ) -> Expr:
+        """The result of one call, with this one's filter."""
         once = self.distinct if distinct is None else distinct
         return self.add(AggregateCall(function, once, tuple(args), self.filter, type_, options))
 

@@ -1,0 +1,391 @@
+"""From the tree of a query to a plan."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.expressions import Expr, cast, parse
+from altneu.grouping import check_names
+from altneu.joining import project
+from altneu.sql import grouped, tables
+from altneu.sql.dialect import parse_query
+from altneu.sql.fromclause import FromClause
+from altneu.sql.recursion import with_recursive
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, common_type, fresh, is_bound, place_of
+from altneu.sql.subqueries import Subqueries
+from altneu.types import type_name
+
+_REFUSED = {
+    "cluster": "CLUSTER BY: rows of a view have no place; leave it out",
+    "distribute": "DISTRIBUTE BY: rows of a view have no place; leave it out",
+    "sort": "SORT BY: rows of a view have no order; use ORDER BY with LIMIT",
+    "into": "SELECT INTO: name the result with CREATE VIEW",
+    "connect": "CONNECT BY: use WITH RECURSIVE",
+    "match": "MATCH_RECOGNIZE: use window functions",
+    "sample": "TABLESAMPLE is random, and a view is a function of its rows: filter on a hash of a key",
+    "locks": "FOR UPDATE: a view locks nothing",
+    "prewhere": "PREWHERE: use WHERE",
+    "settings": "SETTINGS: leave them out",
+    "format": "FORMAT: leave it out",
+}
+_NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query gives: its relation, of which ``*`` are the outputs.
+
+    ``empties`` are the values of its columns over no rows, None for null, where it aggregates without GROUP BY: such a
+    query has one row, whatever there is to aggregate.
+    """
+
+    relation: Relation
+    empties: tuple[Expr | None, ...] | None = None
+
+
+class Binder:
+    """Binds queries; ``known`` looks up what stands in FROM."""
+
+    def __init__(self, known: Callable[[exp.Table], Relation]) -> None:
+        self._known = known
+
+    # queries --------------------------------------------------------------------------------------------------------
+
+    def query(self, tree: exp.Expr, around: Around | None = None) -> Answer:
+        """Any query.
+
+        Raises:
+            PlanError: what is not supported, by name.
+        """
+        binder = with_recursive(self, tree) if tree.args.get("with_") else self
+        match tree:
+            case exp.Select():
+                return binder.select(tree, around)
+            case exp.SetOperation():
+                return binder.set_operation(tree, around)
+            case exp.Subquery():
+                inner = binder.query(tree.this, around)
+                return binder.ordered(tree, inner, Scope(inner.relation, around))
+            case exp.Values():
+                return Answer(tables.values(tree))
+            case exp.Table():
+                return Answer(binder.table(tree))
+        raise PlanError(f"{tree.key.upper()} is no query that can be kept: `{tree.sql('spark')[:80]}`")
+
+    def table(self, tree: exp.Table) -> Relation:
+        """A name in FROM."""
+        return self._known(tree)
+
+    def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Binder:
+        """A binder that knows more names, which hide those that it knew."""
+
+        def known(tree: exp.Table) -> Relation:
+            made = names.get(tree.name.lower()) if not tree.db else None
+            return made() if made is not None else self._known(tree)
+
+        return Binder(known)
+
+    # SELECT ---------------------------------------------------------------------------------------------------------
+
+    def select(self, tree: exp.Select, around: Around | None) -> Answer:
+        """SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... QUALIFY ... ORDER BY ... LIMIT."""
+        for name, remedy in _REFUSED.items():
+            if tree.args.get(name):
+                raise PlanError(f"not supported: {remedy}")
+        _refuse_clock(tree)
+        scope = Scope(FromClause(self, tree, around).relation(), around)
+        items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
+        scope, items = tables.generated(self, scope, items)
+        stage = grouped.Stage.of(self, tree, scope, items)
+        relation, outputs = stage.relation, stage.outputs
+        made = _outputs(relation, outputs)
+        answer = Answer(made, stage.empties)
+        if tree.args.get("distinct"):
+            if tree.args["distinct"].args.get("on"):
+                raise PlanError("not supported: DISTINCT ON; use row_number() OVER (...) = 1, or ORDER BY with LIMIT")
+            answer = replace(answer, relation=distinct(answer.relation))
+            return self.ordered(tree, answer, Scope(answer.relation, around))
+        return self.ordered(tree, answer, Scope(_with_source(relation, made, outputs), around))
+
+    def ordered(self, tree: exp.Expr, answer: Answer, scope: Scope) -> Answer:
+        """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the query around; else no order."""
+        limit, offset = _count(tree, "limit"), _count(tree, "offset")
+        if limit is None and offset is None:
+            return answer
+        order = tree.args.get("order")
+        relation = scope.relation
+        names = [f.column for f in answer.relation.shown]
+        keys = [_ordered_by(key, scope, answer.relation) for key in order.expressions] if order else []
+        if not keys:
+            keys = [exp.Ordered(this=bound(n), desc=False, nulls_first=True) for n in names]
+        per = list(relation.carried.values())
+        kept = Collection(relation.node)
+
+        def first(count: int) -> Collection:
+            return kept.top_k(count, keys, per) if count else kept.filter("false")  # type: ignore[arg-type]
+
+        skipped = offset or 0
+        if limit is None:
+            chosen = kept.concat(first(skipped).negate())
+        else:
+            chosen = first(skipped + limit)
+            if skipped:
+                chosen = chosen.concat(first(skipped).negate())
+        return Answer(_only(relation.with_node(chosen.node), answer.relation))
+
+    # set operations -------------------------------------------------------------------------------------------------
+
+    def set_operation(self, tree: exp.SetOperation, around: Around | None) -> Answer:
+        """UNION, EXCEPT and INTERSECT, with and without ALL."""
+        if tree.args.get("by_name"):
+            raise PlanError("not supported: UNION BY NAME; name the columns in one order")
+        sides = [self.query(side, around).relation for side in (tree.this, tree.expression)]
+        first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
+        left, right = Collection(first.node), Collection(second.node)
+        if tree.args.get("distinct") and not isinstance(tree, exp.Union):
+            left, right = left.distinct(), right.distinct()
+        match tree:
+            case exp.Union():
+                made = left.concat(right)
+                made = made.distinct() if tree.args.get("distinct") else made
+            case exp.Except():
+                made = _less(left, right)
+            case _:
+                made = left.concat(_less(left, right).negate())
+        relation = first.with_node(made.node)
+        return self.ordered(tree, Answer(relation), Scope(relation, around))
+
+    # expressions ----------------------------------------------------------------------------------------------------
+
+    def value(self, tree: exp.Expr, scope: Scope) -> tuple[Scope, exp.Expr]:
+        """An expression over a relation, with what its subqueries add to that."""
+        lifted = Subqueries(self, scope)
+        found = lifted.value(clocked(tree))
+        return lifted.scope, lifted.scope.resolve(found)
+
+
+def _less(left: Collection, right: Collection) -> Collection:
+    return left.concat(right.negate()).threshold(positive)
+
+
+def positive(count: int) -> int:
+    """A count where it is one, none where it is owed."""
+    return max(count, 0)
+
+
+def clocked(tree: exp.Expr) -> exp.Expr:
+    """``mz_now()`` under the name that expressions have for it."""
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.lower() == "mz_now":
+            call.set("this", "logical_now")
+    return tree
+
+
+def _refuse_clock(tree: exp.Expr) -> None:
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.lower() in ("rand", "uuid", "shuffle", "monotonically_increasing_id"):
+            raise PlanError(f"{call.name}() gives another answer each time, and a view is a function of its rows")
+
+
+def _count(tree: exp.Expr, what: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    clause = tree.args.get(what)
+    if clause is None or (isinstance(clause.expression, exp.Column) and clause.expression.name.lower() == "all"):
+        return None
+    if isinstance(clause, exp.Fetch):
+        number: exp.Expr | None = clause.args.get("count")
+    else:
+        number = clause.expression
+    if not isinstance(number, exp.Literal) or not number.this.isdigit():
+        raise PlanError(f"{what.upper()} takes a whole number, not `{'' if number is None else number.sql('spark')}`")
+    return int(number.this)
+
+
+def _starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
+    """A SELECT item, or the columns that its ``*`` stands for."""
+    star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+    if not isinstance(star, exp.Star):
+        return [item]
+    table = item.table.lower() if isinstance(item, exp.Column) else None
+    found = [f for f in (relation.shown if table is None else relation.fields) if table in (None, f.table.lower())]
+    if not found:
+        known = sorted({f.table for f in relation.fields if f.table})
+        what = item.sql("spark")
+        if table is None:
+            raise PlanError("`*` without FROM stands for nothing")
+        raise PlanError(f"{what} ({place_of(item)}): there is no {table!r} in FROM; there are: {', '.join(known)}")
+    left_out = {c.name.lower() for c in star.args.get("except_") or ()}
+    unknown = left_out - {f.name.lower() for f in found}
+    if unknown:
+        raise UnknownColumnError(min(unknown), [f.name for f in found], "EXCEPT")
+    return [exp.alias_(bound(f.column), f.name, quoted=True) for f in found if f.name.lower() not in left_out]
+
+
+def name_of(item: exp.Expr) -> str:
+    """The column that a SELECT item makes: its alias, a column's or a field's own name, else its text."""
+    if isinstance(item, exp.Alias):
+        return item.alias
+    inner = item.unnest()
+    if isinstance(inner, exp.Column):
+        return str(inner.parts[-1].name)
+    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark"))
+
+
+def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
+    """The relation of what a SELECT gives, with the columns that are carried."""
+    columns: list[tuple[str, Expr]] = []
+    fields: list[Field] = []
+    carried: dict[str, str] = {}
+    for outer, column in relation.carried.items():
+        name = fresh(column, (n for n, _ in columns))
+        columns.append((name, parse(bound(column), relation.node.schema)))
+        carried[outer] = name
+    for name, value in outputs:
+        column = fresh(name, (n for n, _ in columns))
+        columns.append((column, value))
+        fields.append(Field("", name, column))
+    return Relation(_projected(relation.node, columns), tuple(fields), carried, relation.plain)
+
+
+def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
+    """Outputs and the columns that they were made of, for ORDER BY; outputs are found first."""
+    schema = relation.node.schema
+    columns = [(n, parse(bound(n), schema)) for n in schema.names]
+    places, fields = {}, []
+    for field, (_, value) in zip(made.shown, outputs, strict=True):
+        column = fresh(f"^out {field.column}", (n for n, _ in columns))
+        columns.append((column, value))
+        places[field.column] = column
+        fields.append(Field("", field.name, column))
+    names = {f.name.lower() for f in fields}
+    fields += [replace(f, hidden=f.hidden or f.name.lower() in names) for f in relation.fields]
+    return Relation(project(relation.node, columns), tuple(fields), relation.carried)
+
+
+def _only(relation: Relation, like: Relation) -> Relation:
+    """The columns of ``like``, which are among a relation's in the order of its fields."""
+    if relation.node.schema.names == like.node.schema.names:
+        return like.with_node(relation.node)
+    schema = relation.node.schema
+    columns = [(like.carried[outer], parse(bound(column), schema)) for outer, column in relation.carried.items()]
+    shown = relation.shown[: len(like.shown)] if len(relation.fields) != len(like.fields) else relation.fields
+    columns += [
+        (f.column, parse(bound(g.column), schema)) for f, g in zip(like.shown, shown[: len(like.shown)], strict=True)
+    ]
+    return like.with_node(project(relation.node, columns))
+
+
+def _ordered_by(key: exp.Expr, scope: Scope, outputs: Relation) -> exp.Expr:
+    """A sort key, resolved; a number is the place of an output."""
+    value = key.this
+    if isinstance(value, exp.Literal) and not value.is_string:
+        place = int(value.this) - 1
+        if not 0 <= place < len(outputs.shown):
+            raise PlanError(f"ORDER BY {value.this}: there are {len(outputs.shown)} columns")
+        value = exp.column(scope.relation.fields[place].name, quoted=True)
+    made = key.copy()
+    made.set("this", scope.resolve(value))
+    return made
+
+
+def distinct(relation: Relation) -> Relation:
+    """One copy of every row."""
+    return relation.with_node(Collection(relation.node).distinct().node)
+
+
+def _equally_carried(left: Relation, right: Relation) -> tuple[Relation, Relation]:
+    """Both sides with nulls among what they carry, or neither: where one was found by equality, it has none."""
+    if left.plain == right.plain:
+        return left, right
+    made = []
+    for side in (left, right):
+        nulls = [exp.Is(this=bound(c), expression=exp.Null()) for c in side.carried.values()] if side.plain else []
+        made.append(replace(side.filtered(*(exp.Not(this=null) for null in nulls)), plain=False))
+    return made[0], made[1]
+
+
+def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Relation]:
+    """Two relations with columns of equal names and types, in one order; the names are the left side's.
+
+    Raises:
+        SchemaError: they have not as many columns, or of types that do not go together.
+    """
+    if len(left.shown) != len(right.shown):
+        raise SchemaError(
+            f"{what}: one side has {len(left.shown)} columns ({', '.join(f.name for f in left.shown)}), "
+            f"the other {len(right.shown)} ({', '.join(f.name for f in right.shown)})"
+        )
+    pairs = [(left.carried[o], right.carried[o], left.carried[o]) for o in left.carried]
+    pairs += [(f.column, g.column, f.column) for f, g in zip(left.shown, right.shown, strict=True)]
+    outputs: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
+    for a, b, name in pairs:
+        one, other = parse(bound(a), left.node.schema), parse(bound(b), right.node.schema)
+
+        def said(name: str = name, one: Expr = one, other: Expr = other) -> str:
+            types = f"{type_name(one.type)} on one side and {type_name(other.type)} on the other"
+            return f"{what}: column {name!r} is {types}"
+
+        kind = common_type((one.type, other.type), said)
+        outputs[0].append((name, cast(one, kind)))
+        outputs[1].append((name, cast(other, kind)))
+    made = [r.with_node(_projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
+    return made[0], left.with_node(made[1].node)
+
+
+def _projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
+    """A projection, unless it changes nothing."""
+    plain = all(e.is_column and e.column_name == n for n, e in outputs)
+    return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
+
+
+# the way in -----------------------------------------------------------------------------------------------------------
+
+
+def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:
+    """The collection that a SQL query describes, over named collections.
+
+    Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
+    collection has no order. docs/sql.md says what there is.
+
+    Raises:
+        ExpressionSyntaxError: it does not parse; with the place.
+        UnknownColumnError: a name that is no column, or one of several tables.
+        PlanError: what is not supported, by name.
+
+    >>> import altneu as an
+    >>> flights = an.source("flights", "carrier string, delay long")
+    >>> from altneu.sql import query
+    >>> query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier", {"flights": flights})
+    Collection(carrier: string, n: bigint)
+    """
+    tree = parse_query(text) if isinstance(text, str) else text.copy()
+    names = {name.lower(): found for name, found in catalog.items()}
+
+    def known(table: exp.Table) -> Relation:
+        wanted = ".".join(part.name for part in table.parts)
+        found = names.get(wanted.lower())
+        if found is None:
+            close = difflib.get_close_matches(wanted.lower(), names, 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise PlanError(
+                f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
+            )
+        return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
+
+    relation = Binder(known).query(tree).relation
+    outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
+    try:
+        check_names([n for n, _ in outputs])
+    except SchemaError as error:
+        raise SchemaError(f"{error}: SELECT ... AS name") from None
+    return Collection(_projected(relation.node, outputs))
+
+
+__all__ = ["Answer", "Binder", "clocked", "distinct", "is_bound", "name_of", "query"]

@@ -1,0 +1,87 @@
+"""The grammar of queries: Spark's, with ``WITH MUTUALLY RECURSIVE``, and function calls left as they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from altneu.errors import ExpressionSyntaxError
+from altneu.expressions.dialect import SparkExpressions
+
+MUTUAL = "mutual"
+"""Under this name a ``WITH`` has what follows ``MUTUALLY RECURSIVE``: the limit of rounds and what happens there."""
+
+_Base: Any = SparkExpressions.Parser
+
+
+class SparkQueries(SparkExpressions):
+    """Spark SQL with what streams and recursion ask for beside it."""
+
+    class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+        """The parser of expressions, for whole queries."""
+
+        def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
+            index = self._index
+            if (skip_with_token or self._match(TokenType.WITH)) and self._match_text_seq("MUTUALLY", "RECURSIVE"):
+                limit = self._parse_limit_of_rounds()
+                found: exp.With | None = super()._parse_with(skip_with_token=True)
+                if found is not None:
+                    found.meta[MUTUAL] = limit
+                return found
+            self._retreat(index)
+            plain: exp.With | None = super()._parse_with(skip_with_token=skip_with_token)
+            return plain
+
+        def _parse_limit_of_rounds(self) -> tuple[int | None, bool]:
+            """Read ``([RETURN AT | ERROR AT] RECURSION LIMIT n)``; the limit, and whether more rounds are an error."""
+            if not self._match(TokenType.L_PAREN):
+                return None, True
+            error = not self._match_text_seq("RETURN", "AT")
+            if error:
+                self._match_text_seq("ERROR", "AT")
+            if not self._match_text_seq("RECURSION", "LIMIT"):
+                self.raise_error("Expected RETURN AT RECURSION LIMIT n or ERROR AT RECURSION LIMIT n")
+            number = self._parse_number()
+            if number is None:
+                self.raise_error("Expected a number of rounds")
+            self._match_r_paren()
+            return int(number.name), error
+
+
+def parse_query(text: str) -> exp.Expr:
+    """Parse one query.
+
+    >>> parse_query("select a from t where b > 1").sql("spark")
+    'SELECT a FROM t WHERE b > 1'
+
+    Raises:
+        ExpressionSyntaxError: the text is no query; the message shows where.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect=SparkQueries) if tree is not None]
+    except sqlglot.errors.SqlglotError as error:
+        raise ExpressionSyntaxError(syntax_error(error)) from None
+    except RecursionError:
+        raise ExpressionSyntaxError("a query is nested too deeply; split it into views or WITH parts") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
+        found = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else _kind(trees[0])
+        raise ExpressionSyntaxError(f"one query is wanted (SELECT, VALUES, WITH ...), and this is {found}")
+    return trees[0]
+
+
+def _kind(tree: exp.Expr) -> str:
+    return f"{tree.key.upper()}: {tree.sql('spark')[:60]}"
+
+
+def syntax_error(error: sqlglot.errors.SqlglotError) -> str:
+    """What a parser's error says, with its place."""
+    details = getattr(error, "errors", None)
+    if not details:
+        return f"cannot parse the query: {str(error).splitlines()[0]}"
+    first = details[0]
+    near = first.get("highlight") or ""
+    said = str(first.get("description", "syntax error")).rstrip(".")
+    return f"line {first.get('line')}, column {first.get('col')}: {said}" + (f" near {near!r}" if near else "")

@@ -1,0 +1,395 @@
+"""FROM and WHERE: tables, joins, table functions and conditions, as one relation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.expressions import parse
+from altneu.joining import JoinKind, columns_of, project
+from altneu.sql import tables
+from altneu.sql.asof import asof
+from altneu.sql.joins import Part, inner, meet, outer, partners
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
+from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Binder
+
+_KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+
+
+class FromClause:
+    """Joins the items of a FROM as its conditions link them.
+
+    ``parts`` are what is joined freely, ``conditions`` what is to be asked of them; an outer join or a table function
+    comes after both. Conditions of WHERE are asked as early as their columns are there.
+    """
+
+    def __init__(self, binder: Binder, tree: exp.Select, around: Around | None) -> None:
+        from altneu.sql.binder import clocked
+
+        self.binder, self.tree, self.around = binder, tree, around
+        self.parts: list[Part] = []
+        self.fields: list[Field] = []
+        self.carried: dict[str, str] = {}
+        self.conditions: list[exp.Expr] = []
+        clause = tree.args.get("where")
+        found = conjuncts(clocked(clause.this)) if clause else []
+        self.where = [c for c in found if not has_subquery(c)]
+        self.nested = [c for c in found if has_subquery(c)]
+        self.joins: list[exp.Join] = []
+
+    def relation(self) -> Relation:
+        """The rows that FROM and WHERE leave."""
+        first = self.tree.args.get("from_")
+        self.joins = [*(first.this.args.get("joins") or () if first else ()), *(self.tree.args.get("joins") or ())]
+        items = [first.this] if first else []
+        plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
+        bound_items = {id(item): self._item(item) for item in plain}
+        equated = self._equated(bound_items)
+        if self.around and self.around.taken and equated is None:
+            self._add_around()
+        for item in items:
+            self._first(item, bound_items.get(id(item)))
+        for join in self.joins:
+            self._join(join, bound_items.get(id(join.this)))
+        for lateral in self.tree.args.get("laterals") or ():
+            self._lateral(lateral, "left" if lateral.args.get("outer") else "inner", [])
+        return self._finished(equated)
+
+    # what is joined -------------------------------------------------------------------------------------------------
+
+    def _item(self, item: exp.Expr) -> Relation:
+        """A table, a view or a query in FROM, under its alias."""
+        if item.args.get("sample") or item.args.get("pivots"):
+            what = "TABLESAMPLE" if item.args.get("sample") else "PIVOT"
+            raise PlanError(f"not supported: {what}; filter on a hash of a key, or aggregate with FILTER (WHERE ...)")
+        if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
+            select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item.this.copy()))
+            return FromClause(self.binder, select, None).relation()
+        if isinstance(item, exp.Table):
+            relation = self.binder.table(item)
+        else:
+            inner_tree = item.this if isinstance(item, exp.Subquery) and not item.args.get("with_") else item
+            relation = self.binder.query(inner_tree).relation
+        return _aliased(relation, item)
+
+    def _first(self, item: exp.Expr, relation: Relation | None) -> None:
+        if relation is None:
+            self._lateral(item, "inner", [])
+        else:
+            self._put(relation)
+
+    def _put(self, relation: Relation) -> Part:
+        """One more part, with names for its columns that nothing else has."""
+        part, fields = self._named(relation)
+        self.parts.append(part)
+        self.fields += fields
+        return part
+
+    def _named(self, relation: Relation) -> tuple[Part, list[Field]]:
+        taken = {n for part in self.parts for n in part.names}
+        names: dict[str, str] = {}
+        given: dict[str, str] = {}
+        fields = []
+        for f in relation.fields:
+            if f.column not in given:
+                wanted = f.column if f.column not in taken else f"{f.table or 'query'}.{f.name}"
+                given[f.column] = fresh(wanted, taken)
+                taken.add(given[f.column])
+                names[given[f.column]] = f.column
+            fields.append(replace(f, column=given[f.column]))
+        return Part(relation.node, names), fields
+
+    def _join(self, join: exp.Join, relation: Relation | None) -> None:
+        side, kind = (join.side or "").upper(), (join.kind or "").upper()
+        method = (join.args.get("method") or "").upper()
+        conditions = conjuncts(join.args.get("on"))
+        if relation is None:
+            if side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI"):
+                raise PlanError(f"{side or kind} JOIN LATERAL: what is made of a row is not there without it; use LEFT")
+            self._lateral(join.this, "left" if side == "LEFT" else "inner", conditions)
+            return
+        if kind in ("SEMI", "ANTI"):
+            self._semi(join, relation, conditions, keep=kind == "SEMI")
+        elif method == "ASOF":
+            self._asof(join, relation, conditions, keeps=side == "LEFT")
+        elif side in _KINDS:
+            self._outer(join, relation, conditions, _KINDS[side])
+        else:
+            self._put(relation)
+            self._merge(join, len(self.fields) - len(relation.fields), "inner")
+            self._ask(conditions)
+
+    def _ask(self, conditions: Sequence[exp.Expr]) -> None:
+        """Conditions of an inner join; those with subqueries are asked at the end, which is the same."""
+        self.nested += [c for c in conditions if has_subquery(c)]
+        self.conditions += [self._scope().resolve(c) for c in conditions if not has_subquery(c)]
+
+    def _resolved(self, conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+        for condition in conditions:
+            if has_subquery(condition):
+                raise PlanError("not supported: a subquery in the ON of an outer join; join with it as a query in FROM")
+        return [self._scope().resolve(c) for c in conditions]
+
+    def _outer(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], how: JoinKind) -> None:
+        left = self._closed(early=how == "left")
+        right = self._put(relation)
+        asked = self._resolved(conditions)
+        asked += self._merge(join, len(self.fields) - len(relation.fields), how)
+        if not asked:
+            raise PlanError(f"{how.upper()} JOIN wants ON or USING; CROSS JOIN pairs everything with everything")
+        self.parts = [outer(left, right, asked, how)]
+        self._coalesced()
+
+    def _semi(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], *, keep: bool) -> None:
+        left = self._closed(early=True)
+        before = list(self.fields)
+        right = self._put(relation)
+        asked = self._resolved(conditions) + self._merge(join, len(before), "inner")
+        self.fields = before
+        self.parts = [partners(left, right, asked, keep=keep)]
+
+    def _asof(self, join: exp.Join, relation: Relation, conditions: list[exp.Expr], *, keeps: bool) -> None:
+        left = self._closed(early=True)
+        right = self._put(relation)
+        if join.args.get("match_condition"):
+            conditions = [*conditions, *conjuncts(join.args["match_condition"])]
+        asked = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
+        self.parts = [asof(left, right, asked, keeps=keeps)]
+
+    def _merge(self, join: exp.Join, first: int, how: JoinKind) -> list[exp.Expr]:
+        """USING and NATURAL: equalities, and one column for each pair; an inner join asks them itself."""
+        sides = [f for f in self.fields[:first] if not f.hidden], self.fields[first:]
+        names = [c.name for c in join.args.get("using") or ()]
+        if (join.args.get("method") or "").upper() == "NATURAL":
+            names = [f.name for f in sides[0] if any(f.name.lower() == g.name.lower() for g in sides[1])]
+        made: list[exp.Expr] = []
+        merged: list[Field] = []
+        for name in names:
+            pair = [next((f for f in side if not f.hidden and f.name.lower() == name.lower()), None) for side in sides]
+            for f, side in zip(pair, sides, strict=True):
+                if f is None:
+                    raise UnknownColumnError(name, [g.name for g in side], "named in USING")
+            a, b = pair
+            assert a is not None
+            assert b is not None
+            made.append(exp.EQ(this=bound(a.column), expression=bound(b.column)))
+            shown = f"^using {a.column}\n{b.column}" if how == "full" else b.column if how == "right" else a.column
+            merged.append(Field("", a.name, shown))
+            self.fields = [replace(f, hidden=True) if f in (a, b) else f for f in self.fields]
+        self.fields = [*merged, *self.fields]
+        if how == "inner":
+            self.conditions += made
+        return made
+
+    def _coalesced(self) -> None:
+        """Compute the columns that a full join has merged."""
+        part = self.parts[0]
+        more = []
+        for f in self.fields:
+            if f.column.startswith("^using ") and f.column not in part.names:
+                a, b = f.column.removeprefix("^using ").split("\n")
+                text = f"coalesce({quote_name(a)}, {quote_name(b)})"
+                more.append((f.column, parse(text, part.node.schema)))
+        self.parts = [Part.of(extended(part.node, more))]
+
+    # what depends on each row ---------------------------------------------------------------------------------------
+
+    def _lateral(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr]) -> None:
+        """A table function, or a query that reads the items before it."""
+        scope = Scope(self._whole(), self.around)
+        generator = _generator(item)
+        if generator is not None:
+            if how == "left" and [c for c in conditions if c != exp.true()]:
+                raise PlanError(f"LEFT JOIN LATERAL {generator.name}() takes ON true; filter its argument instead")
+            if how == "left":
+                generator = replace(generator, outer=True)
+            relation = generator.applied(self.binder, scope)
+            self.fields += relation.fields[len(scope.relation.fields) :]
+            self.parts = [Part.of(relation.node)]
+        else:
+            self._lateral_query(item, how, conditions, scope)
+            conditions = [] if how == "left" else conditions
+        self._ask([c for c in conditions if c != exp.true()])
+
+    def _lateral_query(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr], scope: Scope) -> None:
+        tree = item.this.this if isinstance(item.this, exp.Subquery) else item.this
+        answer, taken = bind_inside(self.binder, tree, scope)
+        relation = _aliased(answer.relation, item)
+        left = Part.of(scope.relation.node)
+        self.parts = [left]
+        shown, fields = self._named(relation)
+        carried = {c: fresh(f"^sub {c}", (*left.names, *shown.names)) for c in relation.carried.values()}
+        right = Part(relation.node, {**shown.names, **{name: c for c, name in carried.items()}})
+        equal = exp.EQ if relation.plain else exp.NullSafeEQ
+        asked: list[exp.Expr] = [equal(this=bound(c), expression=bound(carried[relation.carried[c]])) for c in taken]
+        self.fields += fields
+        conditions = [c for c in conditions if c != exp.true()]
+        if answer.empties is not None and taken:  # a row of aggregates for each row here, whatever it finds
+            if how == "left" and conditions:
+                raise PlanError("LEFT JOIN LATERAL of aggregates takes ON true; put the condition into the query")
+            columns = [f.column for f in fields]
+            made = with_empties(left, right, asked, dict(zip(columns, answer.empties, strict=True)), answer)
+        elif how == "left":
+            asked += [self._scope().resolve(c) for c in conditions]
+            made = outer(left, right, asked, "left")
+        else:
+            made = meet(left, right, asked)
+        self.parts = [Part(made.node, {n: n for n in made.names if n not in carried.values()})]
+
+    # what it comes to -----------------------------------------------------------------------------------------------
+
+    def _scope(self) -> Scope:
+        """What names mean so far; the plan of its relation is of no use."""
+        node = self.parts[0].node if self.parts else tables.one_row()
+        return Scope(Relation(node, tuple(self.fields), self.carried), self.around)
+
+    def _closed(self, *, early: bool) -> Part:
+        """All parts joined; ``early``: with those conditions of WHERE that can be asked by now."""
+        if not self.parts:
+            self.parts = [Part.of(tables.one_row())]
+        asked = list(self.conditions)
+        later = any((j.side or "").upper() in ("RIGHT", "FULL") for j in self.joins)
+        if early and not later:
+            scope = self._scope()
+            ripe = [c for c in self.where if _reads(c) and all(scope.is_local(n) for n in c.find_all(exp.Column))]
+            self.where = [c for c in self.where if not any(c is r for r in ripe)]
+            asked += [scope.resolve(c) for c in ripe]
+        part, rest = inner(self.parts, asked)
+        self.conditions = []
+        return part.where(rest) if rest else part
+
+    def _whole(self) -> Relation:
+        part = self._closed(early=True)
+        node = part.node
+        if any(n != c for n, c in part.names.items()):
+            found = dict(zip(part.names, columns_of(node.schema, part.names.values()), strict=True))
+            node = project(node, [(name, value) for name, (_, value) in found.items()])
+        self.parts = [Part.of(node)]
+        return Relation(node, tuple(self.fields), self.carried)
+
+    def _finished(self, equated: dict[str, exp.Expr] | None) -> Relation:
+        scope = self._scope()
+        self.conditions += [scope.resolve(c) for c in self.where]
+        self.where = []
+        relation = self._whole()
+        if equated:
+            relation = _carrying(relation, {outer: scope.resolve(tree) for outer, tree in equated.items()})
+        lifted = Subqueries(self.binder, Scope(relation, self.around))
+        for condition in self.nested:
+            lifted.where(condition)
+        return lifted.scope.relation
+
+    # the query around -----------------------------------------------------------------------------------------------
+
+    def _equated(self, items: dict[int, Relation]) -> dict[str, exp.Expr] | None:
+        """What each column of the query around is equal to, if that is all that is said of them; else None.
+
+        The conditions that say so are taken out of WHERE.
+        """
+        if not self.around or not self.around.taken:
+            return None
+        if any(not _is_plain(j.this) for j in self.joins) or self.tree.args.get("laterals") or not items:
+            return None
+        fields = tuple(f for relation in items.values() for f in relation.fields)
+        local = Scope(Relation(tables.one_row(), fields), self.around)
+        found: dict[str, exp.Expr] = {}
+        rest = []
+        for condition in self.where:
+            pair = self._equality(condition, local)
+            if pair is None or pair[0] in found:
+                rest.append(condition)
+            else:
+                found[pair[0]] = pair[1]
+        others = [*rest, *(c for j in self.joins for c in conjuncts(j.args.get("on")))]
+        if set(found) != set(self.around.taken) or not all(_is_local(c, local) for c in others):
+            return None
+        if any(not _is_local(c, local) for c in self.nested if not any(is_subquery(n) for n in c.walk())):
+            return None
+        self.where = rest
+        return found
+
+    def _equality(self, condition: exp.Expr, local: Scope) -> tuple[str, exp.Expr] | None:
+        if not isinstance(condition, exp.EQ) or self.around is None:
+            return None
+        for a, b in ((condition.this, condition.expression), (condition.expression, condition.this)):
+            if isinstance(a, exp.Column) and not local.is_local(a) and _reads(b) and _is_local(b, local):
+                column, rest = self.around.column(a)
+                return None if rest else (column, b)
+        return None
+
+    def _add_around(self) -> None:
+        """The distinct values that the columns of the query around have there, as a part to be joined."""
+        assert self.around is not None
+        outer_node = self.around.scope.relation.node
+        names = {c: f"^outer {c}" for c in self.around.taken}
+        outputs = [(names[c], parse(quote_name(c), outer_node.schema)) for c in names]
+        node: ir.Node = Collection(project(outer_node, outputs)).distinct().node
+        self.parts.append(Part.of(node))
+        self.carried = names
+
+
+def _carrying(relation: Relation, equated: dict[str, exp.Expr]) -> Relation:
+    schema = relation.node.schema
+    carried, more = {}, []
+    for outer_column, tree in equated.items():
+        if isinstance(tree, exp.Column):
+            carried[outer_column] = str(tree.name)
+        else:
+            carried[outer_column] = fresh(f"^outer {outer_column}", schema.names)
+            more.append((carried[outer_column], parse(tree, schema)))
+    return replace(relation.extended(more), carried=carried, plain=True)
+
+
+def _is_local(tree: exp.Expr, scope: Scope) -> bool:
+    return all(scope.is_local(c) for c in tree.find_all(exp.Column))
+
+
+def _reads(tree: exp.Expr) -> bool:
+    return tree.find(exp.Column) is not None
+
+
+def _is_plain(item: exp.Expr) -> bool:
+    """Whether an item of FROM stands by itself: no table function, and not LATERAL."""
+    if isinstance(item, exp.Lateral | exp.Unnest):
+        return False
+    return not (isinstance(item, exp.Table) and isinstance(item.this, exp.Anonymous | exp.Func))
+
+
+def _generator(item: exp.Expr) -> tables.Generator | None:
+    """The table function of an item, if it is one."""
+    alias = item.args.get("alias")
+    names = tuple(c.name for c in alias.columns) if alias and alias.columns else ()
+    call = item.this
+    if isinstance(item, exp.Unnest):
+        call = exp.Anonymous(this="unnest", expressions=list(item.expressions))
+    if not isinstance(call, exp.Anonymous):
+        return None
+    ordinality = bool(item.args.get("ordinality") or item.args.get("offset"))
+    return tables.Generator(call, alias.name if alias else "", names, bool(item.args.get("outer")), ordinality)
+
+
+def _aliased(relation: Relation, item: exp.Expr) -> Relation:
+    """A relation under the alias of an item, with the column names that the alias gives."""
+    alias = item.args.get("alias")
+    if not isinstance(alias, exp.TableAlias):
+        return relation
+    shown = relation.shown
+    names = [c.name for c in alias.columns] if alias.columns else [f.name for f in shown]
+    if len(names) != len(shown):
+        raise SchemaError(
+            f"{alias.name} names {len(names)} columns ({', '.join(names)}), and there are {len(shown)}: "
+            f"{', '.join(f.name for f in shown)}"
+        )
+    table = alias.name
+    fields = tuple(Field(table, n, f.column) for n, f in zip(names, shown, strict=True))
+    return replace(relation, fields=fields)

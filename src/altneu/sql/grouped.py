@@ -1,0 +1,269 @@
+"""What stands between FROM and the outputs of a SELECT: groups and their aggregates, HAVING, windows, QUALIFY."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu.errors import PlanError, TypeMismatchError
+from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, literal, parse, parse_aggregate
+from altneu.expressions.names import AGGREGATES
+from altneu.grouping import aggregate_node
+from altneu.sql import windows
+from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
+from altneu.sql.subqueries import Subqueries, is_null, is_subquery
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Binder
+
+_AROUND_CALL = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is a call of an aggregate, with its FILTER or WITHIN GROUP if it has one."""
+    while isinstance(node, _AROUND_CALL):
+        node = node.this
+    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+
+
+def has_aggregate(tree: exp.Expr) -> bool:
+    """Whether an expression aggregates rows of its own query: not in a subquery of it, and not over a window."""
+    found = False
+
+    def visit(node: exp.Expr) -> exp.Expr:
+        nonlocal found
+        if is_subquery(node) and not isinstance(node, exp.In):
+            return exp.Null()
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return exp.Paren(this=node.this)
+        if isinstance(node, exp.Window):
+            return _opened(node)
+        found = found or is_aggregate(node)
+        return node
+
+    tree.copy().transform(visit, copy=False)
+    return found
+
+
+def _opened(window: exp.Window) -> exp.Expr:
+    """What a window call is computed from: its arguments, its partitions and its order."""
+    call = window.this
+    while isinstance(call, _AROUND_CALL):
+        call = call.this
+    order = window.args.get("order")
+    keys = [key.this for key in order.expressions] if order else []
+    return exp.Tuple(expressions=[*call.args.get("expressions", []), *window.args.get("partition_by", []), *keys])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The relation over which the outputs of a SELECT are computed, and the outputs."""
+
+    relation: Relation
+    outputs: list[tuple[str, Expr]]
+    empties: tuple[Expr | None, ...] | None = None
+
+    @classmethod
+    def of(cls, binder: Binder, tree: exp.Select, scope: Scope, items: Sequence[exp.Expr]) -> Stage:
+        """Bind what a SELECT computes.
+
+        Raises:
+            PlanError: a column that is neither grouped nor aggregated; what else is not supported.
+        """
+        from altneu.sql.binder import name_of
+
+        names = [name_of(item) for item in items]
+        trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
+        qualify = [
+            _unaliased(windows.named(tree, c), scope, dict(zip(names, trees, strict=True))) for c in _qualify(tree)
+        ]
+        group, having = tree.args.get("group"), tree.args.get("having")
+        order = list(tree.args["order"].expressions) if tree.args.get("order") else []
+        groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
+        made = Groups(binder, scope, trees, names, group) if groups else None
+        read = made.translated if made else _copied
+        trees = [read(t) for t in trees]
+        for key in order:
+            if has_aggregate(key.this):
+                key.set("this", read(key.this))
+        conditions = [read(having.this)] if having else []
+        qualify = [read(c) for c in qualify]
+        if made:
+            scope = made.grouped()
+        for condition in conditions:
+            lifted = Subqueries(binder, scope)
+            lifted.where(condition)
+            scope = lifted.scope
+        resolved = []
+        for one in trees:
+            scope, value = binder.value(one, scope)
+            resolved.append(value)
+        scope, resolved = windows.computed(scope, resolved)
+        for condition in qualify:
+            scope, value = binder.value(condition, scope)
+            scope, (value,) = windows.computed(scope, [value])
+            scope = Scope(scope.relation.filtered(value), scope.around)
+        outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
+        empties = None
+        if made and group is None and having is None:
+            empties = tuple(made.over_nothing(value) for _, value in outputs)
+        return cls(scope.relation, outputs, empties)
+
+
+def _qualify(tree: exp.Select) -> list[exp.Expr]:
+    clause = tree.args.get("qualify")
+    return [clause.this] if clause else []
+
+
+def _unaliased(tree: exp.Expr, scope: Scope, items: dict[str, exp.Expr]) -> exp.Expr:
+    """An expression with the items that its names are aliases of, where they are no columns."""
+    known = {name.lower(): item for name, item in items.items()}
+
+    def visit(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and not scope.is_local(node) and node.name.lower() in known:
+            return exp.Paren(this=known[node.name.lower()].copy())
+        return node
+
+    return tree.copy().transform(visit, copy=False)
+
+
+def _copied(tree: exp.Expr) -> exp.Expr:
+    return tree.copy()
+
+
+class Groups:
+    """GROUP BY: ``translated`` collects the aggregates of expressions, ``grouped`` then computes them."""
+
+    def __init__(
+        self, binder: Binder, scope: Scope, items: Sequence[exp.Expr], names: Sequence[str], group: exp.Group | None
+    ) -> None:
+        self.binder, self.scope = binder, scope
+        self.calls: list[tuple[exp.Expr, str]] = []
+        self.keys: list[tuple[exp.Expr, str]] = []
+        for tree in self._keys(group, items, names) if group else []:
+            self.scope, found = binder.value(tree, self.scope)
+            if not any(found == known for known, _ in self.keys):
+                self.keys.append((found, self._name(found)))
+
+    def _keys(self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str]) -> list[exp.Expr]:
+        for kind in ("rollup", "cube", "grouping_sets", "totals"):
+            if group.args.get(kind):
+                raise PlanError(f"not supported: GROUP BY ... {kind.upper()}")
+        if group.args.get("all"):
+            return [item for item in items if not has_aggregate(item)]
+        found = []
+        for key in group.expressions:
+            if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
+                raise PlanError(f"not supported: {key.sql('spark')}; UNION ALL of a GROUP BY each does the same")
+            found.append(self._key(key, items, names))
+        return found
+
+    def _key(self, key: exp.Expr, items: Sequence[exp.Expr], names: Sequence[str]) -> exp.Expr:
+        if isinstance(key, exp.Literal) and not key.is_string:
+            place = int(key.this) - 1
+            if not 0 <= place < len(items):
+                raise PlanError(f"GROUP BY {key.this}: there are {len(items)} columns")
+            return items[place]
+        if isinstance(key, exp.Column) and not key.table and self.scope.relation.find([key.name]) is None:
+            lowered = [n.lower() for n in names]
+            if key.name.lower() in lowered:
+                return items[lowered.index(key.name.lower())]
+        return key
+
+    def _name(self, key: exp.Expr) -> str:
+        if isinstance(key, exp.Column):
+            return str(key.name)
+        known = [*self.scope.relation.node.schema.names, *(n for _, n in self.keys)]
+        return fresh(f"^{key.sql('spark')}", known)
+
+    # expressions ----------------------------------------------------------------------------------------------------
+
+    def translated(self, tree: exp.Expr) -> exp.Expr:
+        """A tree over the groups: keys and aggregates are columns; subqueries are left for later."""
+        calls: set[int] = set()  # the calls of windows, which aggregate no group
+
+        def visit(node: exp.Expr) -> exp.Expr:
+            if is_subquery(node):
+                return self._kept(node)
+            if isinstance(node, exp.Window):
+                call = node.this
+                calls.add(id(call))
+                while isinstance(call, _AROUND_CALL):
+                    call = call.this
+                    calls.add(id(call))
+                return node
+            if id(node) not in calls and is_aggregate(node):
+                return bound(self._call(node))
+            key = self._found_key(node)
+            if key is not None:
+                return bound(key)
+            if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
+                raise TypeMismatchError(
+                    f"the column {node.sql('spark')!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
+                    "take its max or min"
+                )
+            return node
+
+        copy = tree.copy()
+        return copy.transform(visit, copy=False)
+
+    def _kept(self, node: exp.Expr) -> exp.Expr:
+        """A subquery, out of reach of the walk; what is tested by its IN belongs to the groups."""
+        if isinstance(node, exp.In):
+            return exp.In(this=self.translated(node.this), query=node.args["query"].copy())
+        return node.copy()
+
+    def _found_key(self, node: exp.Expr) -> str | None:
+        kind = {type(tree) for tree, _ in self.keys}
+        if not isinstance(node, exp.Column | exp.Dot) and type(node) not in kind:
+            return None
+        if any(is_subquery(n) or is_aggregate(n) for n in node.walk()):
+            return None
+        if not all(self.scope.is_local(c) for c in node.find_all(exp.Column)):
+            return None
+        resolved = self.scope.resolve(node)
+        return next((name for tree, name in self.keys if tree == resolved), None)
+
+    def _call(self, node: exp.Expr) -> str:
+        self.scope, resolved = self.binder.value(node, self.scope)
+        for tree, name in self.calls:
+            if tree == resolved:
+                return name
+        name = f"^{len(self.calls)} {resolved.sql('spark')}"
+        self.calls.append((resolved, name))
+        return name
+
+    # groups ---------------------------------------------------------------------------------------------------------
+
+    def grouped(self) -> Scope:
+        """The scope of what is computed from the groups."""
+        relation, schema = self.scope.relation, self.scope.relation.node.schema
+        carried = [(c, parse(bound(c), schema)) for c in dict.fromkeys(relation.carried.values())]
+        keys = carried + [(n, parse(t, schema)) for t, n in self.keys if n not in dict(carried)]
+        self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
+        node = aggregate_node(relation.node, keys, self.compiled)
+        names = {n for n, _ in keys}
+        fields = tuple(f for f in relation.fields if f.column in names)
+        return Scope(Relation(node, fields, relation.carried, relation.plain), self.scope.around)
+
+    def over_nothing(self, output: Expr) -> Expr | None:
+        """The value of an output over no rows; None where that is null."""
+        made = output.substitute({name: _of_nothing(found) for name, found in self.compiled})
+        return None if is_null(made) else made
+
+
+def _of_nothing(found: AggregateExpr) -> Expr:
+    schema = found.schema
+    values = {f"#{i}": _value_of_nothing(call) for i, call in enumerate(found.calls)}
+    return found.result.substitute({n: v for n, v in values.items() if n in schema.names})
+
+
+def _value_of_nothing(call: AggregateCall) -> Expr:
+    if not call.nullable:
+        empty = parse("array()", pa.schema([])) if pa.types.is_list(call.type) else literal(0)
+        return cast(empty, call.type)
+    return cast(literal(None), call.type)

@@ -1,0 +1,216 @@
+"""From a list of relations and conditions to a tree of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import ir
+from altneu.errors import SchemaError
+from altneu.expressions import Expr, cast, literal, parse
+from altneu.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
+from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
+from altneu.types import type_name
+
+Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of the right, and whether null is null
+
+
+@dataclass(frozen=True)
+class Part:
+    """A plan with what its columns are to be called once it is joined: by that name, the column of the plan."""
+
+    node: ir.Node
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, node: ir.Node) -> Part:
+        """A plan whose columns are called what they are."""
+        return cls(node, {n: n for n in node.schema.names})
+
+    def has(self, tree: exp.Expr) -> bool:
+        """Whether a condition reads nothing else."""
+        return columns_in(tree) <= self.names.keys()
+
+    def expr(self, tree: exp.Expr) -> Expr:
+        """A tree over the plan."""
+        return parse(renamed(tree, self.names), self.node.schema)
+
+    def where(self, conditions: Iterable[exp.Expr]) -> Part:
+        """The rows on which conditions are true."""
+        return Part(filtered(self.node, *(renamed(c, self.names) for c in conditions)), self.names)
+
+
+def links(conditions: Iterable[exp.Expr], left: Part, right: Part) -> tuple[list[Link], list[exp.Expr]]:
+    """The conditions that are equalities of one side with the other, and the rest."""
+    found: list[Link] = []
+    rest: list[exp.Expr] = []
+    for condition in conditions:
+        link = _link(condition, left, right)
+        if link is None:
+            rest.append(condition)
+        else:
+            found.append(link)
+    return found, rest
+
+
+def _link(condition: exp.Expr, left: Part, right: Part) -> Link | None:
+    if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
+        return None
+    a, b = condition.this, condition.expression
+    safe = isinstance(condition, exp.NullSafeEQ)
+    for one, other in ((a, b), (b, a)):
+        if columns_in(one) and columns_in(other) and left.has(one) and right.has(other):
+            return one, other, safe
+    return None
+
+
+def keyed(left: Part, right: Part, found: Sequence[Link]) -> tuple[Part, Part, Keys, list[exp.Expr]]:
+    """Both sides with a column for each key, the keys, and the links that are to be asked afterwards.
+
+    Without any link everything meets everything, by a key that is the same in all rows.
+    """
+    if not found:
+        ones = [fresh("^one", side.node.schema.names) for side in (left, right)]
+        sides = [
+            Part(extended(s.node, [(one, literal(1))]), s.names) for s, one in zip((left, right), ones, strict=True)
+        ]
+        return sides[0], sides[1], ((ones[0],), (ones[1],)), []
+    more: tuple[dict[str, Expr], dict[str, Expr]] = ({}, {})
+    keys: tuple[list[str], list[str]] = ([], [])
+    late: list[exp.Expr] = []
+    for a, b, safe in found:
+        pair = _compared(left.expr(a), right.expr(b), safe)
+        names = [_key_column(e, side.node.schema) for e, side in zip(pair, (left, right), strict=True)]
+        if names[0] in keys[0] or names[1] in keys[1]:
+            late.append((exp.NullSafeEQ if safe else exp.EQ)(this=a.copy(), expression=b.copy()))
+            continue
+        for side in (0, 1):
+            keys[side].append(names[side])
+            if not pair[side].is_column:
+                more[side][names[side]] = pair[side]
+    left, right = (
+        Part(extended(side.node, new.items()), side.names) for side, new in zip((left, right), more, strict=True)
+    )
+    return left, right, (tuple(keys[0]), tuple(keys[1])), late
+
+
+def _compared(a: Expr, b: Expr, safe: bool) -> tuple[Expr, Expr]:
+    """Two expressions as they are compared: of one type, and wrapped where null is to equal null.
+
+    Raises:
+        SchemaError: they cannot be compared.
+    """
+    if pa.types.is_map(a.type) or pa.types.is_map(b.type):
+        raise SchemaError(f"`{a.text}` = `{b.text}`: maps cannot be compared; join on what you need of them")
+    kind = common_type(
+        (a.type, b.type), lambda: f"`{a.text}` is {type_name(a.type)} and `{b.text}` is {type_name(b.type)}"
+    )
+    a, b = cast(a, kind), cast(b, kind)
+    return (_never_null(a), _never_null(b)) if safe and (a.nullable or b.nullable) else (a, b)
+
+
+def _never_null(value: Expr) -> Expr:
+    schema = pa.schema([pa.field("v", value.type, value.nullable)])
+    return parse("named_struct('v', v)", schema).substitute({"v": value})
+
+
+def _key_column(value: Expr, schema: pa.Schema) -> str:
+    """The column of a key: one that is there, or one called by its text, so that equal keys are arranged once."""
+    return value.column_name if value.is_column else fresh(f"^{value.sql}", schema.names)
+
+
+def meet(left: Part, right: Part, conditions: Sequence[exp.Expr]) -> Part:
+    """The pairs of rows that meet the conditions."""
+    found, rest = links(conditions, left, right)
+    left, right, keys, late = keyed(left, right, found)
+    node = ir.Join(left.node, right.node, *keys, _outputs(left, right))
+    return Part.of(node).where([*late, *rest])
+
+
+def _outputs(left: Part, right: Part) -> tuple[tuple[str, int, str], ...]:
+    sides = ((0, left), (1, right))
+    return tuple((name, side, column) for side, part in sides for name, column in part.names.items())
+
+
+def outer(left: Part, right: Part, conditions: Sequence[exp.Expr], how: JoinKind) -> Part:
+    """The pairs that meet the conditions, and the rows of the sides that ``how`` keeps and that meet nothing."""
+    conditions, left, right = _on_one_side(conditions, left, right, how)
+    met = meet(left, right, conditions)
+    parts, outputs = [met.node], {(side, c): n for n, side, c in _outputs(left, right)}
+    if how in ("left", "full"):
+        alone = partners(left, right, conditions, keep=False)
+        known = {n: c for (side, c), n in outputs.items() if side == 0}
+        parts.append(padded(alone.node, met.node.schema, known))
+    if how in ("right", "full"):
+        alone = partners(right, left, conditions, keep=False)
+        parts.append(padded(alone.node, met.node.schema, of_right(outputs, {})))
+    return Part.of(ir.Concat(tuple(parts)))
+
+
+def _on_one_side(
+    conditions: Sequence[exp.Expr], left: Part, right: Part, how: JoinKind
+) -> tuple[list[exp.Expr], Part, Part]:
+    """Ask what is about the padded side alone before the join."""
+    mine = [c for c in conditions if columns_in(c) and how == "right" and left.has(c)]
+    theirs = [c for c in conditions if columns_in(c) and how == "left" and right.has(c)]
+    rest = [c for c in conditions if not any(c is found for found in (*mine, *theirs))]
+    return rest, left.where(mine) if mine else left, right.where(theirs) if theirs else right
+
+
+def partners(left: Part, right: Part, conditions: Sequence[exp.Expr], *, keep: bool) -> Part:
+    """The left rows that meet a right row (SQL's EXISTS), or without ``keep`` those that meet none."""
+    own = [c for c in conditions if columns_in(c) and right.has(c)]
+    if own:
+        right, conditions = right.where(own), [c for c in conditions if not any(c is found for found in own)]
+    found, rest = links(conditions, left, right)
+    there, here, keys, late = keyed(left, right, found)
+    if late or rest:
+        # A column that is equal to something is not null in what meets; any other may be.
+        plain = {a.name for a, _, safe in found if isinstance(a, exp.Column) and not safe}
+        read = sorted({c for tree in (*conditions,) for c in columns_in(tree)} & {*left.names})
+        met = meet(left, right, conditions)
+        pairs = [(bound(n), bound(f"^met {n}"), n not in plain) for n in read]
+        there, here, keys, _ = keyed(left, Part(met.node, {f"^met {n}": n for n in read}), pairs)
+    chosen = (having if keep else without)(there.node, here.node, keys)
+    return Part(_only(chosen, left), left.names)
+
+
+def _only(node: ir.Node, like: Part) -> ir.Node:
+    """Without the columns that were made for the key."""
+    names = like.node.schema.names
+    return node if node.schema.names == names else project(node, columns_of(node.schema, names))
+
+
+def inner(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> tuple[Part, list[exp.Expr]]:
+    """Parts joined in an order in which each is linked to what came before, where conditions link it.
+
+    Gives also the conditions that read something else.
+    """
+    waiting = list(conditions)
+
+    def ripe(part: Part) -> Part:
+        now = [c for c in waiting if columns_in(c) and part.has(c)]
+        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
+        return part.where(now) if now else part
+
+    left = [ripe(part) for part in parts]
+    while len(left) > 1:
+        first = left.pop(0)
+        place = next((i for i, part in enumerate(left) if links(waiting, first, part)[0]), None)
+        if place is None:
+            if len(left) > 1 and _some_linked(left, waiting):
+                left.append(first)  # what is linked is joined before what meets everything
+                continue
+            place = 0
+        part = left.pop(place)
+        now = [c for c in waiting if Part(first.node, {**first.names, **part.names}).has(c) and columns_in(c)]
+        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
+        left.insert(0, meet(first, part, now))
+    return left[0], waiting
+
+
+def _some_linked(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> bool:
+    return any(links(conditions, a, b)[0] for i, a in enumerate(parts) for b in parts[i + 1 :])

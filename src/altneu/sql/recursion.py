@@ -1,0 +1,184 @@
+"""WITH: names for queries, and queries that are defined by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import ir
+from altneu.collection import MAX_ROUNDS, Collection, OnLimit, loop
+from altneu.errors import PlanError, SchemaError
+from altneu.expressions import cast, parse
+from altneu.joining import project
+from altneu.sql.dialect import MUTUAL
+from altneu.sql.grouped import has_aggregate
+from altneu.sql.scope import Field, Relation, bound
+from altneu.types import arrow_type, type_name
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Binder
+
+
+def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
+    """A binder that knows the names of a query's WITH."""
+    clause = tree.args["with_"]
+    if clause.args.get("search") or clause.args.get("cycle"):
+        raise PlanError("not supported: SEARCH and CYCLE of a recursive query; keep a path or a depth in a column")
+    if MUTUAL in clause.meta:
+        return _mutual(binder, clause)
+    for cte in clause.expressions:
+        binder = binder.naming({cte.alias.lower(): _named(binder, cte, recursive=bool(clause.recursive))})
+    return binder
+
+
+def _named(binder: Binder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
+    """What a name of WITH means, bound where it is first read."""
+    made: list[Relation] = []
+
+    def found() -> Relation:
+        if not made:
+            relation = _recursive(binder, cte) if recursive and _reads(cte.this, cte.alias) else None
+            made.append(_titled(relation or binder.query(cte.this).relation, cte))
+        return made[0]
+
+    return found
+
+
+def _titled(relation: Relation, cte: exp.CTE) -> Relation:
+    names = [c.name for c in cte.args["alias"].columns or ()] or [f.name for f in relation.shown]
+    if len(names) != len(relation.shown):
+        raise SchemaError(f"{cte.alias} names {len(names)} columns, and its query has {len(relation.shown)}")
+    fields = tuple(Field(cte.alias, n, f.column) for n, f in zip(names, relation.shown, strict=True))
+    return Relation(relation.node, fields)
+
+
+def _reads(tree: exp.Expr, name: str) -> bool:
+    return any(t.name.lower() == name.lower() and not t.db for t in tree.find_all(exp.Table))
+
+
+# WITH RECURSIVE -------------------------------------------------------------------------------------------------------
+
+
+def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
+    """A query that begins with one side of a UNION and goes on with the other, until that gives nothing new."""
+    union = cte.this.unnest() if isinstance(cte.this, exp.Subquery) else cte.this
+    if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
+        raise PlanError(
+            f"WITH RECURSIVE {cte.alias}: what it begins with comes first, then UNION [ALL] and what follows from it; "
+            "WITH MUTUALLY RECURSIVE takes any query"
+        )
+    step = union.expression
+    _check_linear(step, cte.alias)
+    begin = _titled(binder.query(union.this).relation, cte)
+    first = _columns(begin)
+
+    def body(variable: Collection) -> Collection:
+        fields = tuple(Field(cte.alias, f.name, n) for f, n in zip(begin.shown, variable.columns, strict=True))
+        inside = binder.naming({cte.alias.lower(): lambda: Relation(variable.node, fields)})
+        more = first.concat(_as(inside.query(step).relation, variable.schema, f"WITH RECURSIVE {cte.alias}"))
+        return more.distinct() if union.args.get("distinct") else more
+
+    (made,) = loop(lambda x: (body(x),), {cte.alias: first}, MAX_ROUNDS, "error")
+    return Relation(made.node, tuple(Field(cte.alias, f.name, f.column) for f in begin.shown))
+
+
+def _check_linear(step: exp.Expr, name: str) -> None:
+    """Refuse what makes the rows of all rounds other than those of each round together, as SQL means it.
+
+    Raises:
+        PlanError: naming it.
+    """
+    remedy = f"in the recursive part of {name}; WITH MUTUALLY RECURSIVE says what that means"
+    if sum(t.name.lower() == name.lower() for t in step.find_all(exp.Table)) > 1:
+        raise PlanError(f"not supported: {name} more than once {remedy}")
+    for select in step.find_all(exp.Select):
+        if not _reads(select, name):
+            continue
+        grouped = select.args.get("group") or select.args.get("distinct") or any(map(has_aggregate, select.expressions))
+        if grouped or select.args.get("limit"):
+            raise PlanError(f"not supported: GROUP BY, DISTINCT, aggregates and LIMIT {remedy}")
+    if any(isinstance(node, exp.Except | exp.Intersect) for node in step.walk()):
+        raise PlanError(f"not supported: EXCEPT and INTERSECT {remedy}")
+    for node in step.find_all(exp.Exists, exp.In):
+        if _reads(node, name):
+            raise PlanError(f"not supported: a subquery that reads {name} {remedy}")
+    for join in step.find_all(exp.Join):
+        if join.side and isinstance(join.this, exp.Table) and join.this.name.lower() == name.lower():
+            raise PlanError(f"not supported: an outer join of {name} {remedy}")
+
+
+def _columns(relation: Relation) -> Collection:
+    """The shown columns of a relation, as a collection."""
+    schema = relation.node.schema
+    return Collection(project(relation.node, [(f.column, parse(bound(f.column), schema)) for f in relation.shown]))
+
+
+def _as(relation: Relation, schema: pa.Schema, what: str) -> Collection:
+    """A relation with the names and types of a schema.
+
+    Raises:
+        SchemaError: other columns, or such as cannot be cast.
+    """
+    if len(relation.shown) != len(schema):
+        found = ", ".join(f.name for f in relation.shown)
+        raise SchemaError(f"{what} has {len(schema)} columns, and a query for it has {len(relation.shown)}: {found}")
+    outputs = []
+    for f, wanted in zip(relation.shown, schema, strict=True):
+        value = parse(bound(f.column), relation.node.schema)
+        try:
+            outputs.append((wanted.name, cast(value, wanted.type)))
+        except PlanError as error:
+            raise SchemaError(
+                f"{what}: column {wanted.name!r} is {type_name(wanted.type)}, and a query for it gives "
+                f"{type_name(value.type)}: {error}"
+            ) from None
+    return Collection(project(relation.node, outputs))
+
+
+# WITH MUTUALLY RECURSIVE ----------------------------------------------------------------------------------------------
+
+
+def _mutual(binder: Binder, clause: exp.With) -> Binder:
+    """Queries that read each other: all begin empty, and each round computes them in order, until nothing changes."""
+    limit, error = clause.meta[MUTUAL]
+    ctes = list(clause.expressions)
+    schemas = {cte.alias: _declared(cte) for cte in ctes}
+    made: list[tuple[Collection, ...]] = []
+
+    def body(*variables: Collection) -> list[Collection]:
+        inside, found = binder, []
+        current = dict(zip(schemas, variables, strict=True))
+        for cte in ctes:
+            names = {n.lower(): _reading(n, c) for n, c in current.items()}
+            inside = binder.naming(names)
+            what = f"WITH MUTUALLY RECURSIVE {cte.alias}"
+            current[cte.alias] = _as(inside.query(cte.this).relation, schemas[cte.alias], what)
+            found.append(current[cte.alias])
+        return found
+
+    def bound_now(place: int, name: str) -> Relation:
+        if not made:
+            initial = {n: Collection(ir.Constant((), s)) for n, s in schemas.items()}
+            on_limit: OnLimit = "error" if error else "stop"
+            made.append(loop(body, initial, MAX_ROUNDS if limit is None else limit, on_limit))
+        return _reading(name, made[0][place])()
+
+    names = {n.lower(): (lambda i=i, n=n: bound_now(i, n)) for i, n in enumerate(schemas)}
+    return binder.naming(names)
+
+
+def _reading(name: str, collection: Collection) -> Callable[[], Relation]:
+    return lambda: Relation(collection.node, tuple(Field(name, c, c) for c in collection.columns))
+
+
+def _declared(cte: exp.CTE) -> pa.Schema:
+    columns = cte.args["alias"].columns or ()
+    if not columns or not all(isinstance(c, exp.ColumnDef) and c.args.get("kind") for c in columns):
+        raise PlanError(
+            f"WITH MUTUALLY RECURSIVE {cte.alias} declares its columns with their types: "
+            f"{cte.alias} (name type, ...) AS (...)"
+        )
+    return pa.schema([pa.field(c.name, arrow_type(c.args["kind"])) for c in columns])

@@ -1,0 +1,276 @@
+"""What names mean inside a query: the columns of its relations, and those of the queries around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import ir
+from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.expressions import Expr, parse, parse_predicate
+from altneu.joining import columns_of, project
+from altneu.linear import BoundLogic, Filter
+
+_BOUND = "bound"  # marks a column of a tree that has been resolved already
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column that a name finds: ``column`` is what it is called in the plan.
+
+    One that is ``hidden`` is not part of ``*`` and is found by its qualified name alone.
+    """
+
+    table: str
+    name: str
+    column: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of a plan with what names mean in them.
+
+    ``carried`` are the columns that tell for which row of the query around each row is: by the outer column's name.
+    They are ``plain`` where they were found by equality, so that null is none of them.
+    """
+
+    node: ir.Node
+    fields: tuple[Field, ...]
+    carried: Mapping[str, str] = field(default_factory=dict)
+    plain: bool = True
+
+    @property
+    def shown(self) -> list[Field]:
+        """The fields of ``*``."""
+        return [f for f in self.fields if not f.hidden]
+
+    def find(self, parts: Sequence[str]) -> tuple[Field, Sequence[str]] | None:
+        """The field of a dotted name, and what of the name is left: fields of a struct.
+
+        Raises:
+            PlanError: there are several.
+        """
+        lowered = [p.lower() for p in parts]
+        if len(parts) > 1:
+            mine = [f for f in self.fields if f.table.lower() == lowered[0] and f.name.lower() == lowered[1]]
+            if mine:
+                return _one(mine, parts[:2]), parts[2:]
+        mine = [f for f in self.fields if not f.hidden and f.name.lower() == lowered[0]]
+        return (_one(mine, parts[:1]), parts[1:]) if mine else None
+
+    def with_node(self, node: ir.Node) -> Relation:
+        """The same names over another plan."""
+        return replace(self, node=node)
+
+    def filtered(self, *conditions: exp.Expr) -> Relation:
+        """The rows on which resolved conditions are true."""
+        return self.with_node(filtered(self.node, *conditions))
+
+    def extended(self, outputs: Iterable[tuple[str, Expr]]) -> Relation:
+        """With more columns."""
+        return self.with_node(extended(self.node, outputs))
+
+
+def _one(found: list[Field], parts: Sequence[str]) -> Field:
+    if len({f.column for f in found}) > 1:
+        several = ", ".join(f"{f.table}.{f.name}" if f.table else f.name for f in found)
+        raise PlanError(f"column {'.'.join(parts)!r} may be one of several: {several}; say which one, or rename one")
+    return found[0]
+
+
+class Discovered(Exception):  # noqa: N818 -- no error: a subquery turned out to read a column of the query around it
+    """A column of the query around is read that the subquery was not given."""
+
+    def __init__(self, around: Around, column: str) -> None:
+        super().__init__(column)
+        self.around, self.column = around, column
+
+
+class Around:
+    """The query around a subquery, as the subquery sees it; ``taken`` are the columns that it reads."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.taken: list[str] = []
+
+    def column(self, name: exp.Column) -> tuple[str, Sequence[str]]:
+        """The outer column of a name, and what is left of it.
+
+        Raises:
+            UnknownColumnError: nothing around has it.
+        """
+        column, rest = self.scope.column(name)
+        if column not in self.taken:
+            raise Discovered(self, column)
+        return column, rest
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a name is looked up: a relation first, then the query around."""
+
+    relation: Relation
+    around: Around | None = None
+
+    def column(self, name: exp.Column) -> tuple[str, Sequence[str]]:
+        """The column of the relation that a name means, and the fields of a struct that follow.
+
+        Raises:
+            UnknownColumnError: it means none; with its place in the text.
+        """
+        parts = [p.name for p in name.parts]
+        found = self.relation.find(parts)
+        if found is not None:
+            return found[0].column, found[1]
+        if self.around is None:
+            raise _unknown(name, self.relation)
+        try:
+            outer, rest = self.around.column(name)
+        except UnknownColumnError:
+            raise _unknown(name, self.relation) from None
+        return self.relation.carried[outer], rest
+
+    def is_local(self, name: exp.Column) -> bool:
+        """Whether a name is one of the relation's own, and not of the query around."""
+        return is_bound(name) or self.relation.find([p.name for p in name.parts]) is not None
+
+    def resolve(self, tree: exp.Expr) -> exp.Expr:
+        """A tree whose columns are those of the relation's plan."""
+
+        def visit(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column) or is_bound(node):
+                return node
+            if isinstance(node.this, exp.Star):
+                raise PlanError(f"`{node.sql('spark')}` stands in a SELECT list or in count(*) only")
+            column, rest = self.column(node)
+            made: exp.Expr = bound(column)
+            for name in rest:
+                made = exp.Dot(this=made, expression=exp.to_identifier(name, quoted=True))
+            return made
+
+        return tree.copy().transform(visit, copy=False)
+
+
+def _unknown(name: exp.Column, relation: Relation) -> UnknownColumnError:
+    qualified = len({f.table for f in relation.shown}) > 1
+    known = [f"{f.table}.{f.name}" if qualified and f.table else f.name for f in relation.shown]
+    return UnknownColumnError(".".join(p.name for p in name.parts), known, place_of(name))
+
+
+def place_of(tree: exp.Expr) -> str:
+    """Where in the text something stands, as far as the parser has kept it."""
+    for node in tree.find_all(exp.Identifier):
+        if "line" in node.meta:
+            return f"line {node.meta['line']}, column {node.meta['col'] - len(node.name) + 1}"
+    return ""
+
+
+def bound(column: str) -> exp.Column:
+    """A column of a plan, as a tree that ``resolve`` leaves alone."""
+    made = exp.Column(this=exp.Identifier(this=column, quoted=True))
+    made.meta[_BOUND] = True
+    return made
+
+
+def is_bound(tree: exp.Expr) -> bool:
+    """Whether a column has been resolved."""
+    return bool(tree.meta.get(_BOUND))
+
+
+def columns_in(tree: exp.Expr) -> set[str]:
+    """The columns of the plan that a resolved tree reads."""
+    return {str(c.name) for c in tree.find_all(exp.Column)}
+
+
+def renamed(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
+    """A resolved tree over other columns."""
+
+    def visit(node: exp.Expr) -> exp.Expr:
+        return bound(names.get(node.name, node.name)) if isinstance(node, exp.Column) else node
+
+    return tree.copy().transform(visit, copy=False)
+
+
+def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a conjunction; what all branches of an OR have in common is a part of its own."""
+    if tree is None:
+        return []
+    tree = tree.unnest()
+    if isinstance(tree, exp.And):
+        return [part for side in (tree.this, tree.expression) for part in conjuncts(side)]
+    if isinstance(tree, exp.Or):
+        return _factored(tree)
+    return [tree]
+
+
+def _factored(tree: exp.Or) -> list[exp.Expr]:
+    branches = [conjuncts(branch) for branch in _branches(tree)]
+    common = [part for part in branches[0] if all(part in other for other in branches[1:])]
+    if not common:
+        return [tree]
+    rest = [[part for part in branch if part not in common] for branch in branches]
+    if not all(rest):
+        return common
+    return [*common, exp.or_(*(exp.and_(*parts, copy=False) for parts in rest), copy=False)]
+
+
+def _branches(tree: exp.Expr) -> list[exp.Expr]:
+    tree = tree.unnest()
+    if isinstance(tree, exp.Or):
+        return [*_branches(tree.this), *_branches(tree.expression)]
+    return [tree]
+
+
+# plans ----------------------------------------------------------------------------------------------------------------
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """A name that is not taken, as near to the one wanted as can be."""
+    known = set(taken)
+    made, number = name, 1
+    while made in known:
+        number += 1
+        made = f"{name}_{number}"
+    return made
+
+
+def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
+    """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
+    from altneu.collection import Collection
+
+    plain = [c for c in conditions if not _is_temporal(c)]
+    if plain:
+        node = ir.Linear(node, BoundLogic(tuple(Filter(parse_predicate(c, node.schema)) for c in plain)))
+    temporal = [c for c in conditions if _is_temporal(c)]
+    if temporal:
+        node = Collection(node).filter(exp.and_(*temporal)).node  # type: ignore[arg-type]
+    return node
+
+
+def _is_temporal(tree: exp.Expr) -> bool:
+    return any(call.name.lower() == "logical_now" for call in tree.find_all(exp.Anonymous))
+
+
+def extended(node: ir.Node, outputs: Iterable[tuple[str, Expr]]) -> ir.Node:
+    """A plan with more columns."""
+    more = list(outputs)
+    return project(node, [*columns_of(node.schema, node.schema.names), *more]) if more else node
+
+
+def common_type(types: Sequence[pa.DataType], what: Callable[[], str]) -> pa.DataType:
+    """The type that values of several types are compared or put together in.
+
+    Raises:
+        SchemaError: there is none.
+    """
+    if all(t == types[0] for t in types[1:]):
+        return types[0]
+    schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
+    try:
+        return parse(f"coalesce({', '.join(schema.names)})", schema).type
+    except PlanError as error:
+        raise SchemaError(f"{what()}: {error}") from None

@@ -1,0 +1,335 @@
+"""Subqueries, decorrelated: each becomes a relation for all rows of the query around, joined back to them.
+
+The columns that a subquery reads of the query around are carried through it: by the inner expression that they are
+equal to, where that is how they are used, and else by the distinct values that they have around (Neumann and Kemper,
+Unnesting Arbitrary Queries, BTW 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError, SchemaError
+from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
+from altneu.grouping import aggregate_node
+from altneu.joining import having, project, without
+from altneu.rows import Rows
+from altneu.sql.joins import Part, keyed, meet, outer
+from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Answer, Binder
+
+Pair = tuple[exp.Expr, exp.Expr, bool]  # here, there, and whether null is null
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """Whether a node of an expression holds a query."""
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, exp.Subquery | exp.Exists | exp.Any | exp.All)
+
+
+def has_subquery(tree: exp.Expr) -> bool:
+    """Whether there is a query anywhere in an expression."""
+    return any(is_subquery(node) for node in tree.walk())
+
+
+def bind_inside(binder: Binder, tree: exp.Expr, scope: Scope) -> tuple[Answer, list[str]]:
+    """A query inside another one, and the columns of the latter that it reads."""
+    around = Around(scope)
+    while True:
+        try:
+            return binder.query(tree, around), around.taken
+        except Discovered as found:
+            if found.around is not around:
+                raise
+            around.taken.append(found.column)
+
+
+class Subqueries:
+    """Takes subqueries out of expressions; ``scope`` is what these are about, with what that adds to it."""
+
+    def __init__(self, binder: Binder, scope: Scope) -> None:
+        self.binder, self.scope = binder, scope
+
+    # conditions -----------------------------------------------------------------------------------------------------
+
+    def where(self, condition: exp.Expr) -> None:
+        """Keep the rows on which a condition is true, whatever is in it."""
+        for part in conjuncts(condition):
+            inner, negated = part, False
+            while isinstance(inner, exp.Not | exp.Paren):
+                negated ^= isinstance(inner, exp.Not)
+                inner = inner.this
+            if isinstance(inner, exp.Exists):
+                self._exists(inner, keep=not negated)
+            elif isinstance(inner, exp.In) and inner.args.get("query") is not None:
+                self._not_in(inner) if negated else self._in(inner)
+            else:
+                strict = isinstance(part, _COMPARISONS)
+                found = self.value(part, strict=strict)
+                self._take(filtered(self.scope.relation.node, self.scope.resolve(found)))
+
+    def _exists(self, tree: exp.Exists, *, keep: bool) -> None:
+        answer, taken = self._inside(_rows_only(tree.this))
+        if answer.empties is not None:  # aggregates without GROUP BY have a row in any case
+            self._take(self.scope.relation.node if keep else filtered(self.scope.relation.node, exp.false()))
+            return
+        right, pairs = self._other(answer, taken)
+        self._restrict(Part.of(self.scope.relation.node), right, pairs, keep=keep)
+
+    def _in(self, tree: exp.In) -> None:
+        answer, taken = self._inside(tree.args["query"])
+        if answer.empties is not None:
+            self.where(_equals(tree))
+            return
+        right, pairs = self._other(answer, taken)
+        values = self._tested(tree)
+        if len(values) != len(answer.relation.shown):
+            raise _columns(len(values), answer, "IN")
+        pairs += [
+            (value, bound(right_name(f.column)), False) for value, f in zip(values, answer.relation.shown, strict=True)
+        ]
+        self._restrict(Part.of(self.scope.relation.node), right, pairs, keep=True)
+
+    def _not_in(self, tree: exp.In) -> None:
+        """NOT IN as SQL has it: a null on either side is no answer, unless there is nothing to be in."""
+        answer, taken = self._inside(tree.args["query"])
+        if answer.empties is not None:
+            self.where(exp.Not(this=_equals(tree)))
+            return
+        values = self._tested(tree)
+        if len(values) != 1 or len(answer.relation.shown) != 1:
+            raise _columns(1, answer, "NOT IN")
+        value, inner = values[0], answer.relation.shown[0].column
+        right, around = self._other(answer, taken)
+        left = Part.of(self.scope.relation.node)
+        tested = left.expr(value)
+        self._restrict(left, right, [*around, (value, bound(right_name(inner)), False)], keep=False)
+        if answer.relation.node.schema.field(inner).nullable:
+            nulls = right.where([exp.Is(this=bound(right_name(inner)), expression=exp.Null())])
+            self._restrict(Part.of(self.scope.relation.node), nulls, around, keep=False)
+        if tested.nullable:
+            relation = self.scope.relation
+            absent = exp.Is(this=value, expression=exp.Null())
+            known = filtered(relation.node, exp.Not(this=absent))
+            self._take(filtered(relation.node, absent))
+            self._restrict(Part.of(self.scope.relation.node), right, around, keep=False)
+            self._take(ir.Concat((known, self.scope.relation.node)))
+
+    def _tested(self, tree: exp.In) -> list[exp.Expr]:
+        """What stands before IN: one value, or several in brackets."""
+        inner = tree.this.unnest()
+        values = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
+        return [self.scope.resolve(self.value(value)) for value in values]
+
+    def _restrict(self, left: Part, right: Part, pairs: Sequence[Pair], *, keep: bool) -> None:
+        there, here, keys, late = keyed(left, right, pairs)
+        assert not late  # each column of the subquery stands in one pair
+        chosen = (having if keep else without)(there.node, here.node, keys)
+        self._take(_columns_of(chosen, left.node))
+
+    # values ---------------------------------------------------------------------------------------------------------
+
+    def value(self, tree: exp.Expr, *, strict: bool = False) -> exp.Expr:
+        """An expression with a column in the place of each subquery; ``strict``: it is not true where one is null."""
+
+        def visit(node: exp.Expr) -> exp.Expr:
+            if not is_subquery(node):
+                return node
+            if isinstance(node, exp.Exists):
+                return self._exists_mark(node)
+            if isinstance(node, exp.In):
+                return self._in_mark(node)
+            if isinstance(node, exp.Any | exp.All):
+                raise PlanError(
+                    f"not supported: `{node.sql('spark')[:60]}`; compare with (SELECT min(...)) or (SELECT max(...)), "
+                    "or use EXISTS"
+                )
+            return self._scalar(node, strict=strict and node.parent is tree_copy)
+
+        tree_copy = tree.copy()
+        return tree_copy.transform(visit, copy=False)
+
+    def _scalar(self, tree: exp.Expr, *, strict: bool) -> exp.Expr:
+        answer, taken = self._inside(tree)
+        if len(answer.relation.shown) != 1:
+            raise _columns(1, answer, "a scalar subquery")
+        column, node = answer.relation.shown[0].column, answer.relation.node
+        if answer.empties is None:
+            node = _one_row(answer, column, tree)
+        left = Part.of(self.scope.relation.node)
+        names = {fresh(right_name(c), left.names): c for c in (*answer.relation.carried.values(), column)}
+        by_column = {c: n for n, c in names.items()}
+        right, conditions = Part(node, names), _conditions(self._pairs(answer, taken, by_column))
+        empty = answer.empties[0] if answer.empties else None
+        if not taken:
+            made = meet(left, right, [])
+        elif empty is not None:
+            made = with_empties(left, right, conditions, {by_column[column]: empty}, answer)
+        else:
+            made = meet(left, right, conditions) if strict else outer(left, right, conditions, "left")
+        self._take(made.node)
+        return bound(by_column[column])
+
+    def _exists_mark(self, tree: exp.Exists) -> exp.Expr:
+        answer, taken = self._inside(_rows_only(tree.this))
+        return exp.true() if answer.empties is not None else self._mark(answer, taken, [])
+
+    def _in_mark(self, tree: exp.In) -> exp.Expr:
+        """Whether something is in a subquery's answer, or null where that cannot be told."""
+        answer, taken = self._inside(tree.args["query"])
+        if answer.empties is not None:
+            return self.value(_equals(tree))
+        values = self._tested(tree)
+        if len(values) != 1 or len(answer.relation.shown) != 1:
+            raise _columns(1, answer, "IN inside an expression")
+        inner = answer.relation.shown[0].column
+        there = self._mark(answer, taken, [(values[0], inner)])
+        some = self._mark(answer, taken, [])
+        nulls = filtered(answer.relation.node, exp.Is(this=bound(inner), expression=exp.Null()))
+        unknown = self._mark(replace(answer, relation=answer.relation.with_node(nulls)), taken, [])
+        null = exp.and_(some, exp.or_(exp.Is(this=values[0].copy(), expression=exp.Null()), unknown))
+        ifs = [exp.If(this=there, true=exp.true()), exp.If(this=null, true=exp.cast(exp.Null(), "boolean"))]
+        return exp.Paren(this=exp.Case(ifs=ifs, default=exp.false()))
+
+    def _mark(self, answer: Answer, taken: list[str], tests: list[tuple[exp.Expr, str]]) -> exp.Expr:
+        """A column that is true in the rows for which the subquery has rows, and null in the others."""
+        left = Part.of(self.scope.relation.node)
+        wanted = [*answer.relation.carried.values(), *(c for _, c in tests)]
+        schema = answer.relation.node.schema
+        outputs = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(wanted)] or [("^there", literal(True))]
+        marked = Collection(project(answer.relation.node, outputs)).distinct().node
+        if wanted:
+            marked = extended(marked, [("^there", literal(True))])
+        names = {fresh(right_name(c), left.names): c for c in marked.schema.names}
+        by_column = {c: n for n, c in names.items()}
+        pairs = [*self._pairs(answer, taken, by_column), *((v.copy(), bound(by_column[c]), False) for v, c in tests)]
+        self._take(outer(left, Part(marked, names), _conditions(pairs), "left").node)
+        there = bound(by_column["^there"])
+        return exp.Paren(this=exp.Not(this=exp.Is(this=there, expression=exp.Null())))
+
+    # plumbing -------------------------------------------------------------------------------------------------------
+
+    def _inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
+        kept = ("limit", "offset", "order", "with_")
+        while isinstance(tree, exp.Subquery) and not any(tree.args.get(k) for k in kept):
+            tree = tree.this
+        return bind_inside(self.binder, tree, self.scope)
+
+    def _take(self, node: ir.Node) -> None:
+        self.scope = Scope(self.scope.relation.with_node(node), self.scope.around)
+
+    def _other(self, answer: Answer, taken: list[str]) -> tuple[Part, list[Pair]]:
+        """The rows of a subquery under names of their own, and what they have in common with those here."""
+        node = answer.relation.node
+        right = Part(node, {right_name(c): c for c in node.schema.names})
+        return right, self._pairs(answer, taken, {c: right_name(c) for c in node.schema.names})
+
+    def _pairs(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[Pair]:
+        carried = answer.relation.carried
+        return [(bound(c), bound(names[carried[c]]), not answer.relation.plain) for c in taken]
+
+
+def right_name(column: str) -> str:
+    """What a column of a subquery is called beside those of the query around."""
+    return f"^sub {column}"
+
+
+def _rows_only(tree: exp.Expr) -> exp.Expr:
+    """A query of which only matters whether it has rows, without what it computes for them."""
+    inner = tree.unnest() if isinstance(tree, exp.Subquery | exp.Paren) else tree
+    kept = ("group", "having", "distinct", "qualify", "limit", "offset")
+    if not isinstance(inner, exp.Select) or any(inner.args.get(k) for k in kept):
+        return inner
+    from altneu.sql.grouped import has_aggregate
+
+    if any(has_aggregate(item) for item in inner.expressions):
+        return inner
+    made = inner.copy()
+    made.set("expressions", [exp.alias_(exp.Literal.number(1), "^one", quoted=True)])
+    return made
+
+
+def _one_row(answer: Answer, column: str, tree: exp.Expr) -> ir.Node:
+    """Of each row around the one row of a scalar subquery; where there are several, an error row.
+
+    Raises:
+        PlanError: its value is of a type that has no order.
+    """
+    relation = answer.relation
+    schema = relation.node.schema
+    keys = [(c, parse(quote_name(c), schema)) for c in relation.carried.values()]
+    results = [(n, parse_aggregate(t, schema)) for n, t in (("^n", "count(*)"), ("^v", f"min({quote_name(column)})"))]
+    grouped = aggregate_node(relation.node, keys, results)
+    shown = tree.sql("spark")[:60].replace("'", "")
+    text = f"CASE WHEN `^n` > 1 THEN raise_error('a scalar subquery has more than one row: {shown}') ELSE `^v` END"
+    outputs = [(n, parse(quote_name(n), grouped.schema)) for n, _ in keys]
+    return project(grouped, [*outputs, (column, parse(text, grouped.schema))])
+
+
+def _conditions(pairs: Sequence[Pair]) -> list[exp.Expr]:
+    return [(exp.NullSafeEQ if safe else exp.EQ)(this=a, expression=b) for a, b, safe in pairs]
+
+
+def _equals(tree: exp.In) -> exp.Expr:
+    """IN a query that has one row in any case."""
+    return exp.EQ(this=tree.this.copy(), expression=exp.Subquery(this=tree.args["query"].unnest().copy()))
+
+
+def with_empties(
+    left: Part,
+    right: Part,
+    conditions: Sequence[exp.Expr],
+    empties: Mapping[str, Expr | None],
+    answer: Answer,
+) -> Part:
+    """Left rows with the aggregates of what they meet; where that is nothing, with those of nothing."""
+    if all(value is None for value in empties.values()):
+        return outer(left, right, conditions, "left")
+    there = fresh("^there", (*left.names, *right.names))
+    marked = extended(right.node, [(there, literal(True))])
+    made = outer(left, Part(marked, {**right.names, there: there}), conditions, "left")
+    back = {inner: around for around, inner in answer.relation.carried.items()}
+    schema = made.node.schema
+    outputs = []
+    for name in schema.names:
+        value, empty = parse(bound(name), schema), empties.get(name)
+        if name == there:
+            continue
+        if empty is not None:
+            around = {c: parse(bound(back[c]), schema) for c in empty.columns if c in back}
+            both = pa.schema([pa.field("t", pa.bool_()), pa.field("v", value.type), pa.field("e", value.type)])
+            choice = parse("CASE WHEN t THEN v ELSE e END", both)
+            other = cast(empty.substitute(around), value.type)
+            value = choice.substitute({"t": parse(bound(there), schema), "v": value, "e": other})
+        outputs.append((name, value))
+    return Part.of(project(made.node, outputs))
+
+
+def is_null(value: Expr) -> bool:
+    """Whether a value without columns is null."""
+    nothing = pa.schema([])
+    return not value.columns and value.evaluate(Rows(nothing, (), 1)).values[0].as_py() is None
+
+
+def _columns_of(node: ir.Node, like: ir.Node) -> ir.Node:
+    names = like.schema.names
+    if node.schema.names == names:
+        return node
+    return project(node, [(n, parse(quote_name(n), node.schema)) for n in names])
+
+
+def _columns(wanted: int, answer: Answer, what: str) -> SchemaError:
+    found = [f.name for f in answer.relation.shown]
+    return SchemaError(f"{what} wants a query of {wanted} column(s), and this has {len(found)}: {', '.join(found)}")

@@ -1,0 +1,198 @@
+"""Relations without a source: VALUES, one row of nothing, and what table functions make of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError, SchemaError
+from altneu.expressions import cast, parse
+from altneu.rows import Rows
+from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Binder
+
+_NOTHING = pa.schema([])
+_EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
+_INLINES = {"inline": False, "inline_outer": True}
+_SERIES = ("generate_series", "range")
+_REPEATS = ("repeat_row", "repeat_row_non_negative")
+FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS)
+
+
+def one_row() -> ir.Node:
+    """A single row, for a SELECT without FROM."""
+    return ir.Constant(((1,),), pa.schema([pa.field("^row", pa.int32(), nullable=False)]))
+
+
+def values(tree: exp.Values) -> Relation:
+    """VALUES: constant expressions, of one type each column.
+
+    Raises:
+        SchemaError: rows of different length, or values that have no common type.
+        PlanError: an expression that reads a column.
+    """
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in tree.expressions]
+    width = len(rows[0])
+    for number, row in enumerate(rows):
+        if len(row) != width:
+            raise SchemaError(f"VALUES: row 1 has {width} columns, and row {number + 1} has {len(row)}")
+    found = [[parse(value, _NOTHING) for value in row] for row in rows]
+    columns = []
+    for place in range(width):
+        kind = common_type([row[place].type for row in found], partial("VALUES: column {}".format, place + 1))
+        one = Rows(_NOTHING, (), 1)
+        results = [cast(row[place], kind).evaluate(one) for row in found]
+        failed = next((i for i, result in enumerate(results) if result.failed is not None), None)
+        if failed is not None:
+            raise PlanError(f"VALUES: row {failed + 1}, column {place + 1}: {results[failed].error(0)[1]}")
+        columns.append((kind, [result.values[0].as_py() for result in results]))
+    alias = tree.args.get("alias")
+    wanted = [c.name for c in alias.columns] if alias and alias.columns else []
+    if wanted and len(wanted) != width:
+        raise SchemaError(f"VALUES has {width} columns, and {len(wanted)} names: {', '.join(wanted)}")
+    names = wanted or [f"col{i + 1}" for i in range(width)]
+    schema = pa.schema([pa.field(n, kind, None in data) for n, (kind, data) in zip(names, columns, strict=True)])
+    node = ir.Constant(tuple(zip(*(data for _, data in columns), strict=True)), schema)
+    table = alias.name if alias else ""
+    return Relation(node, tuple(Field(table, n, n) for n in names))
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A call of a table function: how it is named, and whether rows without elements stay."""
+
+    call: exp.Anonymous
+    table: str = ""
+    columns: tuple[str, ...] = ()
+    outer: bool = False
+    ordinality: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function."""
+        return str(self.call.name).lower()
+
+    def applied(self, binder: Binder, scope: Scope) -> Relation:
+        """The rows of a relation, each with what the function makes of it.
+
+        Raises:
+            PlanError: no such table function, or arguments that do not fit.
+        """
+        if self.name not in FUNCTIONS:
+            raise PlanError(f"not supported: the table function {self.name}(); there are {', '.join(FUNCTIONS)}")
+        arguments = []
+        for argument in self.call.expressions:
+            scope, value = binder.value(argument, scope)
+            arguments.append(value)
+        collection = Collection(scope.relation.node)
+        if self.name in _REPEATS:
+            self._expect(arguments, 1, 1)
+            made = getattr(collection, self.name)(arguments[0])
+            return scope.relation.with_node(made.node)
+        if self.name in _SERIES:
+            return self._series(scope.relation, arguments)
+        self._expect(arguments, 1, 1)
+        return self._unnested(scope.relation, arguments[0])
+
+    def _expect(self, arguments: Sequence[exp.Expr], least: int, most: int) -> None:
+        if not least <= len(arguments) <= most:
+            wanted = least if least == most else f"{least} to {most}"
+            raise PlanError(f"{self.name}() takes {wanted} argument(s), and has {len(arguments)}")
+
+    def _named(self, defaults: Sequence[str], relation: Relation) -> tuple[list[str], list[Field]]:
+        """Columns of the plan and fields for what the function adds."""
+        wanted = list(self.columns)
+        if not wanted and len(defaults) == 1 and self.table:
+            wanted = [self.table] if self.name in _SERIES or self.name == "unnest" else list(defaults)
+        wanted = wanted or list(defaults)
+        if len(wanted) != len(defaults):
+            raise SchemaError(
+                f"{self.name}() makes {len(defaults)} column(s), and {len(wanted)} are named: {', '.join(wanted)}"
+            )
+        taken = list(relation.node.schema.names)
+        columns = []
+        for name in wanted:
+            columns.append(fresh(name, taken))
+            taken.append(columns[-1])
+        fields = [Field(self.table or self.name, n, c) for n, c in zip(wanted, columns, strict=True)]
+        return columns, fields
+
+    def _series(self, relation: Relation, arguments: list[exp.Expr]) -> Relation:
+        if self.name == "range":
+            self._expect(arguments, 1, 3)
+            if len(arguments) == 1:
+                arguments = [exp.Literal.number(0), *arguments]
+            last = exp.Sub(this=exp.Paren(this=arguments[1]), expression=exp.Literal.number(1))
+            arguments = [exp.cast(arguments[0], "bigint"), exp.cast(last, "bigint"), *arguments[2:]]
+        self._expect(arguments, 2, 3)
+        defaults = ["id" if self.name == "range" else "generate_series"]
+        (column,), fields = self._named(defaults, relation)
+        if self.ordinality:
+            raise PlanError(f"not supported: {self.name}() WITH ORDINALITY; its values are in order themselves")
+        made = Collection(relation.node).generate_series(*arguments, as_=column)  # type: ignore[arg-type]
+        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+
+    def _unnested(self, relation: Relation, value: exp.Expr) -> Relation:
+        schema = relation.node.schema
+        kind = parse(value, schema).type
+        outer = self.outer or _EXPLODES.get(self.name, _INLINES.get(self.name, False))
+        positions = self.name.startswith("posexplode") or self.ordinality
+        base = ["key", "value"] if pa.types.is_map(kind) else ["col"]
+        first = self.name.startswith("posexplode")
+        defaults = [*(["pos"] if first else []), *base, *(["ordinality"] if positions and not first else [])]
+        if self.name in _INLINES:
+            return self._inlined(relation, value, kind, outer=outer)
+        columns, fields = self._named(defaults, relation)
+        position = columns[0] if first else columns[-1] if positions else None
+        rest = tuple(c for c in columns if c != position)
+        as_ = rest if len(rest) > 1 else rest[0]
+        made = Collection(relation.node).unnest(value, as_=as_, ordinality=position, outer=outer)  # type: ignore[arg-type]
+        if first:  # Spark counts from 0
+            outputs = {n: f"CAST(`{n}` - 1 AS INT)" if n == position else f"`{n}`" for n in made.columns}
+            made = made.select(**outputs)
+        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+
+    def _inlined(self, relation: Relation, value: exp.Expr, kind: pa.DataType, *, outer: bool) -> Relation:
+        if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+            raise PlanError(f"{self.name}() takes an array of structs, not `{value.sql('spark')}`")
+        members = [kind.value_type.field(i).name for i in range(kind.value_type.num_fields)]
+        columns, fields = self._named(members, relation)
+        element = fresh("^element", [*relation.node.schema.names, *columns])
+        made = Collection(relation.node).unnest(value, as_=element, outer=outer)  # type: ignore[arg-type]
+        outputs: list[tuple[str, exp.Expr]] = [(n, bound(n)) for n in relation.node.schema.names]
+        for column, member in zip(columns, members, strict=True):
+            outputs.append((column, exp.Dot(this=bound(element), expression=exp.to_identifier(member, quoted=True))))
+        made = made._project((n, parse(t, made.schema)) for n, t in outputs)
+        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+
+
+def generated(binder: Binder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
+    """Generators in a SELECT list, such as ``explode(tags) AS tag``, applied to the rows; one at most, as in Spark."""
+    made: list[exp.Expr] = []
+    found = 0
+    for item in items:
+        inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
+        inner = inner.unnest()
+        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in (*_EXPLODES, *_INLINES):
+            made.append(item)
+            continue
+        found += 1
+        if found > 1:
+            raise PlanError("one generator such as explode() may stand in a SELECT list; put the others into FROM")
+        names = tuple(a.name for a in item.args["expressions"]) if isinstance(item, exp.Aliases) else ()
+        names = (item.alias,) if isinstance(item, exp.Alias) else names
+        before = len(scope.relation.fields)
+        relation = Generator(inner, columns=names).applied(binder, scope)
+        new = relation.fields[before:]
+        scope = Scope(Relation(relation.node, scope.relation.fields, relation.carried, relation.plain), scope.around)
+        made += [exp.alias_(bound(f.column), f.name, quoted=True) for f in new]
+    return scope, made
