@@ -49,6 +49,7 @@ GROUPS = [
     "select a as k, count(*) filter (where x > 10) n from t group by k",
     "select upper(b) || '!' as k, max(x) - min(x) from t group by upper(b)",
     "select a, b, count(*) from t group by all",
+    "select count(*), a % 2 as parity from t group by parity having parity = 1",
     "select distinct a, b from t",
     "select distinct a % 2 from t where a is not null",
     "select count(*) n, u.y from t join u on t.a = u.a group by u.y",
