@@ -10,7 +10,7 @@ from altneu.executor.journal import Journal
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
-from altneu.rewrite import Joins, chosen_joins, optimise
+from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
 from altneu.rewrite.transform import transform
 
 
@@ -23,6 +23,7 @@ class Catalogue:
     def __init__(self, journal: Journal, lattice: Lattice) -> None:
         self._journal, self._lattice = journal, lattice
         self.nodes: dict[str, ir.Node] = {}
+        self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
@@ -77,7 +78,7 @@ class Catalogue:
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
-        node = optimise(collection.node)
+        node = without_indexes(optimise(collection.node))
         existing = self._journal.existing()
 
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
@@ -101,7 +102,7 @@ class Catalogue:
         kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
-        return transform(collection.node, lambda new, old: kept.get(old.fingerprint, new))
+        return without_indexes(transform(collection.node, lambda new, old: kept.get(old.fingerprint, new)))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.
@@ -120,12 +121,14 @@ class Catalogue:
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
         """Take up a view, of which ``plan`` is the plan with all others."""
         self.nodes[name], self.plan = node, plan
+        self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
         """Let go of a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
+        self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
 

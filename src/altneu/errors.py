@@ -6,6 +6,7 @@ AltneuError
 │   ├── TypeMismatchError          an expression, key or row whose type does not fit
 │   ├── SchemaError                a schema, DDL string or batch of rows that does not fit a source
 │   ├── ExpressionSyntaxError      a SQL expression that does not parse
+│   ├── StatementError             a SQL statement that does not parse, is not supported, or does not fit what there is
 │   ├── UnsupportedFunctionError   a function altneu does not evaluate, by name
 │   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
 │   ├── TemporalPredicateError     a use of logical_now() that is no bound of the times at which a row exists
@@ -83,6 +84,10 @@ class SchemaError(PlanError):
 
 class ExpressionSyntaxError(PlanError):
     """A SQL expression that does not parse."""
+
+
+class StatementError(PlanError):
+    """A SQL statement that does not parse, is not supported, or does not fit what there is."""
 
 
 class UnsupportedFunctionError(PlanError):

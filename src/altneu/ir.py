@@ -489,6 +489,20 @@ class Inspect(Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class ArrangedBy(Unary):
+    """The same collection, which rules leave as it is; a view of it is arranged by some columns.
+
+    Plans are rewritten with it and lowered without it, but for the root: it says no more than where a view's rows lie.
+    """
+
+    key: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The columns."""
+        return repr(self.key)
+
+
+@dataclass(frozen=True, eq=False)
 class Variable(Node):
     """What a variable of a loop holds at the start of a round.
 

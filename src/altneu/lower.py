@@ -288,6 +288,9 @@ class Lowering:
         self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
         return self.lower(node.input)
 
+    def _arranged_by(self, node: ir.ArrangedBy) -> Lowered:
+        return self.lower(node.input)
+
     def _variable(self, node: ir.Variable) -> Lowered:
         return self.loops[node.level].variables[node.index]
 
@@ -454,9 +457,11 @@ class Lowering:
 
     def view(self, node: ir.Node) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
+        asked = node.key if isinstance(node, ir.ArrangedBy) else None
+        while isinstance(node, ir.ArrangedBy):
+            node = node.input
         lowered = self.lower(node)
-        spread = lowered.spread or None
-        key = spread or tuple(node.schema.names)
+        key = asked or lowered.spread or tuple(node.schema.names)
         contents = self.arrange(lowered, key, node.fingerprint, "contents")
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
 
@@ -566,6 +571,7 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.AsOf: Lowering._asof,
     ir.Consolidate: Lowering._consolidate,
     ir.Inspect: Lowering._inspect,
+    ir.ArrangedBy: Lowering._arranged_by,
     ir.Differentiate: Lowering._in_moments,
     ir.ToNeu: Lowering._in_moments,
     ir.Integrate: Lowering._in_moments,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,10 @@ from altneu.update import Updates
 from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from altneu.statements import Statements
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
 Placement = Literal["auto", "spark", "driver"]
@@ -177,6 +181,7 @@ class Session:
         self._taps = Taps(self.lattice)
         self.streams = Streams(self)
         self.subscribers = Subscribers()
+        self._statements: Statements | None = None
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -218,6 +223,21 @@ class Session:
         return list(self._sources)
 
     @property
+    def collections(self) -> dict[str, Collection]:
+        """The maintained views as they were written, and the sources they are made of, by name."""
+        sources = {name: Collection(source) for name, source in self._sources.items()}
+        return {**sources, **self._catalogue.collections}
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What statements have defined, by name, by the last commit."""
+        return self._journal.definitions
+
+    def defining(self, definitions: Mapping[str, Any], forgotten: Iterable[str] = ()) -> AbstractContextManager[None]:
+        """Inside, the first commit tells definitions, by name, None for one that goes, and forgets sources."""
+        return self._journal.defining(definitions, tuple(forgotten))
+
+    @property
     def streams_stored(self) -> Mapping[str, Any]:
         """How far each stream was taken, by the last commit."""
         return self._journal.streams
@@ -236,6 +256,11 @@ class Session:
     def views(self) -> list[str]:
         """Names of the maintained views."""
         return list(self._catalogue.nodes)
+
+    @property
+    def views_stored(self) -> list[str]:
+        """Names of the views that the store has, those included that wait to be maintained here."""
+        return list(self._journal.views)
 
     @property
     def _plan(self) -> Plan:
@@ -342,6 +367,59 @@ class Session:
         """Where a view's contents and errors are kept."""
         return self._catalogue.ports(name)
 
+    # statements -----------------------------------------------------------------------------------------------------
+
+    def sql(self, text: str) -> Any:
+        """Run statements, which semicolons part; what the last one gives (docs/sql.md).
+
+        A query is answered once, with the rows there are: a ``Result``. ``CREATE MATERIALIZED VIEW`` maintains it.
+
+        Raises:
+            StatementError: a statement does not parse, is not supported, or does not fit what there is; those before
+                it are done.
+
+        >>> import altneu as an
+        >>> with an.Session() as session:
+        ...     _ = session.sql("CREATE TABLE orders (item STRING, price BIGINT)")
+        ...     _ = session.sql(
+        ...         "CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM orders GROUP BY item"
+        ...     )
+        ...     _ = session.sql("INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4)")
+        ...     session.sql("SELECT * FROM total ORDER BY item").to_pylist()
+        [('jam', 5), ('tea', 7)]
+        """
+        self._check_open()
+        if self._statements is None:
+            from altneu.statements import Statements
+
+            self._statements = Statements(self)
+        return self._statements.run(text)
+
+    def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+        """The rows of a collection at a time, computed once from what views keep; nothing is kept or committed.
+
+        Cost:   what maintaining it would cost first, less what views have arranged already: a view that is there is
+                read as it is.
+
+        Raises:
+            HydrationError: rows are needed that nothing keeps.
+            ViewHasErrorsError, HistoryGoneError, NotYetKnownError: as ``View.to_arrow``.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("orders", orders)
+        ...     session.insert("orders", [("tea", 3), ("tea", 4)])
+        ...     _ = session.advance()
+        ...     session.peek(orders.group_by("item").agg(total="sum(price)")).to_pylist()
+        [{'item': 'tea', 'total': 7}]
+        """
+        from altneu.statements.peek import peek
+
+        with self.lock:
+            self._check_open()
+            return peek(self, collection, at, errors)
+
     def explain(self, name: str) -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
 
@@ -432,6 +510,16 @@ class Session:
                 f"{', '.join(self._sources) or '(none: maintain a view first)'}"
             )
         return self._sources[name]
+
+    @property
+    def sources_filled(self) -> frozenset[str]:
+        """Names of the sources that ever had rows, by the last commit."""
+        return frozenset(self._journal.filled)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything was inserted that no step has taken up."""
+        return bool(self._pending.updates or self._pending.frames)
 
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""

@@ -161,7 +161,7 @@ def _meaning(
             return locked(node, [(contents(left, t), contents(right, t)) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
-        case ir.Consolidate(below) | ir.Inspect(below):
+        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below):
             return contents(below, now)
         case _:
             raise TypeError(type(node).__name__)

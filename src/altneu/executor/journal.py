@@ -30,7 +30,8 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs; ``streams`` how far each stream was taken. ``steps`` counts the steps committed here;
+    and the arrangements it needs; ``streams`` how far each stream was taken; ``definitions`` what statements have defined,
+    by name. ``steps`` counts the steps committed here;
     ``began`` is where the last advance began, whose updates of views are told apart.
     Whatever changes here changes by a commit, or not at all.
     """
@@ -57,6 +58,9 @@ class Journal:
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
         self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
+        self.definitions: dict[str, Any] = {k[4:]: v for k, v in self.store.state.items() if k.startswith("sql/")}
+        self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
+        self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
         self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
 
@@ -142,6 +146,42 @@ class Journal:
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
 
+    @contextmanager
+    def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
+        """Have the first commit inside tell definitions, by name, None for one that goes; or one of its own at the end.
+
+        Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams.
+        """
+        self._defining, self._forgotten = dict(definitions), set(forgotten)
+        try:
+            yield
+            if self._defining:
+                if self.table.durable:
+                    self._commit(self.lower, {}, [], {"defined": sorted(definitions)})
+                else:
+                    self._defined()
+        finally:
+            self._defining, self._forgotten = {}, set()
+
+    def _told_of_definitions(self) -> tuple[dict[str, Any], list[str]]:
+        """The values that a commit sets for them, and the keys that it deletes."""
+        values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
+        gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
+        if self._forgotten:
+            values |= self._session(self.since, self.events, self.filled - self._forgotten, self.began)
+            gone += [f"stream/{name}" for name in self._forgotten]
+        return values, [key for key in gone if key in self.store.state]
+
+    def _defined(self) -> None:
+        for name, value in self._defining.items():
+            if value is None:
+                self.definitions.pop(name, None)
+            else:
+                self.definitions[name] = value
+        self.filled -= self._forgotten
+        self.streams = {name: value for name, value in self.streams.items() if name not in self._forgotten}
+        self._defining, self._forgotten = {}, set()
+
     def describe(self, name: str, described: Described) -> None:
         """Have the next commit tell how a view is kept, where an earlier altneu did not."""
         told = described.to_json()
@@ -185,10 +225,13 @@ class Journal:
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
         values = {**views, **values, **changed}
+        defined, gone = self._told_of_definitions()
+        values, delete = {**values, **defined}, [*delete, *gone]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)
         self._untold.clear()
+        self._defined()
         self.table.committed()
 
     def tidy(self) -> None:

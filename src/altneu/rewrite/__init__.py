@@ -12,8 +12,9 @@ from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
+from altneu.rewrite.use_indexes import use_indexes, without_indexes
 
-__all__ = ["RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise"]
+__all__ = ["RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise", "without_indexes"]
 
 Rule = Callable[[Node], Node]
 
@@ -23,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     drop_identities,
     push_filters,
     push_bounds,
+    use_indexes,
     prune_columns,
 )
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from altneu.expressions import Column, Expr
 from altneu.ir import (
     Aggregates,
+    ArrangedBy,
     AsOf,
     Concat,
     Consolidate,
@@ -189,7 +190,7 @@ def is_known(node: Node, test: Test) -> bool:
     if isinstance(node, Linear):
         asked = ask(node.logic, node.input.schema, test)
         return asked.known or (asked.before is not None and is_known(node.input, asked.before))
-    if isinstance(node, Inspect):
+    if isinstance(node, Inspect | ArrangedBy):
         return is_known(node.input, test)
     below = [(below, test_below(node, i, test)) for i, below in enumerate(node.inputs)]
     passed = [t is not None and is_known(below, t) for below, t in below]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from altneu.ir import (
     Aggregates,
+    ArrangedBy,
     Concat,
     Consolidate,
     CountOf,
@@ -53,7 +54,7 @@ def _is_consolidated(node: Node) -> bool:
         case Linear(below, logic):
             only_drops = all(isinstance(s, Filter | FilterFunction | Negate) for s in logic.steps)
             return only_drops and not logic.delay and _is_consolidated(below)
-        case Inspect(below) | Differentiate(below) | Integrate(below):
+        case Inspect(below) | ArrangedBy(below) | Differentiate(below) | Integrate(below):
             return _is_consolidated(below)
         case _:
             return False
@@ -69,7 +70,7 @@ def _is_set(node: Node) -> bool:
         case Linear(below, logic):
             only_drops = all(isinstance(s, Filter | FilterFunction) for s in logic.steps)
             return only_drops and not logic.delay and _is_set(below)
-        case Consolidate(below) | Inspect(below):
+        case Consolidate(below) | Inspect(below) | ArrangedBy(below):
             return _is_set(below)
         case _:
             return False

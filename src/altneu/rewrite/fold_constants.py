@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from altneu.ir import (
+    ArrangedBy,
     AsOf,
     Concat,
     Consolidate,
@@ -64,4 +65,4 @@ def _is_empty_constant(node: Node) -> bool:
 
 
 def _is_asked_for(node: Node) -> bool:
-    return isinstance(node, Inspect) or (isinstance(node, Source) and node.keep)
+    return isinstance(node, Inspect | ArrangedBy) or (isinstance(node, Source) and node.keep)

@@ -28,6 +28,7 @@ from altneu.linear.normal import normalise
 from altneu.rewrite.demand import arrangement_of
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.transform import transform
+from altneu.rewrite.use_indexes import keys_of
 
 Columns = frozenset[str]
 
@@ -64,6 +65,8 @@ class _Needs:
         for node in reversed(list(walk(root))):
             if isinstance(node, Source) and node.keep:
                 needs.arranged[node.fingerprint, tuple(node.schema.names)] = _all(node)
+            for key in keys_of(node):
+                needs.arranged[node.fingerprint, key] = _all(node)
             needed = needs.nodes[node.fingerprint] = _something(node, needs.nodes[node.fingerprint])
             for i, below in enumerate(node.inputs):
                 read = _read(node, i, needed)

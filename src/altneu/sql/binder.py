@@ -19,6 +19,7 @@ from altneu.sql.dialect import parse_query
 from altneu.sql.fromclause import FromClause
 from altneu.sql.recursion import with_recursive
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, common_type, fresh, is_bound, place_of
+from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.types import type_name
 
@@ -100,6 +101,7 @@ class Binder:
             if tree.args.get(name):
                 raise PlanError(f"not supported: {remedy}")
         _refuse_clock(tree)
+        tree = with_spans(tree)
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)
@@ -235,7 +237,7 @@ def name_of(item: exp.Expr) -> str:
     inner = item.unnest()
     if isinstance(inner, exp.Column):
         return str(inner.parts[-1].name)
-    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark"))
+    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark", normalize_functions="lower"))
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:

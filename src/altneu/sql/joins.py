@@ -12,11 +12,11 @@ from altneu import ir
 from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
 from altneu.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
-from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, renamed
+from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
+from altneu.sql.selective import implied, left_by
 from altneu.types import type_name
 
 Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of the right, and whether null is null
-_ONE = "^one"  # the key of what meets everything
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,11 @@ def keyed(left: Part, right: Part, found: Sequence[Link]) -> tuple[Part, Part, K
     Without any link everything meets everything, by a key that is the same in all rows.
     """
     if not found:
-        one = literal(1)
-        sides = [Part(extended(side.node, [(_ONE, one)]), side.names) for side in (left, right)]
-        return sides[0], sides[1], ((_ONE,), (_ONE,)), []
+        ones = [fresh("^one", side.node.schema.names) for side in (left, right)]
+        sides = [
+            Part(extended(s.node, [(one, literal(1))]), s.names) for s, one in zip((left, right), ones, strict=True)
+        ]
+        return sides[0], sides[1], ((ones[0],), (ones[1],)), []
     more: tuple[dict[str, Expr], dict[str, Expr]] = ({}, {})
     keys: tuple[list[str], list[str]] = ([], [])
     late: list[exp.Expr] = []
@@ -118,8 +120,7 @@ def _never_null(value: Expr) -> Expr:
 
 def _key_column(value: Expr, schema: pa.Schema) -> str:
     """The column of a key: one that is there, or one called by its text, so that equal keys are arranged once."""
-    name = value.column_name if value.is_column else f"^{value.sql}"
-    return name if value.is_column or name not in schema.names else f"^{name}"
+    return value.column_name if value.is_column else fresh(f"^{value.sql}", schema.names)
 
 
 def meet(left: Part, right: Part, conditions: Sequence[exp.Expr]) -> Part:
@@ -187,29 +188,41 @@ def _only(node: ir.Node, like: Part) -> ir.Node:
 def inner(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> tuple[Part, list[exp.Expr]]:
     """Parts joined in an order in which each is linked to what came before, where conditions link it.
 
-    Gives also the conditions that read something else.
+    Parts of which few rows are asked for come first, else those that are written first. Gives also the conditions that
+    read something else.
     """
     waiting = list(conditions)
-
-    def ripe(part: Part) -> Part:
-        now = [c for c in waiting if columns_in(c) and part.has(c)]
-        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
-        return part.where(now) if now else part
-
-    left = [ripe(part) for part in parts]
+    left = [_Candidate.of(part, waiting) for part in parts]
+    waiting = [c for c in waiting if not (columns_in(c) and any(part.has(c) for part in parts))]
+    left.sort(key=lambda candidate: candidate.rank > 0)
     while len(left) > 1:
-        first = left.pop(0)
-        place = next((i for i, part in enumerate(left) if links(waiting, first, part)[0]), None)
-        if place is None:
-            if len(left) > 1 and _some_linked(left, waiting):
-                left.append(first)  # what is linked is joined before what meets everything
-                continue
-            place = 0
-        part = left.pop(place)
+        first = left.pop(0).part
+        linked = [c for c in left if links(waiting, first, c.part)[0]]
+        if not linked and len(left) > 1 and _some_linked([c.part for c in left], waiting):
+            left.append(_Candidate(first, 0))  # what is linked is joined before what meets everything
+            continue
+        chosen = min(linked, key=lambda candidate: candidate.rank) if linked else left[0]
+        left = [c for c in left if c is not chosen]
+        part = chosen.part
         now = [c for c in waiting if Part(first.node, {**first.names, **part.names}).has(c) and columns_in(c)]
-        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
-        left.insert(0, meet(first, part, now))
-    return left[0], waiting
+        waiting = [c for c in waiting if not any(c is n for n in now)]
+        left.insert(0, _Candidate(meet(first, part, now), 0))
+    return left[0].part, waiting
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A part that is to be joined, and how many of its rows there are to be."""
+
+    part: Part
+    rank: int
+
+    @classmethod
+    def of(cls, part: Part, conditions: Iterable[exp.Expr]) -> _Candidate:
+        """A part with what conditions say of it alone."""
+        own = [c for c in conditions if columns_in(c) and part.has(c)]
+        also = [found for c in conditions if (found := implied(c, part.has)) is not None and not part.has(c)]
+        return cls(part.where([*own, *also]) if own or also else part, left_by([*own, *also]))
 
 
 def _some_linked(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> bool:

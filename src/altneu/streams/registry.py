@@ -100,6 +100,16 @@ class Streams:
             raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
         self._followed.pop(name, None)
 
+    def forget(self, name: str) -> None:
+        """Stop a stream, if there is one, and hold nothing back for it."""
+        if (stream := self._followed.pop(name, None)) is not None:
+            stream.stop()
+
+    @property
+    def have_times(self) -> bool:
+        """Whether rows of any stream come at their own times, so that the streams say when a time is closed."""
+        return any(record.delay is not None for record in self.records().values())
+
     def stop(self) -> None:
         """Stop all that are followed."""
         for stream in self._followed.values():

@@ -1,0 +1,252 @@
+"""What follows CREATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from altneu.statements.options import options
+from altneu.statements.tree import (
+    CreateIndex,
+    CreateSink,
+    CreateSource,
+    CreateView,
+    Creation,
+    Envelope,
+    Origin,
+)
+
+FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
+STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
+VIEW_OPTIONS = ("STRICT", "JOINS")
+
+
+def create(p: Any) -> Creation:
+    """``CREATE [OR REPLACE] kind …``."""
+    replace = p.word("OR", "REPLACE")
+    kind = p.one_of(*_KINDS)
+    if kind is None:
+        if p.one_of("TEMPORARY", "TEMP") is not None:
+            p.fail("temporary views are not supported: a VIEW is a name for a query and keeps nothing; DROP it at the end")
+        p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX or SINK")
+    if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
+        p.fail(f"OR REPLACE is for views; DROP {kind} first")
+    unless = p.word("IF", "NOT", "EXISTS")
+    return _KINDS[kind](p, {"name": p.name("a name"), "unless": unless, "replace": replace})
+
+
+def view(p: Any, given: dict[str, Any]) -> CreateView:
+    """``name [(columns)] [WITH (…)] AS query``."""
+    columns = p.names("a column") if p.word("(", advance=False) else ()
+    settings = options(p, VIEW_OPTIONS) if p.word("WITH") else {}
+    p.expect("AS")
+    return CreateView(query=p.query(), columns=columns, options=settings, **given)
+
+
+def materialized(p: Any, given: dict[str, Any]) -> CreateView:
+    """As a view, and maintained."""
+    found = view(p, given)
+    return CreateView(found.name, found.query, found.columns, True, found.options, **_flags(given))
+
+
+def _flags(given: dict[str, Any]) -> dict[str, Any]:
+    return {"unless": given["unless"], "replace": given["replace"]}
+
+
+def table(p: Any, given: dict[str, Any]) -> CreateSource:
+    """``name (column type, …)``."""
+    if p.word("AS"):
+        p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
+    columns = p.in_parentheses()
+    return CreateSource(columns=columns, keep=True, table=True, **given)
+
+
+def source(p: Any, given: dict[str, Any]) -> CreateSource:
+    """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [WITH (…)]``."""
+    found: dict[str, Any] = {}
+    if p.word("(", advance=False):
+        found["columns"] = p.in_parentheses()
+    if p.word("FROM"):
+        found["origin"] = origin(p)
+    while not p.at_end():
+        token = p.token
+        clause, read = _clause(p)
+        if clause in found:
+            p.fail(f"{token.text.upper()} comes twice", token)
+        found[clause] = read
+    return CreateSource(**given, **found)
+
+
+def _clause(p: Any) -> tuple[str, Any]:
+    if p.word("COLUMNS"):
+        return "raw", p.in_parentheses()
+    if p.word("ENVELOPE"):
+        return "envelope", envelope(p)
+    if p.word("TIME"):
+        return "times", times(p)
+    if p.word("DIFF"):
+        return "diff", p.expression_text("a count, a column or an expression")
+    if p.word("KEEP"):
+        return "keep", True
+    if p.word("WITH"):
+        return "options", options(p, STREAMING)
+    return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP or WITH (…)")
+
+
+def origin(p: Any) -> Origin:
+    """``TABLE name``, ``FILE 'path', … FORMAT f [OPTIONS (…)]``, ``STREAM …``."""
+    kind = p.one_of("TABLE", "FILES", "FILE", "STREAM")
+    if kind is None:
+        p.expected("TABLE name, FILE 'path' FORMAT … or STREAM …")
+    if kind == "TABLE" or (kind == "STREAM" and p.word("TABLE")):
+        place, form = (p.dotted("the name of a table of Spark's"),), "TABLE" if kind == "STREAM" else ""
+    else:
+        place = paths(p) if kind != "STREAM" or p.is_string() else ()
+        p.expect("FORMAT")
+        form = p.string("a format") if p.is_string() else p.dotted("a format")
+        if kind != "STREAM" and form.upper() not in FORMATS:
+            p.fail(f"no format {form}; the formats of files are: {', '.join(FORMATS)}", p.last)
+    given = options(p) if p.word("OPTIONS") else {}
+    name = "stream" if kind == "STREAM" else "table" if kind == "TABLE" else "file"
+    return Origin(name, place, form.lower() if form.upper() in (*FORMATS, "TABLE") else form, given)
+
+
+def paths(p: Any) -> tuple[str, ...]:
+    """One path or several."""
+    found = [p.string("a path")]
+    while p.word(","):
+        found.append(p.string("a path"))
+    return tuple(found)
+
+
+def times(p: Any) -> tuple[tuple[str | None, str], ...]:
+    """``(column)`` or ``(expression AS name, NULL AS name)``: one time or two."""
+    p.opening()
+    found = [_time(p)]
+    while p.word(","):
+        found.append(_time(p))
+    p.closing()
+    if len(found) > 2:
+        p.fail("TIME takes one time, or the system's and the event's")
+    return tuple(found)
+
+
+def _time(p: Any) -> tuple[str | None, str]:
+    null = p.word("NULL")
+    text = None if null else p.expression_text("a column or an expression")
+    if p.word("AS"):
+        return text, p.name("the name of a time")
+    if null:
+        p.expected("AS and the name of the time")
+    return text, str(text).strip("`")
+
+
+def envelope(p: Any) -> Envelope:
+    """``NONE``, or a kind with its options in parentheses."""
+    kind = p.one_of("NONE", "DEBEZIUM UPSERT", "DEBEZIUM", "UPSERT", "UPDATES")
+    if kind is None:
+        p.expected("NONE, DEBEZIUM, DEBEZIUM UPSERT, UPSERT or UPDATES")
+    found: dict[str, Any] = {}
+    if p.word("("):
+        while True:
+            token = p.token
+            word = p.one_of(*_ENVELOPES[kind])
+            if word is None:
+                p.expected(" or ".join(_ENVELOPES[kind]) or ")")
+            if word in found:
+                p.fail(f"{word} comes twice", token)
+            found[word] = _PARTS[word](p)
+            if not p.word(","):
+                break
+        p.closing()
+    for word in _NEEDED.get(kind, ()):
+        if word not in found:
+            p.fail(f"ENVELOPE {kind} needs {word}: ENVELOPE {kind} ({word} (column))", p.last)
+    return Envelope(kind.lower(), found)
+
+
+def _column(p: Any) -> str:
+    return str(p.name("a column"))
+
+
+def _columns(p: Any) -> tuple[str, ...]:
+    return p.names("a column") if p.word("(", advance=False) else (p.name("a column"),)
+
+
+def _unit(p: Any) -> Any:
+    return {name: value for name, value in options(p).items()} if p.word("(", advance=False) else p.string("a unit")
+
+
+def _condition(p: Any) -> str:
+    return str(p.expression_text("a condition"))
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {
+    "KEY COLUMN": _column,
+    "KEY": _columns,
+    "VALUE": _columns,
+    "ORDER BY": _columns,
+    "DELETED WHEN": _condition,
+    "COLUMN": _column,
+    "UNIT": _unit,
+    "DATA": _column,
+    "TIME": _column,
+    "DIFF": _column,
+}
+_ENVELOPES: dict[str, tuple[str, ...]] = {
+    "NONE": (),
+    "DEBEZIUM": ("COLUMN", "UNIT"),
+    "DEBEZIUM UPSERT": ("KEY COLUMN", "KEY", "ORDER BY", "COLUMN", "UNIT"),
+    "UPSERT": ("KEY", "VALUE", "ORDER BY", "DELETED WHEN", "UNIT"),
+    "UPDATES": ("DATA", "TIME", "DIFF", "UNIT"),
+}
+_NEEDED = {"DEBEZIUM UPSERT": ("KEY",), "UPSERT": ("KEY",)}
+
+
+def index(p: Any, given: dict[str, Any]) -> CreateIndex:
+    """``name ON view (columns)``."""
+    p.expect("ON")
+    return CreateIndex(of=p.name("a view's name"), columns=p.names("a column"), **given)
+
+
+def sink(p: Any, given: dict[str, Any]) -> CreateSink:
+    """``name FROM view INTO target [MODE …] [KEY (…)] [OPTIONS (…)] [WITH (…)]``."""
+    p.expect("FROM")
+    found: dict[str, Any] = {"view": p.name("a view's name")}
+    p.expect("INTO")
+    kind = p.one_of("PARQUET", "JDBC", "SQLITE")
+    if kind is None:
+        p.expected("PARQUET 'path', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE 'name'")
+    found |= {"kind": kind.lower(), "place": p.string("a path" if kind != "JDBC" else "an address")}
+    if kind != "PARQUET":
+        p.expect("TABLE")
+        found["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
+    while not p.at_end():
+        if p.word("MODE"):
+            found["mode"] = (p.one_of("APPEND", "MERGE", "UPSERT") or p.expected("APPEND, MERGE or UPSERT")).lower()
+        elif p.word("KEY"):
+            found["key"] = p.names("a column")
+        elif p.word("OPTIONS"):
+            found["connection"] = options(p)
+        elif p.word("WITH"):
+            found["options"] = options(p, _SINK_OPTIONS[kind])
+        else:
+            p.expected("MODE, KEY (…), OPTIONS (…) or WITH (…)")
+    return CreateSink(**given, **found)
+
+
+_SINK_OPTIONS = {
+    "PARQUET": ("BUCKETS", "KEEP", "ERRORS", "LEASE"),
+    "JDBC": ("DIALECT", "TYPES", "ERRORS", "LEASE"),
+    "SQLITE": ("TYPES", "ERRORS", "LEASE"),
+}
+
+_KINDS: dict[str, Callable[[Any, dict[str, Any]], Creation]] = {
+    "SOURCE": source,
+    "TABLE": table,
+    "MATERIALIZED VIEW": materialized,
+    "VIEW": view,
+    "INDEX": index,
+    "SINK": sink,
+}
+

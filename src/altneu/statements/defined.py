@@ -1,0 +1,211 @@
+"""What statements have defined: by name, in the order in which it came, with what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot.tokens import TokenType
+
+from altneu.collection import Collection
+from altneu.errors import StatementError, UnknownColumnError
+from altneu.statements.parser import SparkStatements, parse
+from altneu.statements.tree import Creation, Kind
+
+if TYPE_CHECKING:
+    from altneu.subscription import Subscription
+
+Indexes = dict[str, list[list[str]]]
+"""The columns of the indexes of a name, of each in the order in which they were made."""
+
+_AS_WRITTEN = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+
+
+@dataclass
+class Defined:
+    """One definition.
+
+    ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
+    ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
+    name means in a query; ``view`` what is maintained for it, if anything; ``attached`` the
+    subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it could not be taken
+    up again.
+    """
+
+    name: str
+    kind: Kind
+    statement: Any
+    order: int
+    columns: str = ""
+    raw: str = ""
+    depends: tuple[str, ...] = ()
+    indexes: Indexes | None = None
+    collection: Collection | None = None
+    view: str | None = None
+    attached: Subscription | None = None
+    fed: bool = False
+    error: Exception | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What a commit tells of it."""
+        told = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
+        if self.kind in ("SOURCE", "TABLE"):
+            told |= {"columns": self.columns, "raw": self.raw}
+        if self.indexes:
+            told["indexes"] = self.indexes
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Defined:
+        """What a commit told, parsed anew."""
+        (statement,) = parse(told["text"])
+        assert isinstance(statement, Creation)
+        columns, raw = told.get("columns", ""), told.get("raw", "")
+        made = cls(told["name"], told["kind"], statement, told["order"], columns, raw)
+        made.indexes = dict(told.get("indexes", {}))
+        return made
+
+
+class Definitions(Mapping[str, Collection]):
+    """All of them, as what names mean in queries; names are told in any case.
+
+    What Python maintains is there too, as views and as the sources that these read.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.all: dict[str, Defined] = {}
+        self._read: set[str] = set()
+        self._indexes: Indexes | None = None  # those that count, if not all
+
+    def get_defined(self, name: str) -> Defined | None:
+        """A definition by name."""
+        return self.all.get(name.lower())
+
+    def defined(self, name: str, *kinds: Kind) -> Defined:
+        """A definition by name, of one of some kinds.
+
+        Raises:
+            StatementError: there is none.
+        """
+        found = self.get_defined(name)
+        if found is None or (kinds and found.kind not in kinds):
+            said = f"{found.name!r} is a {found.kind}" if found else f"there is no {name!r}"
+            wanted = " or ".join(kinds) or "name"
+            known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)
+            raise StatementError(f"{said}; a {wanted} is wanted, of which there are: {known or '(none)'}")
+        return found
+
+    def put(self, defined: Defined) -> None:
+        """Take one up."""
+        self.all[defined.name.lower()] = defined
+
+    def remove(self, defined: Defined) -> None:
+        """Let go of one."""
+        del self.all[defined.name.lower()]
+
+    def dependants(self, name: str) -> list[Defined]:
+        """What is made of a definition, directly."""
+        return [d for d in self.all.values() if name.lower() in d.depends]
+
+    @property
+    def next_order(self) -> int:
+        """The number of the definition to come."""
+        return max((d.order for d in self.all.values()), default=-1) + 1
+
+    # what names mean ------------------------------------------------------------------------------------------------
+
+    def reading(self, indexes: Indexes | None = None) -> Definitions:
+        """The same names, with a note of those that are read from now on: ``names_read``, ``indexes_read``.
+
+        With ``indexes`` no others count.
+        """
+        other = Definitions(self._session)
+        other.all, other._indexes = self.all, indexes
+        return other
+
+    @property
+    def indexes_read(self) -> Indexes:
+        """The indexes that there are of what was read since ``reading``."""
+        found = {name: self.indexes_of(name) for name in self.names_read}
+        return {name: keys for name, keys in found.items() if keys}
+
+    def indexes_of(self, name: str) -> list[list[str]]:
+        """The columns of each index of a name."""
+        if self._indexes is not None:
+            return self._indexes.get(name.lower(), [])
+        made = [d for d in self.all.values() if d.kind == "INDEX" and d.statement.of.lower() == name.lower()]
+        return [list(d.statement.columns) for d in sorted(made, key=lambda d: d.order) if d.error is None]
+
+    def _indexed(self, name: str, collection: Collection) -> Collection:
+        for columns in self.indexes_of(name):
+            collection = collection.arrange_by(*columns_named(collection, columns))
+        return collection
+
+    @property
+    def names_read(self) -> tuple[str, ...]:
+        """The names that were asked for since ``reading``."""
+        return tuple(sorted(self._read))
+
+    def __getitem__(self, name: str) -> Collection:
+        """What a name means.
+
+        Raises:
+            KeyError: nothing has this name.
+            StatementError: it has no rows.
+            AltneuError: why it could not be taken up again.
+        """
+        found = self.all.get(name.lower())
+        if found is None:
+            collection = self._python()[name.lower()]
+        elif found.error is not None:
+            raise found.error
+        elif found.collection is None:
+            raise StatementError(f"{found.name!r} is a {found.kind}, which has no rows to read")
+        else:
+            collection = found.collection
+        self._read.add(name.lower())
+        return self._indexed(name, collection)
+
+    def _python(self) -> dict[str, Collection]:
+        return {name.lower(): made for name, made in self._session.collections.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name.lower() in self.all or name.lower() in self._python())
+
+    def __iter__(self) -> Iterator[str]:
+        own = [d.name for d in self.all.values() if d.collection is not None]
+        return iter([*own, *(n for n in self._session.collections if n.lower() not in self.all)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def columns_named(collection: Collection, names: Iterable[str]) -> list[str]:
+    """A collection's columns by names in any case.
+
+    Raises:
+        UnknownColumnError: there is none of a name.
+    """
+    known = {column.lower(): column for column in collection.columns}
+    for name in names:
+        if name.lower() not in known:
+            raise UnknownColumnError(name, collection.columns)
+    return [known[name.lower()] for name in names]
+
+
+def same(some: str, other: str) -> bool:
+    """Whether two statements say the same, word by word: spaces, comments and the case of words do not count.
+
+    >>> same("CREATE VIEW v AS SELECT 1 -- one", "create view v as\\nselect 1")
+    True
+    >>> same("CREATE VIEW v AS SELECT 'a'", "CREATE VIEW v AS SELECT 'A'")
+    False
+    """
+    return _words(some) == _words(other)
+
+
+def _words(text: str) -> list[tuple[TokenType, str]]:
+    tokens = SparkStatements().tokenize(text)
+    return [(t.token_type, t.text if t.token_type in _AS_WRITTEN else t.text.upper()) for t in tokens]

@@ -1,0 +1,180 @@
+"""How sources that statements define get their rows: batches once, streams as far as they are, and what is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from altneu.errors import StatementError
+from altneu.statements.defined import Defined, Definitions
+from altneu.statements.origins import batch_of, frame_of, needs_spark, stamped
+from altneu.statements.tree import CreateSource
+from altneu.streams import Following
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+_BY_STREAM = {"WATERMARK": "watermark", "LATE": "late", "MAX_ROWS": "max_rows", "RESTART": "restart"}
+
+
+class Feeds:
+    """The sources of a session that files, tables and streams feed.
+
+    A batch is inserted as soon as a view reads its source, and counts with the next step; when a commit has it, it is
+    not read again. A stream is taken as far as it is by the first step, and then when it is followed or refreshed.
+    """
+
+    def __init__(self, session: Session, known: Definitions) -> None:
+        self._session, self._known = session, known
+        self._drained: set[str] = set()
+        self.followings: list[Following] = []
+
+    def live(self, *kinds: str) -> list[Defined]:
+        """The sources of some kinds of origin that views read."""
+        sources = [d for d in self._known.all.values() if d.kind == "SOURCE" and d.error is None]
+        return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._session.sources]
+
+    def insert(self) -> None:
+        """Insert what batch sources have that a view reads now, and did not before."""
+        filled = self._session.sources_filled
+        for source in self.live("file", "table"):
+            if not source.fed and source.name not in filled:
+                self._insert(source)
+            source.fed = True
+
+    def forget_pending(self) -> None:
+        """What was inserted and not taken up is gone: batches are to be inserted anew."""
+        filled = self._session.sources_filled
+        for source in self.live("file", "table"):
+            source.fed = source.name in filled
+        self.insert()
+
+    def _insert(self, source: Defined, *, sign: int = 1) -> None:
+        statement: CreateSource = source.statement
+        data, given = self._stamped(source, batch_of(statement, source.raw, self._session.spark))
+        insert = self._session.insert if sign > 0 else self._session.retract
+        insert(source.name, data, **given)
+
+    def _stamped(self, source: Defined, data: Any) -> tuple[Any, dict[str, Any]]:
+        """The rows with columns of their times and diffs, and what the insert is told of these."""
+        statement: CreateSource = source.statement
+        wanted = {f"time{i}": text for i, (text, _) in enumerate(statement.times) if text is not None}
+        if statement.diff is not None and not statement.diff.lstrip("-").isdigit():
+            wanted["diff"] = statement.diff
+        if self._session.spark is not None:
+            data, names = stamped(data, wanted)
+        else:
+            names = {what: text.strip("`") for what, text in wanted.items()}
+            for text in names.values():
+                if text not in data.column_names:
+                    raise StatementError(
+                        f"source {source.name!r}: without Spark TIME and DIFF are columns, and {text!r} is none of "
+                        f"{', '.join(data.column_names)}"
+                    )
+        given: dict[str, Any] = {}
+        if statement.times:
+            times = tuple(names.get(f"time{i}") for i in range(len(statement.times)))
+            given["time"] = times if len(times) == 2 else times[0]
+        if statement.diff is not None:
+            given["diff"] = names.get("diff") or int(statement.diff)
+        return data, given
+
+    # streams --------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take each stream that a view reads as far as it is, if this session has not yet."""
+        waiting = [s for s in self.live("stream") if s.name not in self._drained]
+        self._drain(waiting)
+
+    def _drain(self, sources: list[Defined]) -> None:
+        if not sources:
+            return
+        self._drained |= {s.name for s in sources}
+        with self.follow(sources, available_now=True) as following:
+            following.wait()
+
+    def follow(
+        self, sources: list[Defined], *, available_now: bool = False, trigger: str | None = None, on_step: Any = None
+    ) -> Following:
+        """Follow streams in one go: each knows of the times of all others."""
+        if self._session.spark is None:
+            raise StatementError(needs_spark(sources[0].statement))
+        frames = {s.name: frame_of(s.statement, s.raw, self._session.spark) for s in sources}
+        options: dict[str, dict[str, Any]] = {}
+        for source in sources:
+            for option, value in _follow_options(source.statement).items():
+                options.setdefault(option, {})[source.name] = value
+        following = self._session.follow(
+            frames,
+            checkpoint=_checkpoint(sources),
+            available_now=available_now,
+            trigger=trigger,
+            on_step=on_step,
+            **options,  # type: ignore[arg-type]
+        )
+        self._drained |= {s.name for s in sources}
+        self.followings = [f for f in self.followings if f.active] + [following]
+        return following
+
+    def stop(self, name: str) -> None:
+        """Stop following a stream, if it is followed."""
+        for following in self.followings:
+            if name in following.status:
+                following.stop()
+        self._drained.discard(name)
+
+    @property
+    def followed(self) -> set[str]:
+        """The streams that are followed just now."""
+        return {name for following in self.followings for name, s in following.status.items() if s.active}
+
+    # what is new ----------------------------------------------------------------------------------------------------
+
+    def refresh(self, source: Defined) -> None:
+        """Take what is new of a source: a stream as far as it is; of a batch that is kept, what differs from it.
+
+        Raises:
+            StatementError: nothing tells what is new.
+        """
+        statement: CreateSource = source.statement
+        if source.name not in self._session.sources:
+            return  # what nothing reads is not taken
+        if statement.origin.kind == "stream":
+            if source.name not in self.followed:
+                self._drain([source])
+            return
+        if statement.origin.kind == "insert":
+            raise StatementError(f"{source.name!r} is fed by INSERT; there is nothing to take anew")
+        if not source.fed:
+            self.insert()
+            return
+        if source.view is None or statement.envelope.kind != "none" or statement.times or statement.diff:
+            raise StatementError(
+                f"source {source.name!r} is read once: what is new in it is told by comparing it with its rows, which "
+                "a source has that is declared with KEEP, without ENVELOPE, TIME and DIFF; FROM STREAM takes new files"
+            )
+        self._insert(source)
+        view = self._session.view(source.view)
+        self._session.retract(source.name, view.to_arrow() if self._session.spark is None else view.df())
+
+
+def _follow_options(statement: CreateSource) -> dict[str, Any]:
+    """What following one stream is told."""
+    options = {name: statement.options[word] for word, name in _BY_STREAM.items() if word in statement.options}
+    if statement.times:
+        times = tuple(text for text, _ in statement.times)
+        options["time"] = times if len(times) == 2 else times[0]
+    if statement.diff is not None:
+        number = statement.diff.lstrip("-").isdigit()
+        options["diff"] = int(statement.diff) if number else statement.diff
+    return options
+
+
+def _checkpoint(sources: list[Defined]) -> str | None:
+    found = {s.statement.options.get("CHECKPOINT") for s in sources}
+    if len(found) > 1:
+        raise StatementError(
+            f"streams that are followed together have one CHECKPOINT, and {', '.join(s.name for s in sources)} have "
+            f"{', '.join(map(str, sorted(map(str, found))))}"
+        )
+    checkpoint: str | None = found.pop()
+    return checkpoint

@@ -1,0 +1,146 @@
+"""Files that are read without Spark, by pyarrow, as Spark reads them as far as options say it here."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from altneu.errors import StatementError
+from altneu.statements.tree import Origin
+from altneu.types import parse_schema
+
+CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
+Settings = Mapping[str, Any]
+
+
+def schema_of_files(origin: Origin) -> pa.Schema:
+    """The columns that files say they have.
+
+    Raises:
+        StatementError: they do not say it.
+    """
+    settings = _settings(origin)
+    if origin.form == "csv" and not _is_true(settings.get("header")):
+        raise StatementError("CSV files without a header do not name their columns: CREATE SOURCE name (columns) …")
+    return parse_schema(_READ[origin.form](_paths(origin)[:1], None, settings).schema)
+
+
+def read_files(origin: Origin, schema: pa.Schema) -> pa.Table:
+    """All rows of some files.
+
+    Raises:
+        StatementError: there are none, or one is not what it is said to be.
+    """
+    return _READ[origin.form](_paths(origin), schema, _settings(origin))
+
+
+def check_files(origin: Origin) -> None:
+    """Refuse files that are not there, and options that are not known.
+
+    Raises:
+        StatementError: naming it.
+    """
+    _paths(origin), _settings(origin)
+
+
+def _paths(origin: Origin) -> list[str]:
+    """The files of all paths: those of folders, except hidden ones, and those that a pattern matches."""
+    found: list[str] = []
+    for place in origin.places:
+        before = len(found)
+        for path in sorted(glob.glob(place)) if glob.has_magic(place) else [place]:
+            inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and p.name[0] not in "._")
+            found += inside if Path(path).is_dir() else [path] * Path(path).is_file()
+        if len(found) == before:
+            raise StatementError(f"there is no file {place!r}")
+    return found
+
+
+def _settings(origin: Origin) -> Settings:
+    settings = {name.lower(): value for name, value in origin.options.items()}
+    known = CSV_OPTIONS if origin.form == "csv" else ()
+    if unknown := [name for name in settings if name not in known]:
+        raise StatementError(
+            f"without Spark {origin.form.upper()} files have no option {unknown[0]!r}; "
+            f"there are: {', '.join(known) or '(none)'}"
+        )
+    return settings
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
+def _parquet(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return _together(paths, pq.read_table)
+
+
+def _orc(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
+    import pyarrow.orc
+
+    return _together(paths, pyarrow.orc.read_table)
+
+
+def _json(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
+    import pyarrow.json
+
+    known: Any = {} if schema is None else {"explicit_schema": schema}
+    options = pyarrow.json.ParseOptions(**known, unexpected_field_behavior="ignore" if known else "infer")
+    return _together(paths, lambda path: pyarrow.json.read_json(path, parse_options=options))
+
+
+def _text(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
+    name = "value" if schema is None else schema.names[0]
+
+    def lines(path: str) -> pa.Table:
+        text = Path(path).read_text(encoding="utf-8")
+        return pa.table({name: pa.array(text.removesuffix("\n").split("\n") if text else [], pa.string())})
+
+    return _together(paths, lines)
+
+
+def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
+    import pyarrow.csv
+
+    named = None if schema is None or _is_true(settings.get("header")) else schema.names
+    read = pyarrow.csv.ReadOptions(column_names=named)
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=str(settings.get("sep", settings.get("delimiter", ","))),
+        quote_char=str(settings.get("quote", '"')),
+        escape_char=str(settings["escape"]) if "escape" in settings else False,
+        newlines_in_values=True,
+    )
+    if schema is None:  # texts, as Spark has them unless it is told otherwise
+        with pyarrow.csv.open_csv(paths[0], read_options=read, parse_options=parse) as reader:
+            types = dict.fromkeys(reader.schema.names, pa.string())
+    else:
+        types = {f.name: f.type for f in schema}
+    nulls = [str(settings.get("nullvalue", ""))]
+    convert = pyarrow.csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
+    options = {"read_options": read, "parse_options": parse, "convert_options": convert}
+    return _together(paths, lambda path: pyarrow.csv.read_csv(path, **options))
+
+
+def _together(paths: list[str], read: Callable[[str], pa.Table]) -> pa.Table:
+    tables = []
+    for path in paths:
+        try:
+            tables.append(read(path))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, UnicodeDecodeError) as error:
+            raise StatementError(f"file {path!r} cannot be read: {error}") from error
+    return pa.concat_tables(tables, promote_options="default")
+
+
+_READ: dict[str, Callable[[list[str], pa.Schema | None, Settings], pa.Table]] = {
+    "parquet": _parquet,
+    "orc": _orc,
+    "json": _json,
+    "text": _text,
+    "csv": _csv,
+}

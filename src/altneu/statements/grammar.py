@@ -1,0 +1,200 @@
+"""What follows the first word of each statement; ``p`` is the parser, whose methods take what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from altneu.statements.creations import create
+from altneu.statements.options import options
+from altneu.statements.tree import (
+    Advance,
+    Delete,
+    Drop,
+    Explain,
+    Follow,
+    Insert,
+    Kind,
+    Refresh,
+    Show,
+    Statement,
+    Subscribe,
+    Transaction,
+    Update,
+)
+
+KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK")
+SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS")
+
+
+def drop(p: Any) -> Drop:
+    """``DROP kind [IF EXISTS] name [CASCADE | RESTRICT]``."""
+    kind = p.one_of(*KINDS)
+    if kind is None:
+        p.expected(", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")
+    if_exists = p.word("IF", "EXISTS")
+    name = p.name("a name")
+    cascade = p.word("CASCADE")
+    if not cascade:
+        p.word("RESTRICT")
+    return Drop(kind, name, if_exists, cascade)
+
+
+def show(p: Any) -> Show:
+    """``SHOW SOURCES | … [LIKE 'pattern']``, ``SHOW COLUMNS FROM name``, ``SHOW CREATE kind name``."""
+    if p.word("CREATE"):
+        kind = p.one_of(*KINDS)
+        if kind is None:
+            p.expected("what was created: SHOW CREATE VIEW name")
+        return Show("CREATE", p.name("a name"))
+    if p.word("COLUMNS"):
+        if not p.word("IN"):
+            p.expect("FROM")
+        return Show("COLUMNS", p.name("a name"))
+    what = p.one_of(*SHOWN)
+    if what is None:
+        p.expected(", ".join(SHOWN) + ", COLUMNS FROM name or CREATE VIEW name")
+    return Show(what, None, p.string("a pattern") if p.word("LIKE") else None)
+
+
+def explain(p: Any) -> Explain:
+    """``EXPLAIN [PLAN FOR] [MATERIALIZED] VIEW name | INDEX name | query``."""
+    if p.word("PLAN"):
+        p.expect("FOR")
+    if p.one_of("MATERIALIZED VIEW", "VIEW", "INDEX", "TABLE", "SOURCE") is not None:
+        return Explain(p.name("a name"), None)
+    return Explain(None, p.query())
+
+
+def subscribe(p: Any) -> Subscribe:
+    """``SUBSCRIBE [TO] name | (query) [ENVELOPE …] [AS OF t] [UP TO t] [WITH (SNAPSHOT, PROGRESS)]``."""
+    p.word("TO")
+    name = query = None
+    if p.word("("):
+        query = p.query()
+        p.closing()
+    else:
+        name = p.name("a view or (a query)")
+    found: dict[str, Any] = {}
+    while True:
+        if p.word("AS", "OF"):
+            found["as_of"] = p.whole("a time")
+        elif p.word("UP", "TO"):
+            found["up_to"] = p.whole("a time")
+        elif p.word("WITH"):
+            known = ("SNAPSHOT", "PROGRESS")
+            found |= {name.lower(): bool(value) for name, value in options(p, known).items()}
+        elif p.word("ENVELOPE"):
+            found |= _envelope_out(p)
+        else:
+            return Subscribe(name, query, **found)
+
+
+def _envelope_out(p: Any) -> dict[str, Any]:
+    kind = p.one_of("NONE", "UPSERT", "DEBEZIUM")
+    if kind is None:
+        p.expected("NONE, UPSERT (KEY (…)) or DEBEZIUM (KEY (…))")
+    if kind == "NONE":
+        return {}
+    p.opening()
+    p.expect("KEY")
+    key = p.names("a column")
+    p.closing()
+    return {"envelope": kind.lower(), "key": key}
+
+
+def insert(p: Any) -> Insert:
+    """``INSERT INTO [TABLE] name [(columns)] query``."""
+    p.expect("INTO")
+    p.word("TABLE")
+    name = p.name("a table's name")
+    columns = p.names("a column") if p.word("(", advance=False) and not p.word("(", "SELECT", advance=False) else ()
+    return Insert(name, columns, p.query())
+
+
+def delete(p: Any) -> Delete:
+    """``DELETE FROM name [WHERE condition]``."""
+    p.expect("FROM")
+    return Delete(p.name("a table's name"), p.condition())
+
+
+def update(p: Any) -> Update:
+    """``UPDATE name SET column = expression, … [WHERE condition]``."""
+    name = p.name("a table's name")
+    p.expect("SET")
+    values = [_assignment(p)]
+    while p.word(","):
+        values.append(_assignment(p))
+    return Update(name, tuple(values), p.condition())
+
+
+def _assignment(p: Any) -> tuple[str, Any]:
+    column = p.name("a column")
+    p.expect("=")
+    return column, p.expression("an expression")
+
+
+def begin(p: Any) -> Transaction:
+    """``BEGIN [TRANSACTION]``."""
+    p.word("TRANSACTION")
+    return Transaction("BEGIN")
+
+
+def start(p: Any) -> Transaction:
+    """``START TRANSACTION``."""
+    p.expect("TRANSACTION")
+    return Transaction("BEGIN")
+
+
+def commit(p: Any) -> Transaction:
+    """``COMMIT [TRANSACTION]``."""
+    p.word("TRANSACTION")
+    return Transaction("COMMIT")
+
+
+def rollback(p: Any) -> Transaction:
+    """``ROLLBACK [TRANSACTION]``."""
+    p.word("TRANSACTION")
+    return Transaction("ROLLBACK")
+
+
+def advance(p: Any) -> Advance:
+    """``ADVANCE [TO time]``."""
+    return Advance(p.whole("a time") if p.word("TO") else None)
+
+
+def refresh(p: Any) -> Refresh:
+    """``REFRESH [SOURCE] name`` or ``REFRESH ALL``."""
+    if p.word("ALL"):
+        return Refresh(None)
+    p.word("SOURCE")
+    return Refresh(p.name("a source's name, or ALL"))
+
+
+def follow(p: Any) -> Follow:
+    """``FOLLOW [ALL | name, …] [WITH (TRIGGER = '10 seconds')]``."""
+    names: list[str] = []
+    if not p.word("ALL") and not p.at_end() and not p.word("WITH", advance=False):
+        names.append(p.name("a source's name"))
+        while p.word(","):
+            names.append(p.name("a source's name"))
+    return Follow(tuple(names), options(p, ("TRIGGER", "AVAILABLE_NOW")) if p.word("WITH") else {})
+
+
+WORDS: dict[str, Callable[[Any], Statement]] = {
+    "ADVANCE": advance,
+    "BEGIN": begin,
+    "COMMIT": commit,
+    "CREATE": create,
+    "DELETE": delete,
+    "DROP": drop,
+    "EXPLAIN": explain,
+    "FOLLOW": follow,
+    "INSERT": insert,
+    "REFRESH": refresh,
+    "ROLLBACK": rollback,
+    "SHOW": show,
+    "START": start,
+    "SUBSCRIBE": subscribe,
+    "UPDATE": update,
+}

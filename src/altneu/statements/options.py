@@ -1,0 +1,57 @@
+"""Lists of options in parentheses: ``(HEADER = true, sep ';', KEYS = ('a', 'b'))``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlglot.tokens import TokenType
+
+
+def options(p: Any, known: Collection[str] | None = None) -> dict[str, Any]:
+    """Names with values; a name alone is true.
+
+    With ``known`` names are told in any case, and others refused; without they are kept as they are written.
+    """
+    p.opening()
+    found: dict[str, Any] = {}
+    while True:
+        token = p.token
+        name = _option_name(p)
+        if known is not None:
+            name = name.upper()
+            if name not in known:
+                p.fail(f"no option {name}; the options are: {', '.join(known) or '(none)'}", token)
+        if name in found:
+            p.fail(f"option {name} comes twice", token)
+        p.word("=")
+        found[name] = True if p.word(",", advance=False) or p.word(")", advance=False) else value(p)
+        if not p.word(","):
+            p.closing()
+            return found
+
+
+def _option_name(p: Any) -> str:
+    if p.token.token_type == TokenType.STRING:
+        return str(p.string("an option"))
+    parts = [p.part("an option")]
+    while p.word("."):
+        parts.append(p.part("the rest of an option's name"))
+    return ".".join(parts)
+
+
+def value(p: Any) -> Any:
+    """A text, a number, a boolean, a word, or several of these in parentheses."""
+    if p.word("("):
+        found = [value(p)]
+        while p.word(","):
+            found.append(value(p))
+        p.closing()
+        return found
+    token = p.token
+    if token.token_type == TokenType.STRING:
+        return p.string("a value")
+    if token.token_type in (TokenType.NUMBER, TokenType.DASH):
+        return p.number("a value")
+    word = p.part("a value")
+    return {"TRUE": True, "FALSE": False}.get(word.upper(), word)

@@ -1,0 +1,135 @@
+"""The grammar of statements: sqlglot's parser with the project's Spark dialect, and what it is missing for it.
+
+A statement is dispatched by its first word (``grammar``); its names, lists and options are read by ``words``,
+and every query and expression inside is sqlglot's to parse, with calls left as they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot.tokens import Token, TokenType
+
+from altneu.errors import StatementError
+from altneu.sql.dialect import SparkQueries
+from altneu.statements.grammar import WORDS
+from altneu.statements.tree import Statement
+from altneu.statements.words import QUERIES, Words, located
+
+_Tokenizer: Any = SparkQueries.Tokenizer
+_Parser: Any = SparkQueries.Parser
+
+
+class SparkStatements(SparkQueries):
+    """Spark SQL with the statements of a session."""
+
+    class Tokenizer(_Tokenizer):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+        """No word makes the rest of a statement one text: all of them are parsed."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in _Tokenizer.KEYWORDS.items() if kind is not TokenType.COMMAND
+        }
+
+    class Parser(_Parser):  # type: ignore[misc]
+        """The parser of one statement after the other."""
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> list[Any]:
+            """All statements of a text."""
+            return [s for s in self._parse(_statement, raw_tokens, sql) if s is not None]
+
+
+def _statement(parser: Any) -> Statement | None:
+    """The statement that begins here; None where there is nothing but comments."""
+    words = Words(parser)
+    while words.word(";"):
+        pass
+    if words.at_end():
+        return None
+    first = words.token
+    begins = first.text.upper()
+    known = WORDS.get(begins) if first.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else None
+    if known is not None:
+        words.word(begins)
+        made = known(words)
+    elif begins in QUERIES:
+        made = words.select()
+    else:
+        words.fail(f"no statement begins with {first.text!r}{_nearest(begins)}", first)
+    if not words.at_end():
+        words.fail(f"unexpected {words.token.text!r}")
+    return replace(made, text=words.text_from(first), line=words.place(first)[0])
+
+
+_INSTEAD = {
+    "ALTER": "DROP it and CREATE it anew, or CREATE OR REPLACE VIEW",
+    "CALL": "a Python program calls session's methods",
+    "COMMENT": "write -- comments beside it",
+    "COPY": "CREATE SOURCE … FROM FILE reads files, CREATE SINK … INTO PARQUET writes them",
+    "DECLARE": "SUBSCRIBE gives what changes",
+    "DESC": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
+    "DESCRIBE": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
+    "FETCH": "SUBSCRIBE gives what changes",
+    "GRANT": "who may read a store is up to its folder",
+    "MERGE": "INSERT, UPDATE and DELETE, between BEGIN and COMMIT",
+    "PIVOT": "sum(…) FILTER (WHERE …) for each column",
+    "SET": "the session's settings are arguments of Session, or --set of altneu run",
+    "TAIL": "SUBSCRIBE",
+    "TRUNCATE": "DELETE FROM name",
+    "USE": "a session has one schema",
+    "VACUUM": "stores are tidied by themselves",
+}
+
+
+def _nearest(word: str) -> str:
+    if word in _INSTEAD:
+        return f", which is not supported; instead: {_INSTEAD[word]}"
+    return "; statements begin with " + ", ".join(sorted({*WORDS, *QUERIES[:3]}))
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of a text, which semicolons part.
+
+    >>> [type(s).__name__ for s in parse("CREATE TABLE t (k int); SELECT * FROM t -- all of it")]
+    ['CreateSource', 'Select']
+
+    Raises:
+        StatementError: it does not parse; says where, what is there and what was expected.
+    """
+    if not isinstance(text, str):
+        raise StatementError(f"session.sql takes a text, not {type(text).__name__}")
+    dialect = SparkStatements()
+    try:
+        tokens = dialect.tokenize(text)
+    except sqlglot.errors.TokenError as error:
+        raise StatementError(_unfinished(text, error)) from None
+    try:
+        found: list[Statement] = dialect.parser().parse(tokens, text)
+    except sqlglot.errors.ParseError as error:
+        raise StatementError(_from_sqlglot(text, error)) from None
+    except RecursionError:
+        raise StatementError("a statement is nested too deeply; CREATE VIEW gives a part of it a name") from None
+    return found
+
+
+def _unfinished(text: str, error: Exception) -> str:
+    """A quote or a comment that nothing closes: where it begins, by what precedes it in sqlglot's own words."""
+    cause = error.__cause__ or error
+    return f"the text ends inside quotes or a comment ({cause}): close them"
+
+
+def _from_sqlglot(text: str, error: sqlglot.errors.ParseError) -> str:
+    told: dict[str, Any] = error.errors[0] if error.errors else {}
+    reason = str(told.get("description") or error).split("\n")[0]
+    if reason.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
+        reason = "an operand or argument is missing"
+    reason = reason.partition(" but got <")[0]  # sqlglot's own form of a token
+    highlight = str(told.get("highlight") or "")
+    line, end = int(told.get("line") or 1), int(told.get("col") or 1)
+    begin = 0
+    for _ in range(line - 1):
+        begin = text.find("\n", begin) + 1
+    start = max(begin, begin + end - len(highlight))
+    return located(text, start, start + len(highlight), reason)

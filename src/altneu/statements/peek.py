@@ -1,0 +1,101 @@
+"""Answers that are given once: computed from what views keep, read, and forgotten."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.catalogue import check_maintained
+from altneu.collection import Collection
+from altneu.errors import HydrationError
+from altneu.executor.base import StepMode
+from altneu.executor.inputs import Inputs
+from altneu.executor.read import event_times
+from altneu.executor.state import StateTable
+from altneu.explain import explain
+from altneu.hydrate import hydration_plan, missing
+from altneu.physical import Plan, ViewPorts
+from altneu.reading import Known, Time
+from altneu.view import OnErrors, View
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+NAME = "the query"
+
+
+class _Answer:
+    """What a view is read from, of a collection that is no view: as much of ``Readings`` as contents need."""
+
+    def __init__(self, session: Session, ports: ViewPorts, known: Known) -> None:
+        self.lock, self.table = session.lock, session.table
+        self._ports, self._known = ports, known
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where its contents and errors are."""
+        return self._ports
+
+    def known(self, name: str) -> Known:
+        """When it can be read."""
+        return self._known
+
+
+def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -> pa.Table:
+    """The rows of a collection at a time; nothing of it is committed, and its state is forgotten.
+
+    It is computed as a view that is added late is, so it reads every arrangement that has what it needs, and a view
+    that is there is read as it is.
+    """
+    journal, table = session._journal, session.table
+    plan, node = planned(session, collection)
+    layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
+    try:
+        table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
+        existing = journal.existing()
+        if missing(plan, existing):
+            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled)
+            region = session._region(journal.since, upper, journal.since, journal.events)
+            mode = StepMode(session.shards, given, hydrating=True, anew=anew)
+            journal.take(session._executor.step(part, table, Inputs(), region, mode))
+        remedy = "Session(retain=...) keeps more"
+        known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
+        readings: Any = _Answer(session, plan.views[NAME], known)
+        return View(readings, NAME).to_arrow(at, errors)
+    finally:
+        table.restore(mark)
+        table.layouts = layouts
+
+
+def explained(session: Session, collection: Collection) -> str:
+    """What the operators of a collection would cost if it were maintained."""
+    plan, _ = planned(session, collection)
+    existing = session._journal.existing()
+    rows = StateTable.rows
+    told = explain(plan, NAME, partial(rows, session.table), partial(event_times, session.table))
+    lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
+    there = len(plan.arrangements_of(NAME)) - lacking
+    return f"{told}\narrangements: {there} there already, {lacking} to build"
+
+
+def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
+    """The plan of all views and of a collection beside them, and the collection's own.
+
+    Raises:
+        HydrationError: rows are needed that nothing keeps.
+    """
+    check_maintained(NAME, collection)
+    catalogue, journal = session._catalogue, session._journal
+    node, _ = catalogue.chosen(NAME, collection, "auto")
+    plan = catalogue.lowered(session.shards, more={NAME: node})
+    try:
+        hydration_plan(plan, NAME, journal.existing(), journal.filled)
+    except HydrationError:
+        upon = catalogue.upon_views(collection)
+        if upon is None:
+            raise
+        plan, node = catalogue.lowered(session.shards, more={NAME: upon}), upon
+        hydration_plan(plan, NAME, journal.existing(), journal.filled)
+    return plan, node

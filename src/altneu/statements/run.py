@@ -1,0 +1,383 @@
+"""Doing what statements say: each is parsed, looked up by its kind, and done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import types as T
+from altneu.collection import Collection
+from altneu.errors import AltneuError, StatementError
+from altneu.statements.defined import Defined, Definitions
+from altneu.statements.defining import TEMPORARY, Definer
+from altneu.statements.feeding import Feeds
+from altneu.statements.ordered import ordered
+from altneu.statements.parser import parse
+from altneu.statements.peek import explained
+from altneu.statements.result import Result
+from altneu.statements.shown import show
+from altneu.statements.subscribed import Subscribed
+from altneu.statements.tree import (
+    Advance,
+    CreateIndex,
+    CreateSink,
+    CreateSource,
+    CreateView,
+    Creation,
+    Delete,
+    Drop,
+    Explain,
+    Follow,
+    Insert,
+    Refresh,
+    Select,
+    Show,
+    Statement,
+    Subscribe,
+    Transaction,
+    Update,
+)
+from altneu.streams import Following
+from altneu.types import quote_name, type_name
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+
+class Statements:
+    """The statements of one session, and what they have defined.
+
+    A statement that changes rows takes a step, so that whatever comes after it sees them; between BEGIN and COMMIT the
+    step is COMMIT's. A query, too, takes a step first where rows wait that were inserted before it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.known = Definitions(session)
+        self.feeds = Feeds(session, self.known)
+        self.definer = Definer(session, self.known, self.feeds)
+        self._open = False  # between BEGIN and COMMIT
+        self._subscribed = 0
+
+    def run(self, text: str) -> Any:
+        """Do all statements of a text; what the last one gives."""
+        result: Any = Result(None, "no statement")
+        for _, result in self.results(text):
+            pass
+        return result
+
+    def results(self, text: str) -> Iterator[tuple[Statement, Any]]:
+        """Do the statements of a text, one each time the next is asked for; each with what it gives.
+
+        Nothing is done of a text that does not parse.
+        """
+        statements = parse(text)
+        self.definer.restore()
+        for statement in statements:
+            try:
+                yield statement, _DO[type(statement)](self, statement)
+            except AltneuError as error:
+                if len(statements) > 1:
+                    error.add_note(f"altneu: line {statement.line}: {statement.title}")
+                raise
+
+    def _said(self, message: str) -> Result:
+        return Result(None, message)
+
+    def _table(self, table: pa.Table) -> Result:
+        return Result(table, spark=self._session.spark)
+
+    # steps ----------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Have everything counted that was inserted, and all that sources have which nobody has read yet."""
+        if self._open:
+            return
+        self.definer.check()
+        self.feeds.drain()
+        if self._session.has_pending:
+            self._step()
+
+    def _step(self) -> None:
+        """Close a time; where streams say when times are closed, only have what was inserted committed."""
+        if self._session.streams.have_times:
+            self._session.commit()
+        else:
+            self._session.advance()
+
+    def _transaction(self, statement: Transaction) -> Result:
+        if statement.word == "BEGIN":
+            if self._open:
+                raise StatementError("BEGIN: the transaction before has not ended; COMMIT or ROLLBACK it")
+            self.settle()
+            self._open = True
+            return self._said("BEGIN")
+        if not self._open:
+            raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
+        self._open = False
+        if statement.word == "ROLLBACK":
+            self._session.discard()
+            self.feeds.forget_pending()
+        else:
+            self.settle()
+        return self._said(statement.word)
+
+    def _outside(self, what: str) -> None:
+        if self._open:
+            raise StatementError(f"{what} is no part of a transaction; COMMIT or ROLLBACK first")
+
+    def _advance(self, statement: Advance) -> Result:
+        self._outside("ADVANCE")
+        self.definer.check()
+        self.feeds.drain()
+        step = self._session.advance(statement.to)
+        return self._said(f"ADVANCE: times before {step.upper} are closed")
+
+    # definitions ----------------------------------------------------------------------------------------------------
+
+    def _create(self, statement: Creation) -> Result:
+        self._outside("CREATE")
+        if isinstance(statement, CreateSink):
+            self.settle()
+        return self._said(self.definer.create(statement))
+
+    def _drop(self, statement: Drop) -> Result:
+        self._outside("DROP")
+        return self._said(self.definer.drop(statement))
+
+    # queries --------------------------------------------------------------------------------------------------------
+
+    def _bind(self, tree: exp.Expr) -> Collection:
+        return self.definer.bind(tree)
+
+    def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
+        found = ordered(tree, self._bind)
+        return found.apply(self._session.peek(found.collection, at))
+
+    def _select(self, statement: Select) -> Result:
+        if statement.at is None:
+            self.settle()
+        return self._table(self._rows(statement.query, statement.at))
+
+    def _show(self, statement: Show) -> Result:
+        return self._table(show(statement, self._session, self.known))
+
+    def _explain(self, statement: Explain) -> Result:
+        if statement.query is not None:
+            told = explained(self._session, self._bind(statement.query))
+        else:
+            found = self.known.get_defined(str(statement.name))
+            if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
+                told = explained(self._session, self.known[found.name])
+            else:
+                told = self._session.explain(str(statement.name) if found is None else found.view or found.name)
+        return self._table(pa.table({"plan": told.split("\n")}))
+
+    def _subscribe(self, statement: Subscribe) -> Subscribed:
+        self._outside("SUBSCRIBE")
+        if statement.as_of is None:
+            self.settle()
+        name, end = self._subscribed_view(statement)
+        rest = {"snapshot": statement.snapshot, "as_of": statement.as_of, "up_to": statement.up_to}
+        try:
+            view = self._session.view(name)
+            made = view.subscribe(**rest, form="arrow")  # type: ignore[arg-type]
+            return Subscribed(statement, made, self._session.coordinates(name) or ("time",), end)
+        except BaseException:
+            end()
+            raise
+
+    def _subscribed_view(self, statement: Subscribe) -> tuple[str, Callable[[], None]]:
+        """The view that is subscribed to, and what is to be done at the end: one of a query is maintained until then."""
+        found = None if statement.name is None else self.known.get_defined(statement.name)
+        named = statement.name is not None and (found is None or (found.view is not None and found.kind != "INDEX"))
+        if named:
+            return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
+        tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
+        self._subscribed += 1
+        name = f"{TEMPORARY}subscribe {self._subscribed}"
+        self._session.maintain(name, self._bind(tree))
+        self.feeds.insert()
+        self.settle()
+
+        def end() -> None:
+            if name in self._session.views_stored:
+                self._session.drop(name)
+
+        return name, end
+
+    # rows -----------------------------------------------------------------------------------------------------------
+
+    def _written(self, name: str) -> Defined:
+        """What may be inserted into: a table, or a source that a program feeds.
+
+        Raises:
+            StatementError: it is neither.
+        """
+        found = self.known.defined(name, "TABLE", "SOURCE")
+        if found.error is not None:
+            raise found.error
+        if found.statement.origin.kind != "insert":
+            raise StatementError(f"{name!r} is fed from {found.statement.origin}; INSERT goes into a TABLE")
+        if found.name not in self._session.sources:
+            raise StatementError(f"no view reads source {name!r} and it has no KEEP, so that its rows would be lost")
+        return found
+
+    def _insert(self, statement: Insert) -> Result:
+        target = self._written(statement.name)
+        self.settle()
+        schema = self._session.source(target.name).schema
+        found = ordered(statement.query, self._bind)
+        collection = _assigned(found.collection.select(*map(quote_name, found.columns)), schema, statement)
+        keys = [name for name, *_ in found.keys if name not in collection.columns]
+        if keys or found.limit is not None or found.offset:
+            raise StatementError("INSERT takes a query without ORDER BY and LIMIT; CREATE VIEW gives such a query a name")
+        rows = self._session.peek(collection)
+        self._session.insert(target.name, rows)
+        self.settle()
+        return self._said(f"INSERT {rows.num_rows}")
+
+    def _delete(self, statement: Delete) -> Result:
+        rows = self._matching(statement.name, statement.where)
+        self._session.retract(self._written(statement.name).name, rows)
+        self.settle()
+        return self._said(f"DELETE {rows.num_rows}")
+
+    def _update(self, statement: Update) -> Result:
+        target = self._written(statement.name)
+        schema = self._session.source(target.name).schema
+        values = {name.lower(): tree for name, tree in statement.values}
+        for name, _ in statement.values:
+            if name.lower() not in {c.lower() for c in schema.names}:
+                raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+        gone = self._matching(statement.name, statement.where)
+        query = _all_of(target.name, statement.where)
+        columns = [exp.alias_(values.get(c.lower(), exp.column(c, quoted=True)).copy(), c, quoted=True) for c in schema.names]
+        query.set("expressions", columns)
+        come = self._session.peek(_assigned(self._bind(query), schema, statement))
+        self._session.retract(target.name, gone)
+        self._session.insert(target.name, come)
+        self.settle()
+        return self._said(f"UPDATE {gone.num_rows}")
+
+    def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
+        target = self._written(name)
+        if target.view is None:
+            raise StatementError(f"source {name!r} does not keep its rows, so that none can be told; declare it with KEEP")
+        self.settle()
+        return self._session.peek(self._bind(_all_of(target.name, where)))
+
+    # sources --------------------------------------------------------------------------------------------------------
+
+    def _refresh(self, statement: Refresh) -> Result:
+        self._outside("REFRESH")
+        sources = [d for d in self.known.all.values() if d.kind == "SOURCE" and d.statement.origin.kind != "insert"]
+        if statement.name is not None:
+            sources = [self.known.defined(statement.name, "SOURCE")]
+        for source in sources:
+            if statement.name is not None or source.view is not None or source.statement.origin.kind == "stream":
+                self.feeds.refresh(source)
+        self.settle()
+        return self._said("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
+
+    def _follow(self, statement: Follow) -> Following:
+        return self.follow(statement)
+
+    def follow(self, statement: Follow, on_step: Any = None) -> Following:
+        """Follow streams, by name or all that views read and nobody follows."""
+        self._outside("FOLLOW")
+        self.definer.check()
+        followed = self.feeds.followed
+        sources = [s for s in self.feeds.live("stream") if s.name not in followed]
+        if statement.names:
+            sources = [self.known.defined(name, "SOURCE") for name in statement.names]
+            for source in sources:
+                if source.statement.origin.kind != "stream":
+                    raise StatementError(f"source {source.name!r} is no stream: {source.statement.origin}")
+        if not sources:
+            raise StatementError("there is no stream to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
+        if self._session.has_pending:
+            self._step()
+        now, trigger = bool(statement.options.get("AVAILABLE_NOW", False)), statement.options.get("TRIGGER")
+        return self.feeds.follow(sources, available_now=now, trigger=trigger, on_step=on_step)
+
+
+def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
+    query = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
+    return query if where is None else query.where(where.copy())
+
+
+def _assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Collection:
+    """A query's columns as a table's, in its types: as Spark assigns them, which never makes sense of a text.
+
+    Raises:
+        StatementError: their number or a name does not fit.
+        TypeMismatchError: a type does not.
+    """
+    columns = list(getattr(statement, "columns", ())) or list(schema.names)
+    known = {name.lower(): name for name in schema.names}
+    if len(columns) != len(collection.columns):
+        raise StatementError(
+            f"{statement.name!r} takes {len(columns)} columns ({', '.join(columns)}), "
+            f"and the query gives {len(collection.columns)}"
+        )
+    given: dict[str, str] = {}
+    for name, column in zip(columns, collection.schema, strict=True):
+        if name.lower() not in known:
+            raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+        target = schema.field(known[name.lower()])
+        if target.name in given:
+            raise StatementError(f"column {name!r} comes twice")
+        if not _assignable(column.type, target.type):
+            raise StatementError(
+                f"column {target.name!r} of {statement.name!r} is {type_name(target.type)}, and the query gives "
+                f"{type_name(column.type)}; CAST it"
+            )
+        same = column.type == target.type
+        given[target.name] = (
+            quote_name(column.name) if same else f"CAST({quote_name(column.name)} AS {type_name(target.type)})"
+        )
+    rest = {f.name: f"CAST(NULL AS {type_name(f.type)})" for f in schema if f.name not in given}
+    return collection.select(**{f.name: given.get(f.name) or rest[f.name] for f in schema})
+
+
+def _assignable(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Spark's rule for what is stored in a column, in ANSI mode."""
+    if found in (wanted, T.NULL):
+        return True
+    if _is_number(found) and _is_number(wanted):
+        return True
+    if pa.types.is_string(wanted):
+        return not pa.types.is_nested(found) and not pa.types.is_binary(found)
+    if pa.types.is_nested(found) and pa.types.is_nested(wanted):
+        return True
+    dates = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
+    return found in dates and wanted in dates
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+_DO: dict[type[Statement], Callable[[Statements, Any], Any]] = {
+    Advance: Statements._advance,
+    CreateIndex: Statements._create,
+    CreateSink: Statements._create,
+    CreateSource: Statements._create,
+    CreateView: Statements._create,
+    Delete: Statements._delete,
+    Drop: Statements._drop,
+    Explain: Statements._explain,
+    Follow: Statements._follow,
+    Insert: Statements._insert,
+    Refresh: Statements._refresh,
+    Select: Statements._select,
+    Show: Statements._show,
+    Subscribe: Statements._subscribe,
+    Transaction: Statements._transaction,
+    Update: Statements._update,
+}
+

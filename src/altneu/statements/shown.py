@@ -1,0 +1,104 @@
+"""What SHOW lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu.errors import StatementError
+from altneu.statements.defined import Defined, Definitions
+from altneu.statements.tree import Kind, Show
+from altneu.types import type_name
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+Row = tuple[Any, ...]
+
+
+def show(statement: Show, session: Session, known: Definitions) -> pa.Table:
+    """The rows of a SHOW."""
+    if statement.what == "COLUMNS":
+        return _columns(str(statement.name), known)
+    if statement.what == "CREATE":
+        return _create(str(statement.name), session, known)
+    kind, columns, row = _LISTS[statement.what]
+    rows = [row(d, session) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
+    if kind == "MATERIALIZED VIEW":
+        defined = {d.view for d in known.all.values()}
+        mine = [name for name in session.views if name not in defined and not name.startswith("#")]
+        rows += [(name, session.table.rows(session.ports(name).contents)) for name in mine]
+    if statement.like is not None:
+        pattern = re.compile(_pattern(statement.like), re.IGNORECASE | re.DOTALL)
+        rows = [row for row in rows if pattern.fullmatch(row[0])]
+    fields = [pa.field(name, pa.int64() if name == "rows" else pa.string()) for name in columns]
+    arrays = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(fields)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _pattern(like: str) -> str:
+    return "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in like)
+
+
+def _source(defined: Defined, session: Session) -> Row:
+    statement = defined.statement
+    envelope = statement.envelope.kind
+    return defined.name, str(statement.origin), envelope, "yes" if defined.view else "no", _state(defined)
+
+
+def _plain(defined: Defined, session: Session) -> Row:
+    return defined.name, _state(defined)
+
+
+def _materialized(defined: Defined, session: Session) -> Row:
+    rows = 0 if defined.error else session.table.rows(session.ports(defined.view or defined.name).contents)
+    return defined.name, rows
+
+
+def _index(defined: Defined, session: Session) -> Row:
+    statement = defined.statement
+    return defined.name, statement.of, ", ".join(statement.columns)
+
+
+def _sink(defined: Defined, session: Session) -> Row:
+    statement = defined.statement
+    target = f"{statement.kind.upper()} {statement.place}" + (f" TABLE {statement.table}" if statement.table else "")
+    return defined.name, statement.view, target, _state(defined)
+
+
+def _state(defined: Defined) -> str:
+    return "ready" if defined.error is None else f"waits: {defined.error}"
+
+
+_LISTS: dict[str, tuple[Kind, tuple[str, ...], Callable[[Defined, Any], Row]]] = {
+    "SOURCES": ("SOURCE", ("name", "from", "envelope", "keep", "state"), _source),
+    "TABLES": ("TABLE", ("name", "state"), _plain),
+    "VIEWS": ("VIEW", ("name", "state"), _plain),
+    "MATERIALIZED VIEWS": ("MATERIALIZED VIEW", ("name", "rows"), _materialized),
+    "INDEXES": ("INDEX", ("name", "on", "key"), _index),
+    "SINKS": ("SINK", ("name", "from", "into", "state"), _sink),
+}
+
+
+def _columns(name: str, known: Definitions) -> pa.Table:
+    if name not in known:
+        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+    schema = known[name].schema
+    return pa.table(
+        {
+            "name": pa.array(schema.names, pa.string()),
+            "nullable": pa.array([f.nullable for f in schema], pa.bool_()),
+            "type": pa.array([type_name(f.type) for f in schema], pa.string()),
+        }
+    )
+
+
+def _create(name: str, session: Session, known: Definitions) -> pa.Table:
+    found = known.get_defined(name)
+    if found is None and name in session.views:
+        raise StatementError(f"{name!r} was maintained by the program, not by a statement; EXPLAIN VIEW {name} shows it")
+    found = known.defined(name)
+    return pa.table({"name": [found.name], "create_sql": [found.statement.text]})

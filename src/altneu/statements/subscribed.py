@@ -1,0 +1,136 @@
+"""What SUBSCRIBE gives: a view's changes as rows, in the forms that Materialize has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from altneu.errors import StatementError, UnknownColumnError
+from altneu.rows import Rows, record_type
+from altneu.statements.tree import Subscribe
+from altneu.subscription import Subscription
+
+TIME, PROGRESSED, DIFF, STATE = "mz_timestamp", "mz_progressed", "mz_diff", "mz_state"
+
+
+class Subscribed:
+    """The changes of a view, time after time; iterating gives what has been closed since, and ends there for now.
+
+    Each row has ``mz_timestamp`` and, without an envelope, ``mz_diff``, before the view's columns (of a view with two
+    times the second follows the first). With PROGRESS there is ``mz_progressed``: where it is true the row says that
+    nothing more comes before its time. With an envelope there is one row for each key that changed, and ``mz_state``:
+    "upsert", "delete" or "key_violation", and with DEBEZIUM "insert" too.
+    """
+
+    def __init__(
+        self, statement: Subscribe, subscription: Subscription, times: tuple[str, ...], end: Callable[[], object]
+    ) -> None:
+        self._statement, self._subscription, self._end = statement, subscription, end
+        schema = subscription.view.schema
+        for name in statement.key:
+            if name not in schema.names:
+                raise UnknownColumnError(name, schema.names, "the key of SUBSCRIBE")
+        if statement.envelope != "none" and len(times) > 1:
+            raise StatementError("a view with two times has no one row a key: SUBSCRIBE without ENVELOPE")
+        self._times, self._names = len(times), list(schema.names)
+        self._values = [name for name in schema.names if name not in statement.key]
+        controls = [TIME, *times[1:], *([PROGRESSED] if statement.progress else [])]
+        self.columns = [*controls, *self._columns()]
+        self._told: int | None = None  # the time up to which progress was told
+
+    def _columns(self) -> list[str]:
+        match self._statement.envelope:
+            case "upsert":
+                return [STATE, *self._statement.key, *self._values]
+            case "debezium":
+                before, after = ([f"{image}_{name}" for name in self._values] for image in ("before", "after"))
+                return [STATE, *self._statement.key, *before, *after]
+            case _:
+                return [DIFF, *self._names]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Subscribed({self._subscription.view.name}, {'closed' if self.closed else 'open'})"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has come to its end."""
+        return self._subscription.closed
+
+    def close(self) -> None:
+        """Give nothing more; what was maintained for it alone goes."""
+        self._subscription.close()
+        self._end()
+        self._end = _nothing
+
+    def __iter__(self) -> Iterator[Any]:
+        record: Any = record_type(self.columns)
+        return (record(row) for row in self._rows())
+
+    def to_pylist(self) -> list[tuple[Any, ...]]:
+        """What has been closed since it was last asked, as tuples."""
+        return list(self._rows())
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        if self._told is None and not self.closed:
+            yield from self._progress(max(self._subscription.position - (not self._statement.snapshot), 0))
+        for table in self._subscription:
+            updates = Rows.from_batch(table).to_pylist()
+            time = updates[0][len(self._names)]
+            yield from self._progress(time)
+            yield from self._enveloped(updates, time)
+        if self._told is not None:
+            yield from self._progress(self._subscription.position)
+
+    def _progress(self, time: int) -> Iterator[tuple[Any, ...]]:
+        """Say that nothing more comes before a time, once."""
+        told, self._told = self._told, time
+        if self._statement.progress and (told is None or told < time):
+            controls = (time, *(None,) * (self._times - 1), True)
+            yield (*controls, *(None,) * (len(self.columns) - len(controls)))
+
+    def _enveloped(self, updates: list[tuple[Any, ...]], time: int) -> Iterator[tuple[Any, ...]]:
+        n, no_progress = len(self._names), (False,) * self._statement.progress
+        if self._statement.envelope == "none":
+            for row in updates:
+                yield (*row[n : n + self._times], *no_progress, row[-1], *row[:n])
+            return
+        groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        key_at = [self._names.index(name) for name in self._statement.key]
+        for row in updates:
+            groups.setdefault(tuple(map(_hashable, (row[i] for i in key_at))), []).append(row)
+        for found in groups.values():
+            key = tuple(found[0][i] for i in key_at)
+            yield (time, *no_progress, *self._state(found, key))
+
+    def _state(self, updates: list[tuple[Any, ...]], key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What became of a key: the row that it has now, and perhaps the one that it had."""
+        value_at = [self._names.index(name) for name in self._values]
+        gone = [tuple(row[i] for i in value_at) for row in updates if row[-1] < 0]
+        come = [tuple(row[i] for i in value_at) for row in updates if row[-1] > 0]
+        nothing = (None,) * len(value_at)
+        several = len(gone) > 1 or len(come) > 1 or any(abs(row[-1]) > 1 for row in updates)
+        state = "key_violation" if several else "upsert" if come else "delete"
+        before = gone[0] if gone and not several else nothing
+        after = come[0] if come and not several else nothing
+        if self._statement.envelope == "upsert":
+            return (state, *key, *after)
+        return ("insert" if state == "upsert" and not gone else state, *key, *before, *after)
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, int | str | bytes | float | None) else repr(value)
+
+
+def _nothing() -> None:
+    """What is left to do when it is done."""
+
+

@@ -1,0 +1,47 @@
+"""What CREATE SINK writes into."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from altneu import sinks
+from altneu.errors import StatementError
+from altneu.sinks import Sink
+from altneu.statements.tree import CreateSink
+from altneu.view import View
+
+
+def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
+    """The sink that a statement says.
+
+    Raises:
+        StatementError: a database by JDBC in a session without Spark.
+        SinkError: a mode and a key that do not go together.
+    """
+    options = {name.lower(): value for name, value in statement.options.items()}
+    mode: Any = statement.mode or ("upsert" if statement.key else "merge")
+    common: dict[str, Any] = {"mode": mode, "key": list(statement.key), **options}
+    if statement.kind == "parquet":
+        return sinks.parquet(view, statement.place, **common)
+    if isinstance(common.get("types"), list):
+        common["types"] = _types(common["types"])
+    if statement.kind == "sqlite":
+        return sinks.database(view, partial(sqlite3.connect, statement.place), str(statement.table), **common)
+    if spark is None:
+        raise StatementError(
+            f"sink {statement.name!r} is written by a JDBC driver of Spark's, and this session has no Spark: "
+            "Session(spark, ...), or altneu run --master local[*]"
+        )
+    properties = {name: str(value) for name, value in statement.connection.items()}
+    return sinks.jdbc(view, spark, statement.place, str(statement.table), properties=properties, **common)
+
+
+def _types(told: list[Any]) -> Mapping[str, str]:
+    """Types of columns, each as a text "column type"."""
+    pairs = [str(text).split(None, 1) for text in told]
+    if wrong := [pair for pair in pairs if len(pair) != 2]:
+        raise StatementError(f"TYPES takes texts such as 'price NUMERIC(10, 2)', not {' '.join(wrong[0])!r}")
+    return {column: kind for column, kind in pairs}

@@ -1,0 +1,226 @@
+"""What statements say, as values: the parser makes them, the session does them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot import exp
+
+Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; ``text`` is what was written, ``line`` where it begins."""
+
+    text: str = field(default="", kw_only=True, compare=False)
+    line: int = field(default=1, kw_only=True, compare=False)
+
+    @property
+    def title(self) -> str:
+        """The statement's first words, for messages."""
+        words = self.text.split()
+        return " ".join(words[:6]) + (" …" if len(words) > 6 else "")
+
+
+# definitions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Creation(Statement):
+    """Something gets a name; ``unless`` says that it may be there already, ``replace`` that it takes its place."""
+
+    name: str
+    unless: bool = field(default=False, kw_only=True)
+    replace: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a source's rows come from.
+
+    ``kind`` is "table", "file", "stream", or "insert" for rows that a program inserts.
+    """
+
+    kind: Literal["table", "file", "stream", "insert"] = "insert"
+    places: tuple[str, ...] = ()
+    form: str = ""
+    options: Options = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        where = ", ".join(self.places)
+        if self.kind == "insert":
+            return "INSERT"
+        return " ".join(part for part in (self.kind.upper(), where, self.form.upper()) if part)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """How rows say what changed: ``kind`` is "none", "debezium", "debezium upsert", "upsert", "updates"."""
+
+    kind: str = "none"
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CreateSource(Creation):
+    """``CREATE SOURCE``, and with ``table`` ``CREATE TABLE``.
+
+    ``columns`` are those of the source, ``raw`` those of its rows before they are decoded, both as DDL; ``times`` pairs
+    of an expression (None: when the row comes) and the name of a time.
+    """
+
+    columns: str | None = None
+    origin: Origin = Origin()
+    envelope: Envelope = Envelope()
+    raw: str | None = None
+    times: tuple[tuple[str | None, str], ...] = ()
+    diff: str | None = None
+    keep: bool = False
+    options: Options = field(default_factory=dict)
+    table: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView(Creation):
+    """``CREATE [MATERIALIZED] VIEW``."""
+
+    query: exp.Expr
+    columns: tuple[str, ...] = ()
+    materialized: bool = False
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CreateIndex(Creation):
+    """``CREATE INDEX name ON of (columns)``."""
+
+    of: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateSink(Creation):
+    """``CREATE SINK name FROM view INTO …``; ``kind`` is "parquet", "jdbc" or "sqlite"."""
+
+    view: str
+    kind: str
+    place: str
+    table: str | None = None
+    mode: str | None = None
+    key: tuple[str, ...] = ()
+    connection: Options = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """``DROP kind [IF EXISTS] name [CASCADE]``."""
+
+    kind: Kind
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+# what is asked --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Select(Statement):
+    """A query that is answered once; ``at`` is the time of ``AS OF``, two of them where a view has two times."""
+
+    query: exp.Expr
+    at: int | tuple[int | None, int | None] | None = None
+
+
+@dataclass(frozen=True)
+class Show(Statement):
+    """``SHOW what [FROM name]``; ``like`` is a pattern of names."""
+
+    what: str
+    name: str | None = None
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """``EXPLAIN`` of a view by name, or of a query."""
+
+    name: str | None
+    query: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """``SUBSCRIBE [TO] view | (query)``."""
+
+    name: str | None
+    query: exp.Expr | None
+    as_of: int | None = None
+    up_to: int | None = None
+    snapshot: bool = True
+    progress: bool = False
+    envelope: str = "none"
+    key: tuple[str, ...] = ()
+
+
+# what is done ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """``INSERT INTO table [(columns)] query``."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: exp.Expr
+
+
+@dataclass(frozen=True)
+class Delete(Statement):
+    """``DELETE FROM table [WHERE condition]``."""
+
+    name: str
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Update(Statement):
+    """``UPDATE table SET column = expression, … [WHERE condition]``."""
+
+    name: str
+    values: tuple[tuple[str, exp.Expr], ...]
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Transaction(Statement):
+    """``BEGIN``, ``COMMIT`` or ``ROLLBACK``."""
+
+    word: Literal["BEGIN", "COMMIT", "ROLLBACK"]
+
+
+@dataclass(frozen=True)
+class Advance(Statement):
+    """``ADVANCE [TO time]``."""
+
+    to: int | None = None
+
+
+@dataclass(frozen=True)
+class Refresh(Statement):
+    """``REFRESH [SOURCE] name``, or of all with ``REFRESH ALL``."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Follow(Statement):
+    """``FOLLOW`` of streams by name, or of all."""
+
+    names: tuple[str, ...] = ()
+    options: Options = field(default_factory=dict)

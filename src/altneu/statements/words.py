@@ -1,0 +1,265 @@
+"""What statements are made of: words, names, lists, texts, times, and the queries and expressions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from altneu.errors import StatementError
+from altneu.statements.tree import Select
+
+AROUND = 40  # characters of the text that an error shows on each side
+NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
+QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+
+
+class Words:
+    """A statement as it is read from left to right: each method takes what comes next, or says what is missing."""
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+
+    def query(self) -> exp.Expr:
+        """A query: all up to the end, or to a parenthesis that closes around it."""
+        if self._parser._curr.text.upper() not in QUERIES or self._parser._curr.token_type in NOT_NAMES:
+            self.expected("a query")
+        if self.word("TABLE"):
+            return exp.select("*").from_(exp.Table(this=exp.to_identifier(self.name("a name"), quoted=True)))
+        found = self._parser._parse_statement()
+        if not isinstance(found, exp.Query | exp.Values):
+            self.expected("a query")
+        return found
+
+    @property
+    def token(self) -> Token:
+        """What comes next."""
+        return self._parser._curr
+
+    @property
+    def last(self) -> Token:
+        """What was taken last."""
+        return self._parser._prev
+
+    def text_from(self, first: Token) -> str:
+        """What was written from a token on, up to here."""
+        return str(self._parser._find_sql(first, self._parser._prev))
+
+    def at_end(self) -> bool:
+        """Whether the statement ends here."""
+        return not self._parser._curr
+
+    def is_string(self) -> bool:
+        """Whether a text in quotes comes next."""
+        return bool(self._parser._match(TokenType.STRING, advance=False))
+
+    def word(self, *texts: str, advance: bool = True) -> bool:
+        """Whether these words come next, which are then taken."""
+        return bool(self._parser._match_text_seq(*texts, advance=advance))
+
+    def one_of(self, *texts: str) -> str | None:
+        """Which of some words comes next, which is then taken."""
+        return next((text for text in texts if self.word(*text.split()) or self.word(text)), None)
+
+    def expect(self, *texts: str) -> None:
+        """Take these words, or say that they are missing."""
+        if not self.word(*texts):
+            self.expected(" ".join(texts))
+
+    def part(self, what: str) -> str:
+        """A word, quoted or not."""
+        token = self._parser._curr
+        named = token and (token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_")
+        if not named or token.token_type in NOT_NAMES:
+            self.expected(what)
+        self._parser._advance()
+        return token.text
+
+    def name(self, what: str) -> str:
+        """A name of this session: one part, quoted or not."""
+        found = self.part(what)
+        if self._parser._match(TokenType.DOT, advance=False):
+            self.fail(f"{what} has one part: a session has one schema")
+        return found
+
+    def dotted(self, what: str) -> str:
+        """A name of any number of parts."""
+        found = [self.part(what)]
+        while self._parser._match(TokenType.DOT):
+            found.append(self.part(what))
+        return ".".join(found)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Names in parentheses, at least one."""
+        self.opening()
+        found = [self.name(what)]
+        while self._parser._match(TokenType.COMMA):
+            found.append(self.name(what))
+        self.closing()
+        return tuple(found)
+
+    def string(self, what: str) -> str:
+        """A text in quotes."""
+        token = self._parser._curr
+        if not self._parser._match(TokenType.STRING):
+            self.expected(f"{what} in quotes")
+        return token.text
+
+    def whole(self, what: str) -> int:
+        """A whole number."""
+        sign = -1 if self._parser._match(TokenType.DASH) else 1
+        token = self._parser._curr
+        if not self._parser._match(TokenType.NUMBER) or not token.text.isdigit():
+            self.expected(what, token)
+        return sign * int(token.text)
+
+    def number(self, what: str) -> int | float:
+        """A number."""
+        sign = -1 if self._parser._match(TokenType.DASH) else 1
+        token = self._parser._curr
+        if not self._parser._match(TokenType.NUMBER):
+            self.expected(what)
+        return sign * (int(token.text) if token.text.isdigit() else float(token.text))
+
+    def time(self) -> int | tuple[int | None, int | None]:
+        """A time, or two of them in parentheses, where NULL is the last."""
+        if not self._parser._match(TokenType.L_PAREN):
+            return self.whole("a time")
+        both = [self._time_or_null()]
+        while self._parser._match(TokenType.COMMA):
+            both.append(self._time_or_null())
+        self.closing()
+        if len(both) != 2:
+            self.fail("AS OF (system, event) takes two times")
+        return both[0], both[1]
+
+    def _time_or_null(self) -> int | None:
+        return None if self._parser._match(TokenType.NULL) else self.whole("a time or NULL")
+
+    def opening(self) -> None:
+        """Take an opening parenthesis."""
+        if not self._parser._match(TokenType.L_PAREN):
+            self.expected("(")
+
+    def closing(self) -> None:
+        """Take a closing parenthesis."""
+        if not self._parser._match(TokenType.R_PAREN):
+            self.expected(")")
+
+    def in_parentheses(self) -> str:
+        """The text between parentheses, as it was written."""
+        self.opening()
+        first, depth = self._parser._curr, 1
+        while self._parser._curr:
+            depth += self._parser._match(TokenType.L_PAREN, advance=False) - self._parser._match(TokenType.R_PAREN, advance=False)
+            if not depth:
+                text = self._parser._find_sql(first, self._parser._prev) if first is not self._parser._curr else ""
+                self._parser._advance()
+                return text
+            self._parser._advance()
+        self.expected(")")
+
+    def expression_text(self, what: str) -> str:
+        """An expression, as it was written."""
+        first = self._parser._curr
+        self.expression(what)
+        return self._parser._find_sql(first, self._parser._prev)
+
+    def expression(self, what: str) -> exp.Expr:
+        """An expression."""
+        found = self._parser._parse_disjunction() if self._parser._curr else None
+        if found is None:
+            self.expected(what)
+        return found
+
+    def condition(self) -> exp.Expr | None:
+        """What follows WHERE, if it is there."""
+        if not self._parser._match(TokenType.WHERE):
+            return None
+        return self.expression("a condition")
+
+    def select(self) -> Select:
+        """A query with or without ``AS OF``."""
+        found = next(self._as_of(), None)
+        if found is None:
+            return Select(self.query())
+        with self._up_to(found):
+            query = self.query()
+        self._parser._advance(2)
+        return Select(query, self.time())
+
+    def _as_of(self) -> Iterator[int]:
+        """Where ``AS OF`` and a time stand, outside of parentheses."""
+        depth = 0
+        for i in range(self._parser._index, self._parser._tokens_size - 2):
+            token = self._parser._tokens[i]
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            if depth or token.token_type != TokenType.ALIAS or self._parser._tokens[i + 1].text.upper() != "OF":
+                continue
+            after = self._parser._tokens[i + 2 : i + 4]
+            if after[0].token_type == TokenType.L_PAREN:
+                after = after[1:]
+            if after and after[0].token_type in (TokenType.NUMBER, TokenType.DASH, TokenType.NULL):
+                yield i
+
+    @contextmanager
+    def _up_to(self, end: int) -> Iterator[None]:
+        """Inside, the statement ends before a token."""
+        tokens, size = self._parser._tokens, self._parser._tokens_size
+        self._parser._tokens, self._parser._tokens_size = tokens[:end], end
+        self._parser._advance(0)
+        try:
+            yield
+            if self._parser._curr:
+                self.fail(f"unexpected {self._parser._curr.text!r}")
+        finally:
+            self._parser._tokens, self._parser._tokens_size = tokens, size
+            self._parser._advance(0)
+
+    # errors -----------------------------------------------------------------------------------------------------------
+
+    def place(self, token: Token) -> tuple[int, int]:
+        """Line and column of a token, from 1 on."""
+        return place_of(self._parser.sql, token.start)
+
+    def expected(self, what: str, token: Token | None = None) -> NoReturn:
+        """Refuse what is here, saying what should be."""
+        found = token or self._parser._curr
+        self.fail(f"expected {what}, not {found.text!r}" if found else f"expected {what}, and the text ends", found)
+
+    def fail(self, reason: str, token: Token | None = None) -> NoReturn:
+        """Refuse the statement, at a token.
+
+        Raises:
+            StatementError: always.
+        """
+        found = token or self._parser._curr or self._parser._prev
+        at, end = (found.start, found.end + 1) if found else (len(self._parser.sql), len(self._parser.sql))
+        if not token and not self._parser._curr:
+            at = end
+        raise StatementError(located(self._parser.sql, at, end, reason))
+
+
+def place_of(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a position, from 1 on."""
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
+def located(text: str, start: int, end: int, reason: str) -> str:
+    """A reason with where it is and what is around.
+
+    >>> print(located("DROP VEIW x", 5, 9, "expected VIEW, not 'VEIW'"))
+    line 1, column 6: expected VIEW, not 'VEIW'
+      DROP VEIW x
+           ^^^^
+    """
+    line, column = place_of(text, start)
+    begin = text.rfind("\n", 0, start) + 1
+    shown = text[begin : text.find("\n", begin) if "\n" in text[begin:] else len(text)]
+    cut = max(0, column - 1 - AROUND)
+    shown = shown[cut : cut + 2 * AROUND + max(end - start, 1)]
+    marks = "^" * max(1, min(end - start, len(shown) - (column - 1 - cut)))
+    return f"line {line}, column {column}: {reason}\n  {shown}\n  {' ' * (column - 1 - cut)}{marks}"
