@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from altneu.expressions import Column, Expr
 from altneu.ir import (
-    ArrangedBy,
     Aggregates,
+    ArrangedBy,
     AsOf,
     Concat,
     Consolidate,
