@@ -12,12 +12,13 @@ import pyarrow as pa
 from altneu import ir
 from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
-from altneu.expressions import Col, Expr, parse, parse_order, parse_projection
+from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.grouping import Grouping, check_names, user_schema
 from altneu.joining import JoinKind, equijoin, having, padded, without
 from altneu.linear import BoundLogic, Function, Project
 from altneu.types import quote_name, type_name
 from altneu.verbs import LinearVerbs, Verb, column_of
+from altneu.windowing import with_windows
 
 On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
@@ -508,6 +509,46 @@ class Collection(LinearVerbs):
             order.append((name, one.descending, one.nulls_first))
         ordered = self if len(outputs) == len(self.columns) else self._project(outputs)
         return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
+
+    def window(self, **named: str | Col) -> Collection:
+        """All columns, and new ones by SQL's window functions, with Spark's frames and types.
+
+        Ranks, ``lag`` and ``lead``, ``first_value``, ``last_value`` and ``nth_value``, and every aggregate, over
+        partitions and frames (docs/window_functions.md). What an order leaves undecided is decided by the whole row's
+        value, never by arrival. A row that is there n times is n rows.
+        (``an.windows`` is something else: windows of time, into which rows are sorted.)
+
+        >>> import altneu as an
+        >>> flights = an.source("flights", "carrier string, delay long")
+        >>> with an.Session() as session:
+        ...     ranked = flights.window(
+        ...         rank="rank() OVER (PARTITION BY carrier ORDER BY delay DESC)",
+        ...         share="delay / sum(delay) OVER (PARTITION BY carrier)",
+        ...     )
+        ...     view = session.maintain("ranked", ranked)
+        ...     session.insert("flights", [("UA", 30), ("UA", 10), ("AA", 5)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('AA', 5, 1, 1.0), ('UA', 10, 2, 0.25), ('UA', 30, 1, 0.75)]
+
+        Shape:  as many rows as before, with more columns.
+        Cost:   for each distinct partition and order one exchange by partition; the partition's rows are kept, and a
+                change re-reads its partition.
+        Law:    at every time the new columns are what SQL makes of the rows that are there
+                (tests/oracle/test_operators.py).
+
+        Raises:
+            UnsupportedFunctionError: a function that has no window.
+            TypeMismatchError: an argument, an order or a frame does not fit.
+        """
+        if not named:
+            raise PlanError('window needs at least one column, for example window(n="count(*) OVER (PARTITION BY k)")')
+        check_names([*self.columns, *named])
+        found = [(name, parse_window(text, self.schema)) for name, text in named.items()]
+        for name, one in found:
+            if not one.calls:
+                raise PlanError(f"window: {name} has no window function, f(…) OVER (…), in it; select(…) computes it")
+        return Collection(with_windows(self.node, found, self.columns))
 
     def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
         """The current row of each key of a log of events: the one that is greatest in the order of some columns.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from altneu.errors import UnboundedCostError
-from altneu.operators.reduce import AccumulableSpec
+from altneu.operators.reduce import AccumulableSpec, WindowFunctions
 from altneu.physical import (
     HOSTS,
     ArrangeOp,
@@ -84,7 +84,8 @@ def cost(plan: Plan, node: PhysicalNode) -> OperatorCost:
                 label = f"reduce {label} [accumulable]"
             else:
                 bound = GROUPS if keys else EVERYTHING
-                label = f"reduce {label.removeprefix('reduce ')} [general]"
+                verb = "" if isinstance(spec, WindowFunctions) else "reduce "
+                label = f"{verb}{label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 bound = max(bound, GROUPS, key=_BOUNDS.index)
                 label += ", along chains of its two times"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
-from altneu.expressions import AggregateCall, AggregateExpr, Col, Expr, parse, parse_aggregate
+from altneu.expressions import AggregateCall, AggregateExpr, Col, Expr, call, literal, parse, parse_aggregate
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project
 from altneu.types import parse_schema, quote_name
@@ -66,12 +66,13 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
     Raises:
         SchemaError: two columns would have one name.
     """
-    key, schema = tuple(n for n, _ in keys), node.schema
+    key = tuple(n for n, _ in keys)
     arguments: dict[Expr, str] = {}
     calls: dict[ir.Aggregate, int] = {}
     outputs: Outputs = []
     for name, parsed in results:
-        numbers = [calls.setdefault(_call(c, arguments, schema), len(calls)) for c in parsed.calls]
+        made = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
+        numbers = [calls.setdefault(c, len(calls)) for c in made]
         outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
     projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
     reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
@@ -164,19 +165,18 @@ def _name_of(text: str | Col) -> str:
     return str(tree.alias or tree.sql(dialect="spark"))
 
 
-def _call(call: AggregateCall, arguments: dict[Expr, str], schema: pa.Schema) -> ir.Aggregate:
-    """One aggregate over columns that are computed first; filters and their kin become conditions on the argument."""
-    function, args = call.function, call.args
-    condition = call.filter.sql if call.filter is not None else None
+def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
+    """One aggregate over columns that are computed first, at the names that ``place`` gives them.
+
+    Filters and their kin become conditions on the argument.
+    """
+    function, args, condition = given.function, given.args, given.filter
     if function == "count_if":
-        function, condition = "count", args[0].sql if condition is None else f"({args[0].sql}) AND ({condition})"
-        args = ()
+        function, condition, args = "count", args[0] if condition is None else call("and", [args[0], condition]), ()
     function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
     if condition is not None:
-        values = [a.sql for a in args] or ["1"]
-        args = tuple(parse(f"CASE WHEN {condition} THEN {v} END", schema) for v in values)
-    names = tuple(arguments.setdefault(a, f"#arg{len(arguments)}") for a in args)
-    return ir.Aggregate(function, names, call.type, call.distinct, call.sql)
+        args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
+    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql)
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

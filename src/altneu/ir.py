@@ -252,6 +252,80 @@ class TopK:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """Which rows of its group a row's function is over, in an order: those from ``start`` up to and with ``end``.
+
+    Bounds of ``rows`` count rows from the row itself, those before it negative. Else 0 is the row with its peers,
+    which are equal to it in the order, and a name is the column that holds a value of the one order column. None has
+    no bound.
+    """
+
+    rows: bool
+    start: int | str | None
+    end: int | str | None
+
+    def __str__(self) -> str:
+        start = _bound(self.start, "unbounded preceding")
+        return f"{'rows' if self.rows else 'range'} between {start} and {_bound(self.end, 'unbounded following')}"
+
+
+def _bound(bound: int | str | None, without: str) -> str:
+    if bound is None or isinstance(bound, str):
+        return bound or without
+    return f"{abs(bound)} {'preceding' if bound < 0 else 'following'}" if bound else "current row"
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One window function: an aggregate over a frame, or a function of a row's place in its group.
+
+    Rows that ``order`` leaves undecided are in the order of all their columns. ``number`` is how many rows on ``lead``
+    reads (``lag``: back), which row of its frame ``nth_value`` gives, and into how many parts ``ntile`` cuts. With
+    ``ignore_nulls`` rows on which the argument is null do not count. ``lag`` and ``lead`` without an argument are true
+    where there is such a row, and null where there is none.
+    """
+
+    call: Aggregate
+    order: tuple[tuple[str, bool, bool], ...] = ()  # column, descending, nulls first
+    frame: Frame | None = None
+    number: int = 1
+    ignore_nulls: bool = False
+
+    def __str__(self) -> str:
+        order = ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+        frame = "" if self.frame in (None, *USUAL_FRAMES) else f" {self.frame}"
+        return f"{self.call}{f' by {order}' if order else ''}{frame}"
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it reads."""
+        bounds = () if self.frame is None else (self.frame.start, self.frame.end)
+        return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
+
+    @property
+    def asks_for_ties(self) -> bool:
+        """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
+        if self.frame is None:
+            return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")
+        return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
+
+
+USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
+KNOW_NO_ORDER = frozenset(["count", "sum", "avg", "min", "max", "collect_set"])
+"""Aggregates of which the order of rows is known to make no difference."""
+
+
+@dataclass(frozen=True)
+class WindowFunctions:
+    """Every row, as often as it is there, with a column ``#w0``, ``#w1`` … of each window function."""
+
+    calls: tuple[WindowCall, ...]
+
+    def __str__(self) -> str:
+        return f"window {', '.join(map(str, self.calls))}"
+
+
+@dataclass(frozen=True)
 class PythonReduce:
     """Rows that a Python function makes of each group."""
 
@@ -299,7 +373,7 @@ class AsOfReduce:
         return f"as-of join, {self.rule}"
 
 
-Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | PythonReduce | AsOfReduce
+Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | WindowFunctions | PythonReduce | AsOfReduce
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,6 +401,8 @@ class Reduce(Unary):
                 return self.input.schema
             case CountOf(column):
                 return pa.schema([*self.input.schema, pa.field(column, pa.int64(), nullable=False)])
+            case WindowFunctions(calls):
+                return pa.schema([*self.input.schema, *(pa.field(f"#w{i}", c.call.type) for i, c in enumerate(calls))])
             case PythonReduce(_, result):
                 return pa.schema([*keys, *result])
             case AsOfReduce(left=left, right=right):

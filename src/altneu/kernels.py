@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from altneu import ir
 from altneu.expressions import Column, Expr, Literal, literal
 from altneu.linear import BoundLogic, Project
@@ -10,6 +12,7 @@ from altneu.operators.accumulate import Accumulator
 from altneu.operators.aggregates import Aggregate
 from altneu.operators.asof import AsofSpec, Rule, UnionSpec
 from altneu.operators.locked import LockSpec
+from altneu.operators.window_functions import Frame, WindowCall
 
 
 def accumulator_of(node: ir.Reduce) -> Accumulator:
@@ -36,6 +39,8 @@ def reduce_spec_of(node: ir.Reduce) -> kernels.ReduceSpec:
             return kernels.Threshold(node.schema, function.call)
         case ir.TopK(k, order):
             return kernels.TopK(node.key, k, order, node.schema)
+        case ir.WindowFunctions(calls):
+            return kernels.WindowFunctions(node.key, _windows(calls), node.input.schema)
         case ir.PythonReduce(function, result, with_diffs):
             return kernels.PythonReduce(node.key, function.call, result, node.input.schema, with_diffs)
         case ir.AsOfReduce(side, stamp, left, right, shown, rule, keeps):
@@ -99,3 +104,12 @@ def _column(node: ir.Node, name: str) -> Expr:
 
 def _named(calls: tuple[ir.Aggregate, ...]) -> tuple[Aggregate, ...]:
     return tuple(Aggregate(f"#{i}", c.function, c.arguments, c.distinct) for i, c in enumerate(calls))
+
+
+def _windows(calls: tuple[ir.WindowCall, ...]) -> tuple[WindowCall, ...]:
+    frames = [None if c.frame is None else Frame(c.frame.rows, c.frame.start, c.frame.end) for c in calls]
+    named = _named(tuple(c.call for c in calls))
+    return tuple(
+        WindowCall(replace(call, name=f"#w{i}"), c.order, frame, c.number, c.ignore_nulls)
+        for i, (c, call, frame) in enumerate(zip(calls, named, frames, strict=True))
+    )

@@ -55,6 +55,7 @@ def queries() -> dict[str, Collection]:
         **_joins(one, other),
         **_aggregates(),
         **_reductions(one),
+        **_windows(),
         **_shared(one, other),
     }
 
@@ -257,6 +258,42 @@ def _reductions(one: Collection) -> dict[str, Collection]:
         "reduce with errors": A.group_by("trial").reduce(lambda _, rows: [6 // len(rows[1:])], "y long"),
         "reduce with diffs": A.group_by("trial").reduce(_counted, "s string", with_diffs=True),
         "reduce by expression": A.group_by("trial", odd="pmod(v, 2)").reduce(_spread, "least long, rows long"),
+    }
+
+
+def _windows() -> dict[str, Collection]:
+    """Window functions."""
+    by_k, by_v = "partition by trial, k", "partition by trial order by v"
+    return {
+        "window ranks": A.window(
+            number=f"row_number() over ({by_v} desc)", place=f"rank() over ({by_v})", part=f"ntile(2) over ({by_v})"
+        ),
+        "window neighbours": A.window(
+            was=f"v - lag(v, 1, k) over ({by_v})", next=f"lead(s, 2) ignore nulls over ({by_v}, s desc)"
+        ),
+        "window frames": A.window(
+            moving=f"sum(v) over ({by_v} rows between 1 preceding and 1 following)",
+            near=f"count(s) over ({by_v} range between 2 preceding and current row)",
+            first=f"first_value(s) over ({by_v} desc, s)",
+        ),
+        "window of expressions": A.window(
+            share=f"v / sum(v) over ({by_k})", n="count(*) filter (where v > 0) over (partition by trial, pmod(v, 2))"
+        ),
+        "window with errors": A.window(part=f"sum(6 div v) over ({by_k})", y=f"6 div rank() over ({by_v})"),
+        "window of floats": C.window(
+            total=f"sum(x) over ({by_k} order by f rows unbounded preceding)",
+            mean=f"avg(d) over ({by_k})",
+            most=f"max(x) over ({by_k})",
+        ),
+        "window, some of it": A.window(a=f"rank() over ({by_k} order by v)", b=f"count(*) over ({by_k})")
+        .select("trial", "k", "a")
+        .filter("k > 1 and a < 3"),
+        "window of groups and back": A.group_by("trial", "k")
+        .agg(n="count(*)")
+        .window(share="n / sum(n) over (partition by trial)", most="max(n) over (partition by trial)")
+        .filter("n = most")
+        .select("trial", "k"),
+        "window of everything": A.filter("trial < 2").window(number="row_number() over (order by v, s)"),
     }
 
 

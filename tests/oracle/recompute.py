@@ -555,6 +555,10 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
             columns += [(i, False, True) for i in range(len(names))]
             ranked = in_order(list(_not_negative(group)), columns)
             return Counter(list(chain.from_iterable([row] * group[row] for row in ranked))[:k])
+        case ir.WindowFunctions(calls):
+            from tests.oracle.windows import with_windows
+
+            return with_windows(calls, _not_negative(group), node.input.schema)
         case ir.PythonReduce(function, _, with_diffs):
             rest = [i for i, n in enumerate(names) if n not in node.key]
             values: Multiset = Counter()
@@ -570,7 +574,7 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
                 raise FailureError("NEGATIVE_MULTIPLICITY")
             if not group.total():
                 return Counter()
-            return Counter([(*key, *(_aggregate(call, group, names, node.input.schema) for call in calls))])
+            return Counter([(*key, *(aggregated(call, group, names, node.input.schema) for call in calls))])
 
 
 def _ask(function: Callable[[Any], Any], argument: Any) -> Any:
@@ -612,7 +616,7 @@ def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
     return False
 
 
-def _aggregate(call: ir.Aggregate, group: Multiset, names: list[str], schema: pa.Schema) -> Any:
+def aggregated(call: ir.Aggregate, group: Multiset, names: list[str], schema: pa.Schema) -> Any:
     """An SQL aggregate over the rows on which none of its arguments is null."""
     at = [names.index(a) for a in call.arguments]
     picked = [(tuple(row[i] for i in at), n) for row, n in group.items()]

@@ -11,6 +11,7 @@ from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, 
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
 from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
+from altneu.expressions.window import WindowExpr, has_window, parse_window
 
 __all__ = [
     "AggregateCall",
@@ -25,12 +26,14 @@ __all__ = [
     "Result",
     "Scope",
     "TemporalPredicate",
+    "WindowExpr",
     "call",
     "cast",
     "col",
     "conjunction",
     "conjuncts",
     "fn",
+    "has_window",
     "lit",
     "literal",
     "parse",
@@ -38,6 +41,7 @@ __all__ = [
     "parse_order",
     "parse_predicate",
     "parse_projection",
+    "parse_window",
     "replace_subexpressions",
     "shared_subexpressions",
     "simplify",

@@ -148,6 +148,11 @@ def _aggregating(builder: type[Builder]) -> type[_Aggregating]:
     return type(f"Aggregating{builder.__name__}", (_Aggregating, builder), {})
 
 
+def aggregate_call(node: exp.Anonymous, condition: exp.Expr | None, builder: Builder) -> AggregateCall:
+    """One aggregate, of the rows on which ``condition`` is true; ``builder`` builds its arguments."""
+    return _call(node, condition, builder)
+
+
 def _call(node: exp.Anonymous, condition: exp.Expr | None, builder: Builder) -> AggregateCall:
     name = node.name.lower()
     name = _ALIASES.get(name, name)

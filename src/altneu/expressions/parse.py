@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
-from altneu.expressions.build import build
+from altneu.expressions.build import Builder, build
 from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
@@ -149,12 +149,23 @@ def parse_order(source: Source | Sequence[Source], schema: pa.Schema) -> tuple[O
 
 
 def _order_key(tree: exp.Expr, source: Source, schema: pa.Schema) -> OrderKey:
-    if not isinstance(tree, exp.Ordered):
-        tree = exp.Ordered(this=tree, desc=False, nulls_first=True)
     try:
-        expr = build(tree.this, schema)
+        return order_key(tree, Builder(schema))
+    except RecursionError:
+        raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
     except PlanError as error:
         raise explained(error, source) from None
+
+
+def order_key(tree: exp.Expr, builder: Builder) -> OrderKey:
+    """One sort key, built by ``builder``; nulls are first ascending and last descending, as in Spark.
+
+    Raises:
+        TypeMismatchError: it is a map, which has no order.
+    """
+    if not isinstance(tree, exp.Ordered):
+        tree = exp.Ordered(this=tree, desc=False, nulls_first=True)
+    expr = builder.build(tree.this)
     if contains_map(expr.type):
         raise TypeMismatchError(f"`{expr.text}` is {T.type_name(expr.type)}, which has no order")
     descending = bool(tree.args.get("desc"))

@@ -90,7 +90,7 @@ def tell(
     return output(schema, [oks], [error_updates(operator, groups, at[bad], diffs[bad], texts)])
 
 
-def state_text(state: int, aggregates: Sequence[Aggregate]) -> tuple[str, str]:
+def state_text(state: int, aggregates: Sequence[object]) -> tuple[str, str]:
     """Code and message of a group that has no row: NEGATIVE, or OVERFLOW + the position of the aggregate."""
     if state == NEGATIVE:
         return NEGATIVE_MULTIPLICITY, "the group holds a row more often retracted than inserted"

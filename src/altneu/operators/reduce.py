@@ -18,8 +18,9 @@ from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.python_reduce import PythonReduce, reduce_python
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.top_k import TopK, reduce_top_k
+from altneu.operators.window import WindowFunctions, reduce_window
 
-ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | PythonReduce | UnionSpec
+ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | WindowFunctions | PythonReduce | UnionSpec
 
 
 def reduce(given: Arranged | Groups, spec: ReduceSpec, operator: str = "reduce") -> ReduceOutput:
@@ -32,6 +33,8 @@ def reduce(given: Arranged | Groups, spec: ReduceSpec, operator: str = "reduce")
             return reduce_general(given, spec, operator)
         case TopK():
             return reduce_top_k(given, spec, operator)
+        case WindowFunctions():
+            return reduce_window(given, spec, operator)
         case PythonReduce():
             return reduce_python(given, spec, operator)
         case UnionSpec():
@@ -50,6 +53,7 @@ __all__ = [
     "ReduceSpec",
     "Threshold",
     "TopK",
+    "WindowFunctions",
     "counter",
     "default_row",
     "reduce",
@@ -57,4 +61,5 @@ __all__ = [
     "reduce_general",
     "reduce_python",
     "reduce_top_k",
+    "reduce_window",
 ]

@@ -20,6 +20,7 @@ from altneu.ir import (
     Reduce,
     Source,
     TopK,
+    WindowFunctions,
     walk,
 )
 from altneu.linear import BoundLogic, Project
@@ -147,6 +148,8 @@ def _read(node: Node, i: int, needed: Columns) -> Columns:
             return frozenset(key).union(*(call.arguments for call in calls))
         case Reduce(_, key, TopK(_, order)):
             return _up_to(below, frozenset(key) | {column for column, _, _ in order}, needed)
+        case Reduce(_, key, WindowFunctions() as reducer):
+            return _lined_up(below, frozenset(key), reducer, needed)
         case _:
             return _all(below)
 
@@ -167,6 +170,31 @@ def _up_to(below: Node, fixed: Columns, needed: Columns) -> Columns:
     return fixed | frozenset(names[: last + 1])
 
 
+def _lined_up(below: Node, key: Columns, reducer: WindowFunctions, needed: Columns) -> Columns:
+    """What window functions read: where one tells rows apart that are equal in the order, all that decides it."""
+    calls = [reducer.calls[i] for i in _windows(reducer, needed)]
+    wanted = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
+    tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.asks_for_ties]
+    return _up_to(below, key | frozenset.intersection(*tied), wanted) if tied else key | wanted
+
+
+def _windows(reducer: WindowFunctions, needed: Columns) -> list[int]:
+    return [i for i in range(len(reducer.calls)) if f"#w{i}" in needed]
+
+
+def _fewer_windows(node: Reduce, reducer: WindowFunctions, needed: Columns) -> Node:
+    """The same without the window functions that nobody reads; with none it is its input."""
+    kept = _windows(reducer, needed)
+    if len(kept) == len(reducer.calls):
+        return node
+    made: Node = node.input
+    if kept:
+        made = replace(node, reducer=replace(reducer, calls=tuple(reducer.calls[i] for i in kept)))
+    names = [*node.input.schema.names, *(f"#w{i}" for i in kept)]
+    outputs = ((name, Column(f.name, f.type, f.nullable)) for name, f in zip(names, made.schema, strict=True))
+    return Linear(made, BoundLogic((Project(tuple(outputs)),)))
+
+
 def _calls(reducer: Aggregates, needed: Columns) -> list[int]:
     return [i for i in range(len(reducer.calls)) if f"#{i}" in needed]
 
@@ -174,6 +202,8 @@ def _calls(reducer: Aggregates, needed: Columns) -> list[int]:
 def _fewer_calls(node: Reduce, needed: Columns) -> Node:
     """A reduce without the aggregates that nobody reads, the others in the columns that they had."""
     reducer = node.reducer
+    if isinstance(reducer, WindowFunctions):
+        return _fewer_windows(node, reducer, needed)
     if not isinstance(reducer, Aggregates):
         return node
     kept = _calls(reducer, needed)

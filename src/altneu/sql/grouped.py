@@ -13,6 +13,7 @@ from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, literal, parse, parse_aggregate
 from altneu.expressions.names import AGGREGATES
 from altneu.grouping import aggregate_node
+from altneu.sql import windows
 from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
 from altneu.sql.subqueries import Subqueries, is_null, is_subquery
 
@@ -76,10 +77,13 @@ class Stage:
         from altneu.sql.binder import name_of
 
         names = [name_of(item) for item in items]
-        trees = [item.this if isinstance(item, exp.Alias) else item for item in items]
+        trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
+        qualify = [
+            _unaliased(windows.named(tree, c), scope, dict(zip(names, trees, strict=True))) for c in _qualify(tree)
+        ]
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
-        groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order]))
+        groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
         made = Groups(binder, scope, trees, names, group) if groups else None
         read = made.translated if made else _copied
         trees = [read(t) for t in trees]
@@ -87,6 +91,7 @@ class Stage:
             if has_aggregate(key.this):
                 key.set("this", read(key.this))
         conditions = [read(having.this)] if having else []
+        qualify = [read(c) for c in qualify]
         if made:
             scope = made.grouped()
         for condition in conditions:
@@ -97,14 +102,33 @@ class Stage:
         for one in trees:
             scope, value = binder.value(one, scope)
             resolved.append(value)
-        from altneu.sql import windows
-
-        scope, resolved = windows.computed(tree, scope, resolved)
+        scope, resolved = windows.computed(scope, resolved)
+        for condition in qualify:
+            scope, value = binder.value(condition, scope)
+            scope, (value,) = windows.computed(scope, [value])
+            scope = Scope(scope.relation.filtered(value), scope.around)
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
         if made and group is None and having is None:
             empties = tuple(made.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
+
+
+def _qualify(tree: exp.Select) -> list[exp.Expr]:
+    clause = tree.args.get("qualify")
+    return [clause.this] if clause else []
+
+
+def _unaliased(tree: exp.Expr, scope: Scope, items: dict[str, exp.Expr]) -> exp.Expr:
+    """An expression with the items that its names are aliases of, where they are no columns."""
+    known = {name.lower(): item for name, item in items.items()}
+
+    def visit(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and not scope.is_local(node) and node.name.lower() in known:
+            return exp.Paren(this=known[node.name.lower()].copy())
+        return node
+
+    return tree.copy().transform(visit, copy=False)
 
 
 def _copied(tree: exp.Expr) -> exp.Expr:

@@ -12,11 +12,10 @@ from altneu import ir
 from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
 from altneu.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
-from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, renamed
+from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
 from altneu.types import type_name
 
 Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of the right, and whether null is null
-_ONE = "^one"  # the key of what meets everything
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,11 @@ def keyed(left: Part, right: Part, found: Sequence[Link]) -> tuple[Part, Part, K
     Without any link everything meets everything, by a key that is the same in all rows.
     """
     if not found:
-        one = literal(1)
-        sides = [Part(extended(side.node, [(_ONE, one)]), side.names) for side in (left, right)]
-        return sides[0], sides[1], ((_ONE,), (_ONE,)), []
+        ones = [fresh("^one", side.node.schema.names) for side in (left, right)]
+        sides = [
+            Part(extended(s.node, [(one, literal(1))]), s.names) for s, one in zip((left, right), ones, strict=True)
+        ]
+        return sides[0], sides[1], ((ones[0],), (ones[1],)), []
     more: tuple[dict[str, Expr], dict[str, Expr]] = ({}, {})
     keys: tuple[list[str], list[str]] = ([], [])
     late: list[exp.Expr] = []
@@ -118,8 +119,7 @@ def _never_null(value: Expr) -> Expr:
 
 def _key_column(value: Expr, schema: pa.Schema) -> str:
     """The column of a key: one that is there, or one called by its text, so that equal keys are arranged once."""
-    name = value.column_name if value.is_column else f"^{value.sql}"
-    return name if value.is_column or name not in schema.names else f"^{name}"
+    return value.column_name if value.is_column else fresh(f"^{value.sql}", schema.names)
 
 
 def meet(left: Part, right: Part, conditions: Sequence[exp.Expr]) -> Part:

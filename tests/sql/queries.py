@@ -1,0 +1,167 @@
+"""Queries in what Spark's SQL and ours have in common, over two small tables."""
+
+import random
+from decimal import Decimal
+
+TABLES = {
+    "t": "a int, b string, x bigint, p decimal(10,2)",
+    "u": "a int, y bigint, arr array<int>, m map<string,int>",
+}
+
+JOINS = [
+    "select t.a, y from t, u where t.a = u.a",
+    "select t.a, y from t cross join u where t.a + 1 = u.a and x > 5",
+    "select t.a ta, u.a ua, b, y from t left join u on t.a = u.a",
+    "select t.a ta, u.a ua, b, y from t left join u on t.a = u.a and y > 5",
+    "select t.a ta, u.a ua, b, y from t left join u on t.a = u.a and y > x",
+    "select t.a ta, u.a ua, b, y from t left join u on t.x < u.y",
+    "select t.a ta, u.a ua, b, y from t right join u on t.a = u.a and t.x > 10",
+    "select t.a ta, u.a ua, b, y from t full join u on t.a = u.a",
+    "select t.a ta, u.a ua, b, y from t full join u on t.a = u.a and x + y > 20",
+    "select * from t join (select a, y from u) using (a)",
+    "select * from t left join (select a, y from u) using (a)",
+    "select * from t right join (select a, y from u) using (a)",
+    "select * from t full join (select a, y from u) using (a)",
+    "select * from t natural join (select a, y from u)",
+    "select * from t left semi join u on t.a = u.a and t.x > u.y",
+    "select * from t left anti join u on t.a = u.a",
+    "select * from t left anti join u on t.a = u.a and t.x > u.y",
+    "select t.a, t2.b from t join t t2 on t.a <=> t2.a",
+    "select t.b, t2.b b2 from t, t t2, u where t.a = t2.a and t2.a = u.a and u.y > 3",
+    "select t.b, t2.b b2 from t left join u on t.a = u.a join t t2 on t2.a = u.a where t.x > 5",
+    "select t.a from t join u on (t.a = u.a and u.y > 5) or (t.a = u.a and t.x < 20)",
+    "select t.a from t join u on t.a = u.a or t.x < u.y",
+    "select t.a, u.y from t left join u on t.a = u.a where u.y is null or u.y > 4",
+    "select t.x, u.y from t join u on t.x = u.y + 5",
+    "select t.x, u.a from t join u on t.x = cast(u.a as string)",
+    "select b, s.k from t, lateral (select max(y) k from u where u.a = t.a) s",
+    "select b, s.y from t left join lateral (select y from u where u.a = t.a and u.y > 5) s on true",
+    "select b, s.y from t, lateral (select y from u where u.a = t.a order by y desc limit 1) s",
+    "select b, s.n from t, lateral (select count(*) n from u where u.y < t.x) s",
+]
+GROUPS = [
+    "select a, count(*) n, sum(x) s, avg(x) m, min(b), max(b), sum(p) from t group by a",
+    "select sum(x), count(*), max(b), avg(p) from t",
+    "select sum(x), count(*) from t where 1 = 0",
+    "select count(*) from t having count(*) > 100",
+    "select a + 1 k, count(distinct b) from t group by a + 1",
+    "select a % 2 k, sum(x) + count(*) from t group by 1 having sum(x) > 10",
+    "select a as k, count(*) filter (where x > 10) n from t group by k",
+    "select upper(b) || '!' as k, max(x) - min(x) from t group by upper(b)",
+    "select a, b, count(*) from t group by all",
+    "select distinct a, b from t",
+    "select distinct a % 2 from t where a is not null",
+    "select count(*) n, u.y from t join u on t.a = u.a group by u.y",
+    "select n, count(*) from (select a, count(*) n from t group by a) group by n",
+    "select case when a > 1 then 'b' else 's' end k, count(*) from t group by case when a > 1 then 'b' else 's' end",
+]
+SUBQUERIES = [
+    "select * from t where exists (select 1 from u where u.a = t.a)",
+    "select * from t where exists (select 1 from u)",
+    "select * from t where not exists (select 1 from u where u.a = t.a and y < x)",
+    "select * from t where exists (select * from u where u.a = t.a and u.y <> t.x)",
+    "select * from t where a in (select a from u)",
+    "select * from t where a in (select a from u where u.y > t.x)",
+    "select * from t where (a, x) in (select a, y from u)",
+    "select * from t where a not in (select a from u where a is not null)",
+    "select * from t where a not in (select a from u)",
+    "select * from t where x not in (select y from u where u.a = t.a)",
+    "select * from t where a is null or a not in (select a from u where y < 8)",
+    "select b, (select max(y) from u where u.a = t.a) m from t",
+    "select b, (select count(*) from u where u.a = t.a) m from t",
+    "select b, (select count(*) + coalesce(sum(y), 0) from u where u.a = t.a) m from t",
+    "select b, (select max(y) from u) m, (select count(*) from t) n from t",
+    "select b from t where x > (select avg(y) from u)",
+    "select b from t where x = (select max(x) from t t2 where t2.a = t.a)",
+    "select b from t where (select count(*) from u where u.a = t.a) = 0",
+    "select b, x > 10 or exists (select 1 from u where u.a = t.a) z from t",
+    "select b from t where a > 1 or a in (select a from u where y > 6)",
+    "select a, sum(x) s from t group by a having sum(x) > (select max(y) from u)",
+    "select a, sum(x) s from t group by a having exists (select 1 from u where u.a = t.a)",
+    "select b from t where exists (select 1 from u where u.a = t.a and exists (select 1 from t t2 where t2.x > u.y))",
+    "select b from t where x in (select max(x) from t t2 where t2.a = t.a)",
+    "select b from t where not exists (select 1 from u where u.a = t.a group by u.a having count(*) > 1)",
+]
+REST = [
+    "select a from t union all select a from u",
+    "select a, x from t union select a, y from u",
+    "select a from t except select a from u",
+    "select a from t except all select a from u",
+    "select a from t intersect select a from u",
+    "select a from t intersect all select a from u",
+    "select a, 'x' k from t union all select y, b from (select y, 'y' b from u)",
+    "select distinct b from t order by b limit 2",
+    "select a, x from t order by x desc nulls last, a limit 2 offset 1",
+    "select a, sum(x) s from t group by a order by sum(x) desc, a limit 2",
+    "select b, x from t order by 2, 1 limit 3",
+    "select * from (values (1, 'a'), (2, null), (3, 'c')) as v(k, l) where k > 1",
+    "select v.l, t.b from t join (values (1, 1.5), (2, 2)) as v(k, l) on t.a = v.k",
+    "with c as (select a from t where x > 5), d as (select count(*) n from c) select c.a, d.n from c, d",
+    "with c(k) as (select a from t) select k, count(*) from c group by k",
+    "with c as (select a from t) select c1.a from c c1 join c c2 on c1.a = c2.a",
+    "select a, c from u lateral view outer explode(arr) e as c",
+    "select a, k, v from u lateral view explode(m) e as k, v",
+    "select a, explode(arr) as k from u",
+    "select a, posexplode(arr) from u",
+    "select a, e.c from u, lateral explode(arr) as e(c) where e.c > 1",
+    "select 1 + 1 as two, 'x' as x",
+    "select t.*, u.y from t, u where t.a = u.a",
+    "select * except (b, p) from t",
+    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select * from r",
+    "with recursive r as (select a n from t where a > 0 union all select n + 1 from r where n < 4) select * from r",
+    "select * from t where x between 5 and 25 and b like '%q%' or a in (1, 3)",
+    "select coalesce(b, '-') c, p * 2 q, x / 4 r, cast(x as string) s from t",
+    "select id from range(3)",
+]
+IN_VALUES = {
+    "select b, a in (select a from u) z from t": lambda _: True,
+    "select b, a in (select a from u where a is not null) z from t": lambda a: a is not None,
+    "select b, a in (select a from u where a > 100) z from t": lambda _: False,
+}
+"""Queries with IN as a value; each with which keys are in the set."""
+WINDOWS = [
+    "select a, x, sum(x) over (partition by a) s, count(*) over () n from t",
+    "select a, x, rank() over (partition by a order by x) r, dense_rank() over (order by x desc nulls last) d from t",
+    "select a, x, sum(x) over w s, avg(p) over w m from t window w as (partition by a order by x, b, p)",
+    "select distinct a, b, x, row_number() over (order by a, b, x, p) > 2 z from t where p is null and a = 1",
+    "select a, b, lag(x) over (partition by b order by x) l, first_value(x) over (partition by b order by x) f from t",
+    "select a, sum(x) s, rank() over (order by sum(x) desc) r from t group by a",
+    "select a, sum(sum(x)) over () s from t group by a",
+    "select a, x from t qualify rank() over (partition by a order by x desc) = 1",
+    "select a, x, rank() over (order by x) r from t qualify r < 3",
+    "select b, s.r from t, lateral (select rank() over (order by y) r from u where u.a = t.a) s",
+    "select max(r) m, a from (select a, rank() over (partition by a order by x) r from t) group by a",
+]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS]
+
+
+def rows(name, rng, count):
+    """Random rows of a table, with nulls, duplicates and keys of which some meet."""
+    made = []
+    for _ in range(count):
+        key = rng.choice([None, 1, 1, 2, 2, 3, 4, 5])
+        if name == "t":
+            b, x = rng.choice([None, "p", "q", "qq"]), rng.choice([None, 5, 10, 20, 30])
+            made.append((key, b, x, rng.choice([None, Decimal("1.50"), Decimal("2.25")])))
+        else:
+            arr = rng.choice([None, [], [1], [1, 2], [3, None]])
+            made.append((key, rng.choice([None, 3, 5, 8, 20]), arr, rng.choice([None, {}, {"k": 1}, {"k": 2, "l": 3}])))
+    return made
+
+
+def steps(seed, count):
+    """Changes, step by step, as (table, rows that come, rows that go)."""
+    rng = random.Random(seed)
+    there = {name: [] for name in TABLES}
+    made = []
+    for step in range(count):
+        changes = []
+        for name, now in there.items():
+            gone = rng.sample(now, len(now) // 3)
+            for row in gone:
+                now.remove(row)
+            came = rows(name, rng, 8 if step == 0 else 3)
+            now.extend(came)
+            changes.append((name, came, gone))
+        made.append((changes, {name: list(now) for name, now in there.items()}))
+    return made

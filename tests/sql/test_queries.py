@@ -1,0 +1,108 @@
+"""What SQL queries mean: at every step what Spark gives for the same text over the same rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.sql import query
+from tests.sql.queries import ALL, IN_VALUES, TABLES, steps
+
+SOURCES = {name: an.source(name, columns, keep=True) for name, columns in TABLES.items()}
+
+
+def canonical(value):
+    if isinstance(value, list | tuple):
+        return tuple(canonical(v) for v in value)
+    if isinstance(value, dict):
+        return tuple(sorted((k, canonical(v)) for k, v in value.items()))
+    return value
+
+
+def counted(rows):
+    return Counter(tuple(canonical(v) for v in row) for row in rows)
+
+
+class InSpark:
+    """The tables as they are, in Spark."""
+
+    def __init__(self, spark):
+        self.spark = spark
+
+    def set(self, tables):
+        for name, rows in tables.items():
+            frame = self.spark.createDataFrame(rows, TABLES[name]).coalesce(1).cache()
+            frame.createOrReplaceTempView(name)
+
+    def answer(self, text):
+        return counted(map(tuple, self.spark.sql(text).collect()))
+
+
+def run(session, history):
+    """Views of all queries; after each step what each shows."""
+    views = {text: session.maintain(text, query(text, SOURCES)) for text in [*ALL, *IN_VALUES]}
+    for name, source in SOURCES.items():
+        session.maintain(f"all of {name}", source)
+    for changes, tables in history:
+        for name, came, gone in changes:
+            session.insert(name, came)
+            session.retract(name, gone)
+        session.advance()
+        yield tables, {text: counted(view.to_pylist()) for text, view in views.items()}
+
+
+@pytest.fixture(scope="module")
+def history():
+    return steps(7, 4)
+
+
+@pytest.fixture(scope="module")
+def answers(spark, history):
+    """What Spark gives for the tables of the last step."""
+    there = InSpark(spark)
+    there.set(history[-1][1])
+    return {text: there.answer(text) for text in ALL}
+
+
+@pytest.fixture(scope="module")
+def shown(history):
+    with an.Session() as session:
+        return [views for _, views in run(session, history)]
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_a_query_shows_what_spark_gives(text, answers, shown):
+    assert shown[-1][text] == answers[text]
+
+
+def test_after_each_step_as_from_scratch(history, shown):
+    for (_, tables), found in zip(history[1::2], shown[1::2], strict=True):
+        with an.Session() as session:
+            (anew,) = [views for _, views in run(session, [at_once(tables)])]
+        assert anew == found
+
+
+def test_on_spark_as_in_the_driver(spark, history, shown):
+    with an.Session(spark, placement="spark", shards=2) as session:
+        *_, (_, last) = run(session, history[:2])
+    assert last == shown[1]
+
+
+def test_in_as_a_value_is_null_where_it_cannot_be_told(shown, history):
+    """As the standard has it; Spark says false there, though not in WHERE."""
+    tables = history[-1][1]
+    for text, among in IN_VALUES.items():
+        keys = [row[0] for row in tables["u"] if among(row[0])]
+        wanted = Counter((b, True if a in keys and a is not None else unknown(a, keys)) for a, b, *_ in tables["t"])
+        assert shown[-1][text] == wanted
+
+
+def unknown(a, keys):
+    return None if keys and (a is None or None in keys) else False
+
+
+def at_once(tables):
+    """A step that brings tables as they are."""
+    return [(name, rows, []) for name, rows in tables.items()], tables
