@@ -1,7 +1,8 @@
-"""Aggregates that need the group itself: min, max, distinct ones, collect, and the accumulable ones beside them.
+"""Aggregates that need the group itself: min, max, percentiles, distinct ones, collect, and accumulable ones beside.
 
 The contents of every touched group are ranked once, and then one sweep goes through the moments of the step: counts per
-rank, a set of the ranks that are there (``bitmap``), running sums. No moment re-reads its group, except to list it.
+rank, a set of the ranks that are there (``bitmap``), a tree of their counts (``order_tree``), running sums. No moment
+re-reads its group, except to list it and to find its most frequent value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from altneu.operators.aggregates import (
     check_names,
     column_of,
     finish_one,
-    finishing_table,
     number_kind,
     result_type,
 )
@@ -34,27 +34,50 @@ from altneu.operators.bitmap import Words, empty_set, following, insert, precedi
 from altneu.operators.changes import emit_change, finals_for, list_column, room_for, tell
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents, contents
-from altneu.operators.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
+from altneu.operators.exact_sum import (
+    ANYTHING,
+    BIT_COUNTS,
+    DECIMAL,
+    DIGITS,
+    NULLS,
+    PRODUCT,
+    SCRATCH,
+    add_bits,
+    add_product,
+    add_value,
+    bits_of,
+    bump,
+)
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, ReduceOutput, is_quiet, output, require_total
-from altneu.operators.ranking import order_within_groups, sort_lines
-from altneu.rows import Ints, Rows, positions_of, taken
+from altneu.operators.order_tree import grow, place_of
+from altneu.operators.ranked_plan import (
+    ALL,
+    BASE,
+    COLUMN,
+    DESCENDING,
+    DISTINCT_SUMS,
+    FACTORS,
+    FIRST,
+    KIND,
+    LIST,
+    MODE,
+    NOT,
+    NTH,
+    POINT,
+    RANKS,
+    SET,
+    SUMS,
+    TRACK,
+    WHAT,
+    Plan,
+    Track,
+    plan_of,
+)
+from altneu.operators.ranking import dense, order_within_groups, sort_lines
+from altneu.rows import Ints, Rows
 
-# What an aggregate reads: sums, how many ranks are there, the first or last of them, or all of them.
-SUMS, DISTINCT_SUMS, RANKS, FIRST, LAST, LIST, SET = range(7)
 _LONGEST_LIST = 2**31 - 1
-
-_READS = {"min": FIRST, "max": LAST, "collect_list": LIST, "collect_set": SET}
-
-
-@dataclass(frozen=True)
-class _Track:
-    """One thing to follow in a group: a column's sum, or the ranks of a column's (or several columns') values."""
-
-    arguments: tuple[str, ...]
-    ranked: bool
-    ordered: bool
-    kind: int
 
 
 @dataclass(frozen=True)
@@ -87,33 +110,9 @@ class GeneralAggregates:
         return pa.schema([*keys, *(pa.field(a.name, result_type(a, self.input)) for a in self.aggregates)])
 
     @cached_property
-    def plan(self) -> tuple[tuple[_Track, ...], Ints, Ints]:
-        """The tracks; for each aggregate its track (-1: none) and what it reads there."""
-        tracks: dict[tuple[tuple[str, ...], bool], _Track] = {}
-        reads = np.zeros((len(self.aggregates), 2), np.int64)
-        for line, aggregate in zip(reads, self.aggregates, strict=True):
-            ordered = aggregate.function in _READS
-            ranked = ordered or aggregate.distinct
-            line[1] = _READS.get(aggregate.function, SUMS)
-            if aggregate.distinct and not ordered:
-                line[1] = RANKS if aggregate.function == "count" else DISTINCT_SUMS
-            if not aggregate.arguments:
-                line[0] = -1
-                continue
-            place = (aggregate.arguments, ranked)
-            kind = (
-                number_kind(self.input.field(aggregate.arguments[0]).type)
-                if line[1] in (SUMS, DISTINCT_SUMS)
-                else ANYTHING
-            )
-            if aggregate.function == "count":
-                kind = ANYTHING
-            before = tracks.get(place, _Track(*place, ordered, kind))
-            summed = kind if before.kind == ANYTHING else before.kind
-            tracks[place] = _Track(*place, before.ordered or ordered, summed)
-            line[0] = list(tracks).index(place)
-        bases = [1 + STRIDE * track if track >= 0 else -1 for track in reads[:, 0].tolist()]
-        return tuple(tracks.values()), reads, finishing_table(self.aggregates, bases, self.input)
+    def plan(self) -> Plan:
+        """What is followed and read."""
+        return plan_of(self.aggregates, self.input)
 
 
 @dataclass(frozen=True)
@@ -148,18 +147,23 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
     if is_quiet(given):
         return output(spec.schema, [], [])
     held = contents(given)
-    tracks, reads, finishing = spec.plan
-    ranks = _rank(tracks, held)
-    words = _words(tracks, held.values)
-    kinds = np.array([t.kind for t in tracks], np.int64)
-    ranked = np.array([t.ranked for t in tracks], np.bool_)
+    plan = spec.plan
+    ranks = _rank(plan, held)
+    located = np.array([t.places for t in plan.tracks], np.int64)
     changes, flat, list_starts, overflow = _sweep(
         (held.moment_group, held.moments, held.groups.old_start, held.values.count),
         (held.new_value, held.new_diffs),
         (held.old_value, held.groups.old_diffs),
-        (kinds, ranked, ranks.position, ranks.starts, ranks.first, *empty_set(len(ranks.first))),
-        words,
-        (reads, finishing, spec.default_row),
+        (
+            np.array([t.ranked for t in plan.tracks], np.bool_),
+            ranks.position,
+            ranks.starts,
+            ranks.first,
+            *empty_set(len(ranks.first)),
+        ),
+        (located, np.zeros(len(ranks.first) if located.any() else 0, np.int64)),
+        (plan.terms, plan.slots, *_words(plan, held.values)),
+        (plan.reads, plan.fractions, plan.finishing, spec.default_row),
     )
     if overflow:
         raise DiffOverflowError("a count or a sum of a group left the signed 64-bit range; the step is not committed")
@@ -168,11 +172,12 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
         made: list[pa.Array] = []
         for a, aggregate in enumerate(spec.aggregates):
             type_ = spec.schema.field(aggregate.name).type
-            column = held.values.column(aggregate.arguments[0]) if reads[a, 1] >= FIRST else None
+            what = plan.reads[a, WHAT]
+            column = held.values.column(aggregate.arguments[0]) if what >= FIRST else None
             good, words = valid[a, which], low[a, which]
             if column is None:
                 made.append(column_of(type_, words, high[a, which], good))
-            elif reads[a, 1] >= LIST:
+            elif what >= LIST:
                 made.append(list_column(type_, column.take(pa.array(flat)), list_starts, words, good))
             else:
                 made.append(column.take(pa.array(words, mask=~good)))
@@ -188,32 +193,44 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
     )
 
 
-def _rank(tracks: Sequence[_Track], held: Contents) -> _Ranks:
+def _rank(plan: Plan, held: Contents) -> _Ranks:
     """Number the values that each track follows; ordered tracks by value within each group."""
     count, groups = held.values.count, len(held.groups)
-    position = np.full((len(tracks), count), -1, np.int64)
-    starts = np.zeros((len(tracks), groups + 1), np.int64)
+    position = np.full((len(plan.tracks), count), -1, np.int64)
+    starts = np.zeros((len(plan.tracks), groups + 1), np.int64)
     firsts = []
     total = 0
-    for t, track in enumerate(tracks):
-        columns = [held.values.column(name) for name in track.arguments]
-        some = _without_nulls(columns, count)
+    for t, track in enumerate(plan.tracks):
+        some = _without_nulls([held.values.column(name) for name in track.needed], count)
         if not track.ranked:
             position[t, some] = 0
             continue
-        if track.ordered:
-            (line,) = sort_lines(taken(columns[0], positions_of(some)), descending=False, nulls_first=True)
+        rows = held.values.select(track.arguments).take(some)
+        if t in plan.ordered:
+            line = _line(rows, track)
             order, _ = order_within_groups([line], held.group[some], groups)
             rank, first = _dense_ranks(line, held.group[some], order)
         else:
-            rows = held.values.select(track.arguments).take(some)
             rank, first = group_rows(rows, held.group[some].reshape(1, -1)) if len(some) else (some, some)
         position[t, some] = rank + total
         firsts.append(some[first])
-        if track.ordered:
+        if t in plan.ordered:
             starts[t] = np.searchsorted(held.group[some[first]], np.arange(groups + 1)) + total
         total += len(first)
     return _Ranks(position, starts, np.concatenate(firsts) if firsts else np.empty(0, np.int64))
+
+
+def _line(rows: Rows, track: Track) -> Ints:
+    """One key a row that is ordered as its values are: of an ordered list by what it is ordered by, then by value."""
+    if not track.order:
+        return sort_lines(rows.columns[0], descending=False, nulls_first=True)[0]
+    *options, last = track.order
+    lines = [
+        line
+        for column, (descending, nulls_first) in zip(rows.columns[1:], options, strict=True)
+        for line in sort_lines(column, descending=descending, nulls_first=nulls_first)
+    ]
+    return dense([*lines, *sort_lines(rows.columns[0], descending=last, nulls_first=True)], rows.count)
 
 
 def _without_nulls(columns: Sequence[pa.Array], count: int) -> Ints:
@@ -239,20 +256,22 @@ def _dense_ranks(line: Ints, group: Ints, order: Ints) -> tuple[Ints, Ints]:
     return rank, first[:used].copy()
 
 
-def _words(tracks: Sequence[_Track], values: Rows) -> tuple[Ints, Ints]:
-    """Low and high words of the values that are summed."""
-    low = np.zeros((len(tracks), values.count), np.int64)
-    high = np.zeros((len(tracks), values.count if any(t.kind == DECIMAL for t in tracks) else 0), np.int64)
-    for t, track in enumerate(tracks):
-        if track.kind != ANYTHING:
-            words_of(values.column(track.arguments[0]), track.kind, low[t], high[t])
+def _words(plan: Plan, values: Rows) -> tuple[Ints, Ints]:
+    """Low and high words of the columns that are summed or interpolated."""
+    read = {*plan.terms[:, FACTORS:].ravel().tolist(), *plan.reads[plan.reads[:, WHAT] == POINT, COLUMN].tolist()}
+    columns = [values.column(name) for name in plan.columns]
+    kinds = [number_kind(c.type) if i in read else ANYTHING for i, c in enumerate(columns)]
+    low = np.zeros((len(columns), values.count), np.int64)
+    high = np.zeros((len(columns), values.count if DECIMAL in kinds else 0), np.int64)
+    for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+        words_of(column, kind, low[i], high[i])
     return low, high
 
 
 @compiled
 def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, counts: Ints) -> Any:
     """Append the values of a track in order, each as often as it counts; -1 if they are more than a list holds."""
-    _, _, _, starts, first, bits, levels = ranking
+    _, _, starts, first, bits, levels = ranking
     begin = used
     at = following(bits, levels, starts[t, group])
     while 0 <= at < starts[t, group + 1]:
@@ -270,7 +289,7 @@ def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, c
 @compiled
 def _note(m: int, begin: int, end: int, values: Ints, ranking: Any, counts: Ints, notes: Any) -> int:
     """Note each rank that a moment's updates will touch, with its count before them; returns how many."""
-    ranked, position = ranking[1], ranking[2]
+    ranked, position = ranking[0], ranking[1]
     stamp, noted, noted_count = notes
     many = 0
     for p in range(begin, end):
@@ -287,12 +306,12 @@ def _mark(reads: Ints, stale: Mask, group: int, many: int, starts: Ints, counts:
     """Mark the lists that the noted ranks change: a list by any change of a count, a set when a value comes or goes."""
     _, noted, noted_count = notes
     for a in range(len(reads)):
-        if reads[a, 1] < LIST or stale[a]:
+        if reads[a, WHAT] < LIST or stale[a]:
             continue
         for p in range(many):
-            if starts[reads[a, 0], group] <= noted[p] < starts[reads[a, 0], group + 1]:
+            if starts[reads[a, TRACK], group] <= noted[p] < starts[reads[a, TRACK], group + 1]:
                 then, now = max(noted_count[p], 0), max(counts[noted[p]], 0)
-                stale[a] |= then != now and (reads[a, 1] == LIST or then == 0 or now == 0)
+                stale[a] |= then != now and (reads[a, WHAT] == LIST or then == 0 or now == 0)
 
 
 @compiled
@@ -317,8 +336,56 @@ def _extreme(least: bool, start: int, stop: int, bits: Words, levels: Ints) -> i
 
 
 @compiled
+def _mode(greatest: bool, start: int, stop: int, counts: Ints) -> int:
+    """The least or the greatest of the ranks that count most, -1 if none is there."""
+    found, most = -1, 0
+    for at in range(start, stop):
+        if counts[at] > most or (greatest and counts[at] == most > 0):
+            found, most = at, counts[at]
+    return found
+
+
+@compiled
+def _place(fraction: float, n: int) -> int:
+    """Which of n values, from 0 on, is the least that a fraction of them is not above."""
+    return max(int(np.ceil(fraction * n)) - 1, 0)
+
+
+@compiled
+def _point(
+    fraction: float, descending: bool, n: int, start: int, stop: int, tree: Ints, first: Ints, words: Ints
+) -> int:
+    """The bits of the double at a fraction of the way through n values, between two of them in proportion."""
+    position = (n - 1) * fraction
+    lower, upper = int(np.floor(position)), int(np.ceil(position))
+    a = words[first[place_of(tree, start, stop, n - 1 - lower if descending else lower)]]
+    b = words[first[place_of(tree, start, stop, n - 1 - upper if descending else upper)]]
+    if a == b:
+        return a
+    left, right = np.int64(a).view(np.float64), np.int64(b).view(np.float64)
+    return bits_of((upper - position) * left + (position - lower) * right)
+
+
+@compiled
+def _add_term(term: Ints, value: int, amount: int, sums: Ints, low: Ints, high: Ints, digits: Ints) -> bool:
+    """Add a value, or a product of values, ``amount`` times; whether a slot overflowed."""
+    kind, base, column = term[KIND], term[BASE], term[FACTORS]
+    if kind == BIT_COUNTS:
+        return add_bits(sums, base + DIGITS, low[column, value], amount)
+    if kind != PRODUCT:
+        upper = high[column, value] if high.shape[1] > 0 else 0
+        return add_value(sums, base, kind, low[column, value], upper, amount, digits)
+    many = 0
+    factors = np.empty(len(term) - FACTORS, np.int64)
+    while many < len(factors) and term[FACTORS + many] >= 0:
+        factors[many] = low[term[FACTORS + many], value]
+        many += 1
+    return add_product(sums, base + DIGITS, factors[:many], amount)
+
+
+@compiled
 def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart costs more than a group's updates do
-    groups: Any, new: Any, old: Any, ranking: Any, words: Any, read: Any
+    groups: Any, new: Any, old: Any, ranking: Any, placing: Any, summed: Any, read: Any
 ) -> Any:
     """Go through the moments of every group: first its old updates, then those of each moment.
 
@@ -327,11 +394,12 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
     """
     moment_group, moments, old_starts, size = groups
     (new_values, new_diffs), (old_values, old_diffs) = new, old
-    kinds, ranked, position, starts, first, bits, levels = ranking
-    (low, high), (reads, finishing, default_row) = words, read
-    tracks, ranks, many, count = len(kinds), len(first), len(reads), len(moments) - 1
-    lists_read = np.sum(reads[:, 1] >= LIST)
-    sums, there, digits = np.zeros(1 + STRIDE * tracks, np.int64), np.zeros(tracks, np.int64), np.zeros(8, np.int64)
+    ranked, position, starts, first, bits, levels = ranking
+    (located, tree), (terms, slots, low, high), (reads, fractions, finishing, default_row) = placing, summed, read
+    tracks, ranks, many, count = len(ranked), len(first), len(reads), len(moments) - 1
+    lists_read = np.sum(reads[:, WHAT] >= LIST)
+    sums, digits = np.zeros(slots, np.int64), np.zeros(8, np.int64)
+    there, total, amounts = np.zeros(tracks, np.int64), np.zeros(tracks, np.int64), np.zeros(tracks, np.int64)
     value_counts, counts = np.zeros(size, np.int64), np.zeros(ranks, np.int64)
     room = 1 + (np.max(np.diff(moments)) * tracks if lists_read > 0 else 0)
     notes = np.full(ranks, -1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -355,6 +423,7 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
                 current, negatives = group, 0
                 sums[:] = 0
                 there[:] = 0
+                total[:] = 0
                 stale[:] = True
             for p in range(begin, end):
                 value, diff = (new_values[p], new_diffs[p]) if moment else (old_values[p], old_diffs[p])
@@ -364,30 +433,50 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
                 negatives += 1 if value_counts[value] < 0 else 0
                 for t in range(tracks):
                     at = position[t, value]
-                    amount = diff
-                    if at < 0:
-                        overflow |= not ranked[t] and bump(sums, 1 + STRIDE * t + NULLS, diff)
-                        continue
-                    if ranked[t]:
-                        amount, over = _ranked(at, diff, counts, bits, levels)
+                    amounts[t] = diff
+                    if at >= 0 and ranked[t]:
+                        amounts[t], over = _ranked(at, diff, counts, bits, levels)
                         overflow |= over
-                        there[t] += amount
-                    if amount != 0:
-                        upper = high[t, value] if high.shape[1] > 0 else 0
-                        overflow |= add_value(sums, 1 + STRIDE * t, kinds[t], low[t, value], upper, amount, digits)
+                        there[t] += amounts[t]
+                        if located[t] != NOT:
+                            placed = diff if located[t] == ALL else amounts[t]
+                            overflow |= bump(total, t, placed)
+                            grow(tree, starts[t, group], starts[t, group + 1], at, placed)
+                for s in range(len(terms)):
+                    t = terms[s, TRACK]
+                    if position[t, value] < 0:
+                        if not ranked[t] and terms[s, FACTORS + 1] < 0:
+                            overflow |= bump(sums, terms[s, BASE] + NULLS, diff)
+                    elif amounts[t] != 0:
+                        overflow |= _add_term(terms[s], value, amounts[t], sums, low, high, digits)
             if moment and lists_read > 0:
                 _mark(reads, stale, group, noted, starts, counts, notes)
             states[line] = NEGATIVE if negatives > 0 else EMPTY if sums[0] == 0 and not default_row else DATA
             for a in range(many if states[line] == DATA else 0):
-                t, what = reads[a, 0], reads[a, 1]
+                t, what, descending = reads[a, TRACK], reads[a, WHAT], reads[a, DESCENDING] > 0
                 result, some, low_word, high_word = DATA, True, 0, 0
                 if what in (SUMS, DISTINCT_SUMS):
-                    total = sums[0] if what == SUMS else there[t]
-                    result, some, low_word, high_word = finish_one(finishing[a], sums, total, magnitude)
+                    n = sums[0] if what == SUMS else there[t]
+                    result, some, low_word, high_word = finish_one(finishing[a], sums, n, magnitude)
                 elif what == RANKS:
                     low_word = there[t]
+                elif what == POINT:
+                    some = total[t] > 0
+                    if some:
+                        low_word = _point(
+                            fractions[a], descending, total[t], starts[t, group], starts[t, group + 1], tree, first,
+                            low[reads[a, COLUMN]],
+                        )  # fmt: skip
                 elif what < LIST:
-                    at = _extreme(what == FIRST, starts[t, group], starts[t, group + 1], bits, levels)
+                    at = -1
+                    if what == MODE:
+                        at = _mode(descending, starts[t, group], starts[t, group + 1], counts)
+                    elif what != NTH:
+                        at = _extreme(what == FIRST, starts[t, group], starts[t, group + 1], bits, levels)
+                    elif total[t] > 0:
+                        nth = _place(fractions[a], total[t])
+                        nth = total[t] - 1 - nth if descending else nth
+                        at = place_of(tree, starts[t, group], starts[t, group + 1], nth)
                     some = at >= 0
                     low_word = first[at] if some else 0
                 else:
@@ -401,8 +490,8 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cos
                         ends[lists_made] = used
                         stale[a] = False
                     low_word = number[a]
-                if result == OVERFLOW:
-                    states[line] = OVERFLOW + a
+                if result != DATA:
+                    states[line] = NEGATIVE if result == NEGATIVE else OVERFLOW + a
                     break
                 valid[line, a], final_words[0, line, a], final_words[1, line, a] = some, low_word, high_word
         made = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, made)

@@ -40,7 +40,7 @@ def aggregate(call: WindowCall, places: Places) -> Results:
                 return _summed(call, places, low, high)
             case "min" | "max":
                 return _extreme(call, places, low, high)
-            case "collect_list":
+            case "collect_list" if not call.call.options:
                 return _listed(call, places, low, high)
     return _by_frame(call, places, low, high)
 
@@ -51,7 +51,7 @@ def _summed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Words:
     words = np.zeros((2, len(column)), np.int64)
     words_of(column, kind, words[0], words[1])
     schema = pa.schema([pa.field(call.call.arguments[0], column.type)])
-    table = finishing_table([call.call], [0], schema)
+    table = finishing_table([call.call], [{(0,): 0}], schema)
     valid = valid_of(column) if column.null_count else np.ones(0, np.bool_)
     state, some, finals = _move_sums(places.row, low, high, words, valid, kind, table[0])
     failed = state != DATA
