@@ -46,7 +46,7 @@ REFUSED = {
     "with recursive r as (select a from t union all select r.a from r join r q on r.a = q.a) select * from r": (
         "r more than once"
     ),
-    "with mutually recursive r (a int) as (select a, b from t) select * from r": "has 1 columns, and a query for it has",
+    "with mutually recursive r (a int) as (select a, b from t) select * from r": "has 1 columns, and a query",
     "with mutually recursive r as (select a from t) select * from r": "declares its columns with their types",
     "select a from t cluster by a": "CLUSTER BY",
     "select a from t join u using (nosuch)": "no column 'nosuch' (in USING)",
