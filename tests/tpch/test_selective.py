@@ -43,7 +43,8 @@ def test_the_part_that_is_asked_for_a_value_comes_first():
     "condition",
     [
         "(a.x = 1 AND b.y = 2 OR a.x = 3 AND b.y = 1)",
-        "(a.x = 1 AND b.y = 2 AND a.s <> b.s OR a.x IN (2, 3) AND b.y IS NULL OR a.s LIKE 'q%' AND b.y BETWEEN 1 AND 2)",
+        "(a.x = 1 AND b.y = 2 AND a.s <> b.s OR a.x IN (2, 3) AND b.y IS NULL)",
+        "(a.x IN (0, 4) AND b.y = 3 OR a.s LIKE 'q%' AND b.y BETWEEN 1 AND 2)",
         "(a.x = 1 OR b.y = 2)",
         "(a.x = 1 AND b.y = 2 OR NOT a.s = 'p')",
         "((a.x = 1 OR a.x = 2) AND b.y = 2 OR (a.x = 4 OR b.y = 3) AND a.s = 'r')",
