@@ -89,7 +89,7 @@ class History:
         for name, table in self.states[step].items():
             pl.DataFrame(pl.from_arrow(table)).write_parquet(folder / f"{name}-{step}.parquet")
             spark.read.parquet(str(folder / f"{name}-{step}.parquet")).createOrReplaceTempView(name)
-        with _settings(spark, QUICK), ThreadPoolExecutor(2) as pool:  # while one is planned another runs
+        with few_rows(spark) as pool:
             found = dict(pool.map(lambda n: (n, spark.sql(self.queries[n].whole).toArrow()), self.queries))
         for name in data.TABLES:
             spark.catalog.dropTempView(name)
@@ -97,11 +97,13 @@ class History:
 
 
 @contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
+def few_rows(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
+    """Spark as it answers small queries soonest; while one is planned another runs."""
+    before = {name: spark.conf.get(name) for name in QUICK}
+    for name, value in QUICK.items():
         spark.conf.set(name, value)
-    yield
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
     for name, value in before.items():
         spark.conf.set(name, value)
 

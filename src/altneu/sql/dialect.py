@@ -93,4 +93,6 @@ def syntax_error(error: sqlglot.errors.SqlglotError) -> str:
     first = details[0]
     near = first.get("highlight") or ""
     said = str(first.get("description", "syntax error")).rstrip(".")
+    if said.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
+        said = "an operand or argument is missing"
     return f"line {first.get('line')}, column {first.get('col')}: {said}" + (f" near {near!r}" if near else "")

@@ -78,9 +78,8 @@ class Stage:
 
         names = [name_of(item) for item in items]
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
-        qualify = [
-            _unaliased(windows.named(tree, c), scope, dict(zip(names, trees, strict=True))) for c in _qualify(tree)
-        ]
+        aliases = dict(zip(names, trees, strict=True))
+        qualify = [_unaliased(windows.named(tree, c), scope, aliases) for c in _qualify(tree)]
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
@@ -90,7 +89,7 @@ class Stage:
         for key in order:
             if has_aggregate(key.this):
                 key.set("this", read(key.this))
-        conditions = [read(having.this)] if having else []
+        conditions = [read(_unaliased(having.this, scope, aliases))] if having else []
         qualify = [read(c) for c in qualify]
         if made:
             scope = made.grouped()

@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import PlanError
-from altneu.expressions import parse
-from altneu.expressions.parse import tree_of
+from altneu.expressions.parse import parse, tree_of
 from altneu.rows import Rows
 
 NAME = "window"
