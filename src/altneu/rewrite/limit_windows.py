@@ -11,6 +11,7 @@ from altneu.ir import Linear, Node, Reduce, TopK, WindowCall, WindowFunctions
 from altneu.linear import Filter
 from altneu.linear.asked import asked_first, without_first
 from altneu.linear.steps import Temporal
+from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.transform import readers, transform
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
@@ -22,6 +23,7 @@ def limit_windows(node: Node) -> Node:
     All of the functions are to be of what is before a row in that order. The test of the number is then known; where
     nobody reads the number, the top_k is all that is left when columns are pruned.
     """
+    node = merge_linear(node)
     counts = readers(node)
 
     def change(new: Node, old: Node) -> Node:
