@@ -146,6 +146,12 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
         .select(*KEY, v=rng.choice(["v", "x", "y"]))
     ),
     "window": lambda rng, c: c().window(w=rng.choice(WINDOWS)).select(*KEY, v="cast(w as bigint)"),
+    "first of a window": lambda rng, c: (
+        c()
+        .window(n=WINDOWS[0], was="lag(v) over (partition by trial, k order by v desc)")
+        .filter(rng.choice(["n <= 2", "3 > n and v > 0", "n = 2", "n = 1 and k > 0"]))
+        .select(*KEY, v=rng.choice(["v", "was", "cast(n as bigint)"]))
+    ),
     "some of the windows": lambda rng, c: (
         c()
         .select(*KEY, "v", x="pmod(v, 2)", y="v + k")
