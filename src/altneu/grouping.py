@@ -176,7 +176,7 @@ def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggre
     function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
     if condition is not None:
         args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
-    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql)
+    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql, given.options)
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

@@ -10,10 +10,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from altneu.expressions import Expr
+from altneu.expressions.names import ACCUMULABLE
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
@@ -192,10 +194,20 @@ class Aggregate:
     distinct: bool = False
     text: str = field(default="", compare=False, repr=False)
 
+    options: tuple[Any, ...] = ()
+
     @property
     def accumulable(self) -> bool:
         """Whether a few numbers per group are all the state it needs."""
-        return not self.distinct and self.function in ("count", "sum", "avg") and len(self.arguments) < 2
+        several = self.function == "count" and len(self.arguments) > 1
+        return self.function in ACCUMULABLE and not self.distinct and not several
+
+    def __repr__(self) -> str:
+        options = f", options={self.options!r}" * bool(self.options)  # fingerprints are made of it
+        return (
+            f"Aggregate(function={self.function!r}, arguments={self.arguments!r}, type={self.type!r}, "
+            f"distinct={self.distinct!r}{options})"
+        )
 
     def __str__(self) -> str:
         return self.text or f"{self.function}({'distinct ' * self.distinct}{', '.join(self.arguments) or '*'})"
@@ -311,7 +323,7 @@ class WindowCall:
 
 
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
-KNOW_NO_ORDER = frozenset(["count", "sum", "avg", "min", "max", "collect_set"])
+KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
 """Aggregates of which the order of rows is known to make no difference."""
 
 

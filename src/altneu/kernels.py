@@ -103,7 +103,7 @@ def _column(node: ir.Node, name: str) -> Expr:
 
 
 def _named(calls: tuple[ir.Aggregate, ...]) -> tuple[Aggregate, ...]:
-    return tuple(Aggregate(f"#{i}", c.function, c.arguments, c.distinct) for i, c in enumerate(calls))
+    return tuple(Aggregate(f"#{i}", c.function, c.arguments, c.distinct, c.options) for i, c in enumerate(calls))
 
 
 def _windows(calls: tuple[ir.WindowCall, ...]) -> tuple[WindowCall, ...]:

@@ -4,7 +4,7 @@
 their reasons. No row is ever evaluated by itself.
 """
 
-from altneu.expressions.aggregate import AggregateCall, AggregateExpr, parse_aggregate
+from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
 from altneu.expressions.column import Col, col, fn, lit
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
@@ -27,6 +27,7 @@ __all__ = [
     "Scope",
     "TemporalPredicate",
     "WindowExpr",
+    "aggregate_in",
     "call",
     "cast",
     "col",

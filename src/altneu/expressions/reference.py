@@ -6,7 +6,7 @@ import sys
 from itertools import groupby
 
 from altneu.expressions import registry
-from altneu.expressions.aggregate import AGGREGATES
+from altneu.expressions.aggregate_calls import AGGREGATES
 from altneu.expressions.registry import Function
 
 _HEAD = """\

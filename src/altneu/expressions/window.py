@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.aggregate import AggregateCall, aggregate_call
+from altneu.expressions.aggregate import AggregateCall, aggregate_expr
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast
@@ -171,11 +171,13 @@ class _Call:
 
     def __init__(self, node: exp.Window, builder: Builder, calls: list[WindowCall]) -> None:
         self.node, self.builder, self.calls = node, builder, calls
-        self.ignore_nulls, self.condition = False, None
+        self.ignore_nulls, self.condition, self.ordered = False, None, None
         inner = node.this
-        while isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        while isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup)):
             if isinstance(inner, exp.Filter):
                 self.condition = inner.expression.this
+            elif isinstance(inner, exp.WithinGroup):
+                self.ordered = inner.expression
             else:
                 self.ignore_nulls = isinstance(inner, exp.IgnoreNulls)
             inner = inner.this
@@ -202,8 +204,14 @@ class _Call:
             raise UnsupportedFunctionError(f"{name}() is no window function; those are the aggregates and {known}")
         if self.ignore_nulls:
             raise UnsupportedFunctionError(f"{name}() has nulls ignored already; leave IGNORE NULLS out")
-        made = aggregate_call(self.function, self.condition, self.builder)
-        return self._column(WindowCall(made, self.window, self._frame()))
+        frame = self._frame()
+        return aggregate_expr(
+            self.function,
+            self.ordered,
+            self.condition,
+            self.builder,
+            lambda made: self._column(WindowCall(made, self.window, frame)),
+        )
 
     def _column(self, made: WindowCall) -> Expr:
         if made not in self.calls:
@@ -337,6 +345,8 @@ class _Call:
         made = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
         if is_decimal(kind):
             made = cast(made, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
+        elif (made.type, kind) == (T.TIMESTAMP, T.TIMESTAMP_NTZ):  # which Spark makes of a sum with an interval
+            made = cast(made, kind, implicit=False)
         elif made.type != kind:
             raise TypeMismatchError(
                 f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} do not add up to such a value"

@@ -16,7 +16,7 @@ from altneu.operators.accumulate import Accumulator, Mask, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
 from altneu.operators.changes import emit_change, finals_for, room_for, tell
 from altneu.operators.compiled import compiled
-from altneu.operators.exact_sum import SCRATCH, STRIDE, bump
+from altneu.operators.exact_sum import SCRATCH, bump
 from altneu.operators.groups import (
     NEGATIVE_MULTIPLICITY,
     PYTHON_EXCEPTION,
@@ -38,7 +38,7 @@ _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; 
 
 @dataclass(frozen=True)
 class Aggregates:
-    """count, sum and avg of each group. With ``default_row`` the empty group has a row too (for a global aggregate)."""
+    """Accumulable aggregates of each group. With ``default_row`` the empty group has a row too."""
 
     accumulator: Accumulator
     default_row: bool = False
@@ -146,6 +146,7 @@ def _aggregate(groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
         accumulator.kinds,
         accumulator.finishing,
         spec.default_row,
+        accumulator.slots,
     )
     if overflow:
         raise DiffOverflowError(_OVERFLOW_MESSAGE)
@@ -182,17 +183,17 @@ def _finals(
     for a in range(len(finishing)):
         state, some, words[0, line, a], words[1, line, a] = finish_one(finishing[a], sums, count, magnitude)
         valid[line, a] = some
-        if state == OVERFLOW:
-            states[line] = OVERFLOW + a
+        if state != DATA:
+            states[line] = NEGATIVE if state == NEGATIVE else OVERFLOW + a
             return
 
 
 @compiled
-def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool) -> Any:
+def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, width: int) -> Any:
     """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
     order, starts, groups, slots, amounts = new
     old_starts, old_slots, old_amounts = old
-    sums, magnitude = np.zeros(1 + STRIDE * len(kinds), np.int64), np.zeros(SCRATCH, np.int64)
+    sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
     lines, shown, told = room_for(len(starts) - 1, len(finishing))
     states, valid, words = finals_for(len(finishing))
     made, current, line = 0, -1, 0

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, UnknownColumnError
-from altneu.operators.aggregates import Aggregate, check_names, finishing_table, number_kind, result_type
+from altneu.operators.aggregates import Aggregate, check_names, finishing_table, number_kind, result_type, sums_of
 from altneu.operators.compiled import compiled
 from altneu.operators.exact_sum import (
     ANYTHING,
@@ -26,10 +27,14 @@ from altneu.operators.exact_sum import (
     DOUBLE,
     INTEGER,
     NULLS,
+    PRODUCT,
     STRIDE,
+    add_bits,
+    add_product,
     add_value,
     bump,
     digit_count,
+    slots_of_extra,
 )
 from altneu.operators.grouping import bucket, group_rows
 from altneu.order import Lattice
@@ -37,7 +42,9 @@ from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
 SLOT = "#slot"
-MOST_ARGUMENTS = (2**15 - 1) // STRIDE
+_MOST_SLOTS = 2**15 - 1
+_MOST_FACTORS = 4
+MOST_ARGUMENTS = _MOST_SLOTS // STRIDE
 _WORD = 1 << 32
 _TABLE_SIZE = 1 << 18  # sums that are added up at once: 2 MiB
 
@@ -79,9 +86,10 @@ class Accumulator:
             if not aggregate.accumulable:
                 raise PlanError(f"{aggregate} cannot be kept as sums; reduce_general takes it")
             result_type(aggregate, self.schema)
-        if len(self.arguments) > MOST_ARGUMENTS:
+        if self.slots > _MOST_SLOTS:
             raise PlanError(
-                f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, use several"
+                f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, and fewer of "
+                "variances and their kin; use several"
             )
 
     @cached_property
@@ -92,20 +100,58 @@ class Accumulator:
     @cached_property
     def kinds(self) -> Ints:
         """What is kept of each argument: digits of its kind, or only its nulls when nobody sums it."""
-        summed = {a.arguments[0] for a in self.aggregates if a.function != "count"}
-        kinds = [number_kind(self.schema.field(name).type) if name in summed else ANYTHING for name in self.arguments]
-        return np.array(kinds, np.int64)
+        kinds = dict.fromkeys(self.arguments, ANYTHING)
+        for aggregate in self.aggregates:
+            for name, (kind, _) in zip(aggregate.arguments, sums_of(aggregate, self.schema), strict=False):
+                kinds[name] = kind if kinds[name] == ANYTHING else kinds[name]
+        return np.array(list(kinds.values()), np.int64)
+
+    @cached_property
+    def extras(self) -> dict[tuple[int, tuple[str, ...]], int]:
+        """Sums of products and counts of bits, each with its first slot: they follow those of the arguments."""
+        slot = 1 + STRIDE * len(self.arguments)
+        made: dict[tuple[int, tuple[str, ...]], int] = {}
+        for aggregate in self.aggregates:
+            for kind, factors in sums_of(aggregate, self.schema)[len(aggregate.arguments) :]:
+                extra = kind, tuple(aggregate.arguments[place] for place in factors)
+                if extra not in made:
+                    made[extra] = slot
+                    slot += slots_of_extra(kind, len(factors))
+        return made
+
+    @cached_property
+    def slots(self) -> int:
+        """How many slots there are to number."""
+        widths = (slots_of_extra(kind, len(columns)) for kind, columns in self.extras)
+        return 1 + STRIDE * len(self.arguments) + sum(widths)
+
+    @cached_property
+    def extra_table(self) -> Ints:
+        """For the kernel, a line an extra: its kind, the arguments that are its factors (-1: no more)."""
+        table = np.full((len(self.extras), 1 + _MOST_FACTORS), -1, np.int64)
+        for line, (kind, columns) in zip(table, self.extras, strict=True):
+            line[0] = kind
+            line[1 : 1 + len(columns)] = [self.arguments.index(c) for c in columns]
+        return table
 
     @cached_property
     def _width(self) -> int:
         """Slots of one group, without the gaps between arguments."""
-        return 1 + sum(DIGITS + digit_count(kind) for kind in self.kinds.tolist())
+        own = 1 + sum(DIGITS + digit_count(kind) for kind in self.kinds.tolist())
+        return own + sum(slots_of_extra(kind, len(columns)) for kind, columns in self.extras)
 
     @cached_property
     def finishing(self) -> Ints:
         """How the aggregates are read from the slots (``finishing_table``)."""
-        bases = [1 + STRIDE * self.arguments.index(a.arguments[0]) if a.arguments else -1 for a in self.aggregates]
-        return finishing_table(self.aggregates, bases, self.schema)
+        return finishing_table(self.aggregates, [self._bases(a) for a in self.aggregates], self.schema)
+
+    def _bases(self, aggregate: Aggregate) -> dict[tuple[int, ...], int]:
+        bases: dict[tuple[int, ...], int] = {}
+        for kind, factors in sums_of(aggregate, self.schema):
+            columns = tuple(aggregate.arguments[place] for place in factors)
+            own = 1 + STRIDE * self.arguments.index(columns[0])
+            bases[factors] = own if len(factors) == 1 else self.extras[kind, columns] - DIGITS
+        return bases
 
     @cached_property
     def key_schema(self) -> pa.Schema:
@@ -142,7 +188,9 @@ class Accumulator:
         if size < len(first):
             order, ranges = bucket(groups // size, -(-len(first) // size))
         words = self._words(updates.rows)
-        which, slots, amounts, overflow = _explode(groups, len(first), order, ranges, updates.diffs, self.kinds, *words)
+        which, slots, amounts, overflow = _explode(
+            (groups, len(first), order, ranges), updates.diffs, (self.kinds, self.extra_table, self._width), words
+        )
         if overflow:
             raise DiffOverflowError(_OVERFLOW)
         positions = first[which]
@@ -157,8 +205,9 @@ class Accumulator:
         low = np.empty((len(columns), rows.count), np.int64)
         high = np.empty((len(columns), rows.count if (self.kinds == DECIMAL).any() else 0), np.int64)
         valid = np.empty((len(columns), rows.count if any(c.null_count for c in columns) else 0), np.bool_)
+        read = {name for _, factors in self.extras for name in factors}
         for i, (column, kind) in enumerate(zip(columns, self.kinds.tolist(), strict=True)):
-            words_of(column, kind, low[i], high[i])
+            words_of(column, number_kind(column.type) if self.arguments[i] in read else kind, low[i], high[i])
             if valid.shape[1]:
                 valid[i] = valid_of(column)
         return low, high, valid
@@ -166,7 +215,7 @@ class Accumulator:
     def partials(self, diff: str | None = None) -> tuple[tuple[str, str], ...] | None:
         """Spark SQL aggregates whose results ``from_partials`` takes, as (name, expression); None if a kind has none.
 
-        Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL.
+        Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL, nor do products.
 
         >>> made = Accumulator(
         ...     ("k",), (Aggregate("s", "sum", ("x",)),), pa.schema([("k", pa.string()), ("x", pa.int64())])
@@ -178,7 +227,9 @@ class Accumulator:
         #low0 = sum(cast(`x` as bigint) % 4294967296)
         #high0 = sum(cast(`x` as bigint) div 4294967296)
         """
-        if any(kind in (DECIMAL, DOUBLE) for kind in self.kinds.tolist()):
+        if self.extras or any(kind in (DECIMAL, DOUBLE) for kind in self.kinds.tolist()):
+            return None
+        if any(pa.types.is_duration(self.schema.field(name).type) for name in self.arguments):
             return None
         times = f"`{diff}` * " if diff else ""
         made = [("#rows", f"sum(`{diff}`)" if diff else "count(1)")]
@@ -200,7 +251,7 @@ class Accumulator:
         """
         wanted = self.partials()
         if wanted is None:
-            raise PlanError("sums of floats and decimals have no exact partial sums; explode the rows instead")
+            raise PlanError("other than whole numbers have no exact partial sums; explode the rows instead")
         for name in (*self.key, *(n for n, _ in wanted)):
             if partials.schema.get_field_index(name) < 0:
                 raise SchemaError(
@@ -266,17 +317,20 @@ def _buffer(column: pa.Array, type_: np.dtype[np.generic], words: int = 1) -> np
 
 @compiled
 def _explode(
-    groups: Ints, count: int, order: Ints, ranges: Ints, diffs: Ints, kinds: Ints, low: Ints, high: Ints, valid: Mask
+    grouped: Any, diffs: Ints, read: Any, words: tuple[Ints, Ints, Mask]
 ) -> tuple[Ints, npt.NDArray[np.int16], Ints, bool]:
     """Add up the slots of each group: (group, slot, amount) of every slot that is not zero; overflow seen.
 
     Groups are taken in ranges whose dense table of sums stays in the processor's cache, rows of a range in their own
     order.
     """
+    groups, count, order, ranges = grouped
+    kinds, extras, width = read
+    low, high, valid = words
     bases = np.ones(len(kinds) + 1, np.int64)
     for a in range(len(kinds)):
         bases[a + 1] = bases[a] + DIGITS + digit_count(kinds[a])
-    width, size = bases[-1], _range_size(count, bases[-1])
+    size = _range_size(count, width)
     sums, digits = np.zeros(size * width, np.int64), np.zeros(8, np.int64)
     room = count * (1 + 2 * len(kinds)) + width
     out_group, out_slot, out_amount = np.empty(room, np.int64), np.empty(room, np.int16), np.empty(room, np.int64)
@@ -293,13 +347,36 @@ def _explode(
                 else:
                     upper = high[a, i] if high.shape[1] > 0 else 0
                     overflow |= add_value(sums, line + bases[a], kinds[a], low[a, i], upper, diffs[i], digits)
+            if len(extras) > 0:
+                overflow |= _add_extras(sums, line + bases[-1], extras, low[:, i], valid, i, diffs[i])
         for g in range(r * size, min((r + 1) * size, count)):
             if made + width > len(out_group):
                 more = np.empty(len(out_group), np.int64)
                 out_group, out_amount = np.concatenate((out_group, more)), np.concatenate((out_amount, more))
                 out_slot = np.concatenate((out_slot, more.astype(np.int16)))
-            made = _emit(sums, (g - r * size) * width, bases, g, out_group, out_slot, out_amount, made)
+            made = _emit(sums, (g - r * size) * width, bases, width, g, out_group, out_slot, out_amount, made)
     return out_group[:made], out_slot[:made], out_amount[:made], overflow
+
+
+@compiled
+def _add_extras(sums: Ints, start: int, extras: Ints, words: Ints, valid: Mask, i: int, diff: int) -> bool:
+    """Add row ``i`` to the sums of products and the counts of bits; a product with a null is none."""
+    overflow = False
+    for e in range(len(extras)):
+        kind, many, some = extras[e, 0], 0, True
+        factors = np.empty(extras.shape[1] - 1, np.int64)
+        while many < len(factors) and extras[e, 1 + many] >= 0:
+            a = extras[e, 1 + many]
+            some &= valid.shape[1] == 0 or valid[a, i]
+            factors[many] = words[a]
+            many += 1
+        if some:
+            if kind == PRODUCT:
+                overflow |= add_product(sums, start, factors[:many], diff)
+            else:
+                overflow |= add_bits(sums, start, factors[0], diff)
+        start += slots_of_extra(kind, many)
+    return overflow
 
 
 @compiled
@@ -309,12 +386,20 @@ def _range_size(count: int, width: int) -> int:
 
 @compiled
 def _emit(
-    sums: Ints, line: int, bases: Ints, g: int, groups: Ints, slots: npt.NDArray[np.int16], amounts: Ints, made: int
+    sums: Ints,
+    line: int,
+    bases: Ints,
+    width: int,
+    g: int,
+    groups: Ints,
+    slots: npt.NDArray[np.int16],
+    amounts: Ints,
+    made: int,
 ) -> int:
-    """Write the nonzero sums of one group and set them back to zero."""
+    """Write the nonzero sums of one group and set them back to zero; the extras follow the last argument's slots."""
     argument = -1
-    for at in range(bases[-1]):
-        if argument + 1 < len(bases) - 1 and at == bases[argument + 1]:
+    for at in range(width):
+        if argument + 1 < len(bases) and at == bases[argument + 1]:
             argument += 1
         if sums[line + at] != 0:
             groups[made], amounts[made] = g, sums[line + at]

@@ -21,9 +21,10 @@ from altneu.operators.compiled import compiled
 
 Ints = npt.NDArray[np.int64]
 
-INTEGER, DECIMAL, DOUBLE, ANYTHING = 0, 1, 2, 3
+INTEGER, DECIMAL, DOUBLE, ANYTHING, PRODUCT, BIT_COUNTS = 0, 1, 2, 3, 4, 5
 NULLS, NANS, PLUS_INFINITIES, MINUS_INFINITIES, DIGITS = 0, 1, 2, 3, 4
 STRIDE = 80
+BITS = 64
 INTEGER_DIGITS, DECIMAL_DIGITS, DOUBLE_DIGITS = 4, 6, 68
 SCRATCH = DOUBLE_DIGITS + 4
 
@@ -42,6 +43,58 @@ def bump(sums: Ints, slot: int, amount: int) -> bool:
     new = old + amount
     sums[slot] = new
     return ((old ^ new) & (amount ^ new)) < 0
+
+
+@compiled
+def add_product(sums: Ints, start: int, factors: Ints, diff: int) -> bool:
+    """Add ``diff`` times the product of doubles to the digits from ``start`` on; ``factors`` are their bits.
+
+    Digits are those of ``product_digits``, at places from 2^-1074 to the power of the number of factors on. A product
+    with a factor that is not finite adds nothing. Returns whether any slot left int64.
+    """
+    digits = np.zeros(2 * len(factors) + 6, np.int64)
+    digits[0] = 1
+    count, place, negative = 1, 0, diff < 0
+    for bits in factors:
+        exponent = (bits >> 52) & _EXPONENT
+        if exponent == _EXPONENT:
+            return False
+        place += max(exponent - 1, 0)
+        negative ^= bits < 0
+        count = _multiply(digits, count, (bits & _FRACTION) | ((1 << 52) if exponent > 0 else 0))
+    count = _multiply(digits, count, 1 << (place & 31))
+    factor = -1 if negative else 1
+    if -_SMALL_DIFF < diff < _SMALL_DIFF:
+        factor *= abs(diff)
+    else:
+        count = _multiply(digits, count, diff)
+    overflow = False
+    for i in range(count):
+        if digits[i] != 0:
+            overflow |= bump(sums, start + (place >> 5) + i, digits[i] * factor)
+    return overflow
+
+
+@compiled
+def product_digits(factors: int) -> int:
+    """How many digits a sum of products of so many doubles may use."""
+    return factors * (DOUBLE_DIGITS - 2) + 2
+
+
+@compiled
+def slots_of_extra(kind: int, factors: int) -> int:
+    """How many slots a sum of products or the counts of bits have."""
+    return product_digits(factors) if kind == PRODUCT else BITS
+
+
+@compiled
+def add_bits(sums: Ints, start: int, word: int, diff: int) -> bool:
+    """Let each bit of a word that is set count: ``BITS`` slots from ``start`` on. Returns whether one left int64."""
+    overflow = False
+    for i in range(BITS):
+        if (word >> i) & 1:
+            overflow |= bump(sums, start + i, diff)
+    return overflow
 
 
 @compiled
@@ -152,10 +205,15 @@ def digit_count(kind: int) -> int:
 @compiled
 def magnitude_of(sums: Ints, base: int, kind: int, magnitude: Ints) -> tuple[int, bool]:
     """Normalise the sum at ``base`` into digits of ``magnitude``: (how many up to the last nonzero one, negative)."""
-    count = digit_count(kind)
+    return normalised(sums, base + DIGITS, digit_count(kind), magnitude)
+
+
+@compiled
+def normalised(sums: Ints, start: int, count: int, magnitude: Ints) -> tuple[int, bool]:
+    """Carry the ``count`` digits from ``start`` on: (how many up to the last nonzero one, whether it is negative)."""
     carry = 0
     for i in range(count):
-        digit = sums[base + DIGITS + i]
+        digit = sums[start + i]
         total = (digit & _MASK) + carry
         magnitude[i] = total & _MASK
         carry = (digit >> 32) + (total >> 32)
@@ -175,7 +233,7 @@ def magnitude_of(sums: Ints, base: int, kind: int, magnitude: Ints) -> tuple[int
 
 
 @compiled
-def _top_bits(magnitude: Ints, length: int) -> tuple[int, int]:
+def top_bits(magnitude: Ints, length: int) -> tuple[int, int]:
     """Round a magnitude half to even: ``(m, e)`` with m of at most 53 bits (or 2^53) and the value near ``m * 2^e``."""
     top = magnitude[length - 1]
     width = 0
@@ -207,7 +265,7 @@ def to_double(magnitude: Ints, length: int, negative: bool, kind: int) -> float:
     """The double nearest to a normalised sum, ties to even; floats beyond the range are infinite."""
     if length == 0:
         return 0.0
-    mantissa, e = _top_bits(magnitude, length)
+    mantissa, e = top_bits(magnitude, length)
     if kind == DOUBLE:  # the grid begins at 2^-1074, so exponent and mantissa are the bits themselves
         bits = _PLUS_INFINITY_BITS if e >= _EXPONENT - 1 else (e << 52) + mantissa
         value: float = np.int64(bits).view(np.float64)

@@ -15,6 +15,7 @@ from altneu.expressions import parse
 from altneu.joining import JoinKind, columns_of, project
 from altneu.sql import tables
 from altneu.sql.asof import asof
+from altneu.sql.grouped import has_aggregate
 from altneu.sql.joins import Part, inner, meet, outer, partners
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
@@ -43,6 +44,8 @@ class FromClause:
         self.conditions: list[exp.Expr] = []
         clause = tree.args.get("where")
         found = conjuncts(clocked(clause.this)) if clause else []
+        if any(has_aggregate(c) for c in found):
+            raise PlanError("WHERE is asked of each row, and an aggregate is of a group: ask for it in HAVING")
         self.where = [c for c in found if not has_subquery(c)]
         self.nested = [c for c in found if has_subquery(c)]
         self.joins: list[exp.Join] = []
@@ -178,7 +181,7 @@ class FromClause:
             pair = [next((f for f in side if not f.hidden and f.name.lower() == name.lower()), None) for side in sides]
             for f, side in zip(pair, sides, strict=True):
                 if f is None:
-                    raise UnknownColumnError(name, [g.name for g in side], "named in USING")
+                    raise UnknownColumnError(name, [g.name for g in side], "USING")
             a, b = pair
             assert a is not None
             assert b is not None

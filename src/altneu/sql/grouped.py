@@ -78,9 +78,8 @@ class Stage:
 
         names = [name_of(item) for item in items]
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
-        qualify = [
-            _unaliased(windows.named(tree, c), scope, dict(zip(names, trees, strict=True))) for c in _qualify(tree)
-        ]
+        aliases = dict(zip(names, trees, strict=True))
+        qualify = [_unaliased(windows.named(tree, c), scope, aliases) for c in _qualify(tree)]
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
@@ -90,7 +89,7 @@ class Stage:
         for key in order:
             if has_aggregate(key.this):
                 key.set("this", read(key.this))
-        conditions = [read(having.this)] if having else []
+        conditions = [read(_unaliased(having.this, scope, aliases))] if having else []
         qualify = [read(c) for c in qualify]
         if made:
             scope = made.grouped()
@@ -202,6 +201,8 @@ class Groups:
             if key is not None:
                 return bound(key)
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
+                if (part := self._part_of_key(node)) is not None:
+                    return part
                 raise TypeMismatchError(
                     f"the column {node.sql('spark')!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
                     "take its max or min"
@@ -227,6 +228,14 @@ class Groups:
             return None
         resolved = self.scope.resolve(node)
         return next((name for tree, name in self.keys if tree == resolved), None)
+
+    def _part_of_key(self, node: exp.Column) -> exp.Expr | None:
+        """A field of a struct that is a key."""
+        resolved = self.scope.resolve(node)
+        base = resolved
+        while isinstance(base, exp.Dot):
+            base = base.this
+        return resolved if any(tree == base for tree, _ in self.keys) else None
 
     def _call(self, node: exp.Expr) -> str:
         self.scope, resolved = self.binder.value(node, self.scope)

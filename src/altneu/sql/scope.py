@@ -208,20 +208,21 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _factored(tree: exp.Or) -> list[exp.Expr]:
-    branches = [conjuncts(branch) for branch in _branches(tree)]
-    common = [part for part in branches[0] if all(part in other for other in branches[1:])]
+    said = [conjuncts(branch) for branch in branches(tree)]
+    common = [part for part in said[0] if all(part in other for other in said[1:])]
     if not common:
         return [tree]
-    rest = [[part for part in branch if part not in common] for branch in branches]
+    rest = [[part for part in branch if part not in common] for branch in said]
     if not all(rest):
         return common
     return [*common, exp.or_(*(exp.and_(*parts, copy=False) for parts in rest), copy=False)]
 
 
-def _branches(tree: exp.Expr) -> list[exp.Expr]:
+def branches(tree: exp.Expr) -> list[exp.Expr]:
+    """The parts of a disjunction."""
     tree = tree.unnest()
     if isinstance(tree, exp.Or):
-        return [*_branches(tree.this), *_branches(tree.expression)]
+        return [*branches(tree.this), *branches(tree.expression)]
     return [tree]
 
 

@@ -1,0 +1,457 @@
+"""What each aggregate takes and gives: how it is written, and the calls that compute it.
+
+Some are calls of their own, others expressions over the results of others: ``max_by(x, y)`` is the ``x`` of the
+greatest struct of both, ``listagg`` joins the text of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
+from altneu.expressions.construct import call, cast, get_field, literal
+from altneu.expressions.expr import Call, Expr, Literal
+from altneu.expressions.functions.comparison import contains_map
+from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO
+from altneu.expressions.parse import OrderKey
+from altneu.expressions.rules import expect_count
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate over the rows of a group.
+
+    ``function`` is one of count, sum, avg, try_sum, try_avg, min, max, collect_list, collect_set, count_if, bool_and,
+    bool_or, bit_and, bit_or, bit_xor, mode, percentile, percentile_disc and ``MOMENTS``. ``count`` without arguments
+    counts rows. Arguments have the types the function wants (a sum's are bigint, double, decimal or interval);
+    ``filter`` keeps rows that enter; ``type`` is the result's, and the result is null on no rows unless it is a count
+    or a collection. ``options``: a percentile's fraction and whether it is counted from the greatest value on; whether
+    a mode is the greatest of the most frequent values; of an ordered collect_list (descending, nulls first) for each
+    argument behind the first, and whether the first itself descends.
+    """
+
+    function: str
+    distinct: bool
+    args: tuple[Expr, ...]
+    filter: Expr | None
+    type: pa.DataType
+    options: tuple[Any, ...] = ()
+
+    @property
+    def nullable(self) -> bool:
+        """Whether a group without values gives null."""
+        return self.function not in ("count", "count_if", "collect_list", "collect_set")
+
+    @property
+    def sql(self) -> str:
+        """Its text."""
+        inside = ", ".join([*(a.sql for a in self.args), *map(str, self.options)]) or "*"
+        text = f"{self.function}({'DISTINCT ' if self.distinct else ''}{inside})"
+        return text if self.filter is None else f"{text} FILTER (WHERE {self.filter.sql})"
+
+
+@dataclass(frozen=True)
+class Written:
+    """An aggregate as it is written, its parts compiled; ``order`` is that of WITHIN GROUP."""
+
+    name: str
+    args: tuple[Expr, ...]
+    distinct: bool
+    order: tuple[OrderKey, ...]
+    filter: Expr | None
+    add: Callable[[AggregateCall], Expr]
+
+    def call(
+        self, function: str, args: Sequence[Expr], type_: pa.DataType, *options: Any, distinct: bool | None = None
+    ) -> Expr:
+        """The result of one call, with this one's filter."""
+        once = self.distinct if distinct is None else distinct
+        return self.add(AggregateCall(function, once, tuple(args), self.filter, type_, options))
+
+    def wants(self, least: int, most: int | None = None) -> None:
+        """Check the number of arguments."""
+        expect_count(self.name, self.args, least, most)
+
+    def refused(self, value: Expr, wanted: str) -> TypeMismatchError:
+        """The error of an argument of the wrong type."""
+        return TypeMismatchError(f"{self.name}({value.text}) takes {wanted}, not {T.type_name(value.type)}; cast it")
+
+
+Handler = Callable[[Written], Expr]
+
+
+def _count(it: Written) -> Expr:
+    it.wants(1, 1000)
+    if not it.distinct and all(a.is_literal and not a.nullable for a in it.args):
+        return it.call("count", (), T.LONG)
+    if it.distinct and any(contains_map(a.type) for a in it.args):
+        raise TypeMismatchError(f"count(DISTINCT {it.args[0].text}): maps cannot be compared")
+    return it.call("count", it.args, T.LONG)
+
+
+def _approx_count_distinct(it: Written) -> Expr:
+    it.wants(1, 2)
+    return _count(replace(it, name="count", args=it.args[:1], distinct=True))
+
+
+def _sum(it: Written) -> Expr:
+    it.wants(1)
+    value, summed = it.args[0], it.name in ("sum", "try_sum")
+    if value.type == T.NULL:
+        value = cast(value, T.DOUBLE)
+    if is_decimal(value.type):
+        whole, scale = (10, 0) if summed else (4, 4)
+        kind = pa.decimal128(min(38, value.type.precision + whole), min(38, value.type.scale + scale))
+        return it.call(it.name, (value,), kind)
+    if value.type == T.DAY_TIME:
+        return it.call(it.name, (value,), T.DAY_TIME)
+    if not is_numeric(value.type):
+        raise it.refused(value, "numbers")
+    if value.type in INTEGRAL:
+        return it.call(it.name, (cast(value, T.LONG),), T.LONG if summed else T.DOUBLE)
+    return it.call(it.name, (cast(value, T.DOUBLE),), T.DOUBLE)
+
+
+def _boolean(it: Written) -> Expr:
+    it.wants(1)
+    value = it.args[0]
+    if value.type not in (T.BOOLEAN, T.NULL):
+        raise TypeMismatchError(f"{it.name}({value.text}) takes a boolean, not {T.type_name(value.type)}")
+    counted = it.name == "count_if"
+    return it.call(
+        it.name, (cast(value, T.BOOLEAN),), T.LONG if counted else T.BOOLEAN, distinct=it.distinct and counted
+    )
+
+
+def _extreme(it: Written) -> Expr:
+    it.wants(1)
+    return it.call(it.name, (_ordered(it, it.args[0]),), it.args[0].type, distinct=False)
+
+
+def _any_value(it: Written) -> Expr:
+    it.wants(1, 2)
+    return it.call("min", (_ordered(it, it.args[0]),), it.args[0].type, distinct=False)
+
+
+def _ordered(it: Written, value: Expr) -> Expr:
+    if contains_map(value.type):
+        raise TypeMismatchError(f"{it.name}({value.text}): maps cannot be compared; take map_keys or map_values")
+    return value
+
+
+def _list(it: Written) -> Expr:
+    """The values that are not null in the order that is asked for, else in their own."""
+    it.wants(1)
+    value = it.args[0]
+    behind = next((i for i, key in enumerate(it.order) if key.expr == value), len(it.order))
+    keys = it.order[:behind]
+    descending = behind < len(it.order) and it.order[behind].descending
+    if it.distinct:
+        if keys:
+            raise TypeMismatchError(
+                f"{it.name}(DISTINCT {value.text}) is ordered by its own values only: WITHIN GROUP (ORDER BY "
+                f"{value.text})"
+            )
+        _ordered(it, value)
+    listed = T.list_type(value.type)
+    if it.distinct:
+        distinct = it.call("collect_set", (value,), listed, distinct=False)
+        return call("reverse", [distinct]) if descending else distinct
+    for key in keys:
+        _ordered(it, key.expr)
+    options = (*((key.descending, key.nulls_first) for key in keys), descending) if keys or descending else ()
+    return it.call("collect_list", (value, *(key.expr for key in keys)), listed, *options)
+
+
+def _collect_set(it: Written) -> Expr:
+    it.wants(1)
+    value = _ordered(it, it.args[0])
+    return it.call("collect_set", (value,), T.list_type(value.type), distinct=False)
+
+
+def _listagg(it: Written) -> Expr:
+    it.wants(1, 2)
+    value, delimiter = it.args[0], it.args[1] if len(it.args) > 1 else literal("")
+    if not isinstance(delimiter, Literal) or delimiter.type not in (T.STRING, T.NULL):
+        raise TypeMismatchError(f"{it.name}: the delimiter `{delimiter.text}` must be a constant text")
+    if value.type == T.BINARY:
+        raise TypeMismatchError(f"{it.name}({value.text}) takes texts, not binary; use hex or base64, or collect_list")
+    listed = _list(replace(it, args=(cast(value, T.STRING) if value.type == T.NULL else value,)))
+    texts = cast(listed, T.list_type(T.STRING))
+    joined = call("array_join", [texts, literal(delimiter.value or "")])
+    return call("case", [call(">", [call("size", [listed]), literal(0)]), joined])
+
+
+def _by(it: Written) -> Expr:
+    """The value at which another one is greatest or least; ties are decided by the value itself."""
+    it.wants(2, 3)
+    value, key = it.args[0], it.args[1]
+    if contains_map(key.type):
+        raise TypeMismatchError(f"{it.name}(…, {key.text}): maps cannot be compared")
+    key = cast(key, T.BOOLEAN) if key.type == T.NULL else key
+    pair = call("named_struct", [literal("key"), key, literal("value"), value])
+    some = call("case", [call("isnotnull", [key]), pair])
+    if len(it.args) == 2:
+        return get_field(it.call(it.name[:3], (some,), some.type, distinct=False), "value")
+    many = it.args[2]
+    if not isinstance(many, Literal) or many.type not in INTEGRAL or many.value is None or many.value < 1:
+        raise TypeMismatchError(f"{it.name}: how many, `{many.text}`, must be a constant whole number above 0")
+    options = (True,) if it.name == "max_by" else ()
+    if it.distinct:
+        raise TypeMismatchError(f"{it.name} takes no DISTINCT with a number; make the rows distinct first")
+    listed = it.call("collect_list", (some,), T.list_type(some.type), *options)
+    return get_field(call("slice", [listed, literal(1), many]), "value")
+
+
+def _mode(it: Written) -> Expr:
+    it.wants(0, 0) if it.order else it.wants(1, 2)
+    if it.distinct:
+        raise TypeMismatchError("mode(DISTINCT …): every value would be as frequent as any other; use min or max")
+    value = _only_key(it).expr if it.order else it.args[0]
+    greatest = bool(it.order) and it.order[0].descending
+    return it.call("mode", (_ordered(it, value),), value.type, greatest)
+
+
+def _only_key(it: Written) -> OrderKey:
+    if len(it.order) != 1:
+        raise TypeMismatchError(f"{it.name} is taken WITHIN GROUP (ORDER BY …) one expression, not {len(it.order)}")
+    return it.order[0]
+
+
+def _percentile(it: Written) -> Expr:
+    if it.name == "median":
+        it.wants(1)
+        return _at(it, "percentile", _measured(it, it.args[0]), literal(0.5))
+    if len(it.args) == 3:
+        raise UnsupportedFunctionError(
+            f"percentile({it.args[0].text}, …, {it.args[2].text}) with frequencies is not supported: "
+            "repeat the rows (repeat_row) and use percentile(x, p)"
+        )
+    it.wants(2)
+    return _at(it, "percentile", _measured(it, it.args[0]), it.args[1])
+
+
+def _percentile_in_order(it: Written) -> Expr:
+    it.wants(1)
+    if not it.order:
+        raise TypeMismatchError(f"{it.name}({it.args[0].text}) is written with WITHIN GROUP (ORDER BY x)")
+    if it.distinct:
+        raise TypeMismatchError(f"{it.name} takes no DISTINCT; use percentile(DISTINCT x, p)")
+    key = _only_key(it)
+    function = "percentile" if it.name == "percentile_cont" else "percentile_disc"
+    return _at(it, function, _measured(it, key.expr), it.args[0], key.descending)
+
+
+def _percentile_approx(it: Written) -> Expr:
+    it.wants(2, 3)
+    value = cast(it.args[0], T.DOUBLE) if it.args[0].type in (T.NULL, T.STRING) else it.args[0]
+    if not is_numeric(value.type) and value.type not in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
+        raise it.refused(value, "a number, a date, a timestamp or an interval")
+    return _at(it, "percentile_disc", value, it.args[1])
+
+
+def _measured(it: Written, value: Expr) -> Expr:
+    """A number as a double, an interval as it is."""
+    return value if value.type == T.DAY_TIME else _double(it, value)
+
+
+def _double(it: Written, value: Expr) -> Expr:
+    if value.type not in (T.STRING, T.NULL) and not is_numeric(value.type):
+        raise it.refused(value, "numbers")
+    return cast(value, T.DOUBLE)
+
+
+def _at(it: Written, function: str, value: Expr, place: Expr, descending: bool = False) -> Expr:
+    if not (isinstance(place, Call) and place.name == "array" and place.args):
+        return it.call(function, (value,), value.type, _fraction(it, place), descending)
+    found = [it.call(function, (value,), value.type, _fraction(it, p), descending) for p in place.args]
+    return call("case", [call("isnotnull", [found[0]]), call("array", found)])
+
+
+def _fraction(it: Written, place: Expr) -> float:
+    value = place.value if isinstance(place, Literal) and is_numeric(place.type) else None
+    if value is None or not 0 <= value <= 1:
+        raise TypeMismatchError(f"{it.name}: `{place.text}` must be a constant between 0 and 1, or an array of them")
+    return float(value)
+
+
+def _moment(it: Written) -> Expr:
+    it.wants(1)
+    name = {"stddev": "stddev_samp", "std": "stddev_samp", "variance": "var_samp"}.get(it.name, it.name)
+    return it.call(name, (_double(it, it.args[0]),), T.DOUBLE)
+
+
+def _pair(it: Written) -> tuple[Expr, Expr]:
+    """Both arguments as doubles, each null where either is."""
+    it.wants(2)
+    first, second = (_double(it, value) for value in it.args)
+    return _beside(first, second), _beside(second, first)
+
+
+def _beside(value: Expr, other: Expr) -> Expr:
+    return call("case", [call("isnotnull", [other]), value]) if other.nullable and other != value else value
+
+
+def _moment_of_two(it: Written) -> Expr:
+    return it.call(it.name, _pair(it), T.DOUBLE)
+
+
+def _regression(it: Written) -> Expr:
+    """What is an aggregate of one side of the pairs only."""
+    first, second = _pair(it)
+    function, value = {
+        "regr_count": ("count", second),
+        "regr_avgx": ("avg", second),
+        "regr_avgy": ("avg", first),
+        "regr_sxx": ("regr_sxx", second),
+        "regr_syy": ("regr_sxx", first),
+    }[it.name]
+    if it.distinct:
+        raise TypeMismatchError(f"{it.name} takes no DISTINCT; make the pairs distinct first")
+    return it.call(function, (value,), T.LONG if function == "count" else T.DOUBLE)
+
+
+def _bits(it: Written) -> Expr:
+    it.wants(1)
+    value = cast(it.args[0], T.INT) if it.args[0].type == T.NULL else it.args[0]
+    if value.type not in INTEGRAL:
+        raise it.refused(value, "whole numbers")
+    return it.call(it.name, (value,), value.type, distinct=it.distinct and it.name == "bit_xor")
+
+
+_OF_ONE_SIDE = ("regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy")
+
+HANDLERS: dict[str, Handler] = {
+    "count": _count,
+    "approx_count_distinct": _approx_count_distinct,
+    **dict.fromkeys(("sum", "avg", "try_sum", "try_avg"), _sum),
+    **dict.fromkeys(("min", "max"), _extreme),
+    "any_value": _any_value,
+    **dict.fromkeys(("max_by", "min_by"), _by),
+    "collect_list": _list,
+    "collect_set": _collect_set,
+    **dict.fromkeys(("listagg", "string_agg"), _listagg),
+    **dict.fromkeys(("count_if", "bool_and", "bool_or"), _boolean),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _bits),
+    "mode": _mode,
+    **dict.fromkeys(("median", "percentile"), _percentile),
+    **dict.fromkeys(("percentile_cont", "percentile_disc"), _percentile_in_order),
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), _percentile_approx),
+    **dict.fromkeys(("stddev", "std", "variance", *MOMENTS_OF_ONE), _moment),
+    **dict.fromkeys(MOMENTS_OF_TWO, _moment_of_two),
+    **dict.fromkeys(_OF_ONE_SIDE, _regression),
+}
+"""What is made of each aggregate, by name."""
+
+ALIASES = {"mean": "avg", "array_agg": "collect_list", "every": "bool_and", "any": "bool_or", "some": "bool_or"}
+WITH_ORDER = ("collect_list", "listagg", "string_agg", "mode", "percentile_cont", "percentile_disc")
+"""Aggregates that may be followed by WITHIN GROUP (ORDER BY …)."""
+
+_SKETCH = "which keeps a sketch; count(DISTINCT x), percentile(x, p) and top_k are exact"
+_INSTEAD = {
+    **dict.fromkeys(
+        ("first", "first_value", "last", "last_value"),
+        "it depends on the order in which rows arrive; use min_by(x, y) or max_by(x, y), which say what comes first",
+    ),
+    "histogram_numeric": "its bins depend on the order in which rows arrive; use percentile(x, array(0.1, 0.2, …)), or "
+    "count(*) grouped by floor(x / width)",
+    "product": "a product of doubles depends on the order of its factors; use exp(sum(ln(x))), or reduce(fn)",
+    **dict.fromkeys(
+        ("grouping", "grouping_id"), "it tells the sets of GROUP BY ROLLUP, CUBE and GROUPING SETS, and there are none"
+    ),
+    "approx_top_k": "it is a sketch; count the rows of each value and take top_k",
+    "collect_union": "explode the arrays and use collect_set",
+    "measure": "it is of metric views; use the aggregate itself",
+}
+
+
+def refusal(name: str) -> UnsupportedFunctionError:
+    """The error of an aggregate that is not maintained: why, and what is nearest."""
+    instead = _INSTEAD.get(name)
+    if instead is None and (
+        "sketch" in name or name.split("_", maxsplit=1)[0] in ("hll", "kll", "theta", "tuple", "approx")
+    ):
+        instead = f"it is an aggregate {_SKETCH}"
+    if instead is None:
+        instead = f"use one of {', '.join(sorted(HANDLERS))}, or reduce(fn)"
+    return UnsupportedFunctionError(f"the aggregate {name}() is not supported: {instead}")
+
+
+AGGREGATES = (
+    ("count(*)", "Number of rows, a bigint."),
+    ("count(a)", "Number of rows on which it is not null; of `count(a, b)`, on which none is."),
+    (
+        "count(DISTINCT a, b)",
+        "Number of distinct values without a null. `approx_count_distinct(a)` is the same: exact.",
+    ),
+    (
+        "sum(a), sum(DISTINCT a)",
+        (
+            "Sum: a bigint of whole numbers (an error beyond its range), a double, a decimal of ten more digits, an "
+            "interval. `try_sum(a)` is null beyond the range."
+        ),
+    ),
+    (
+        "avg(a), mean(a), avg(DISTINCT a)",
+        (
+            "Mean: a double, a decimal of four more digits on either side, an interval. `try_avg(a)` is null beyond "
+            "the range."
+        ),
+    ),
+    (
+        "stddev(a), stddev_samp(a), std(a), stddev_pop(a)",
+        "Standard deviation, from exact sums: within a few units in the last place, whatever cancels.",
+    ),
+    ("variance(a), var_samp(a), var_pop(a)", "Variance, from exact sums."),
+    ("skewness(a), kurtosis(a)", "Third and fourth moment of the deviations, from exact sums."),
+    (
+        "covar_samp(a, b), covar_pop(a, b), corr(a, b)",
+        "Covariance and correlation of the pairs without a null, from exact sums.",
+    ),
+    (
+        "regr_slope(y, x), regr_intercept(y, x), regr_r2(y, x)",
+        "The line of least squares. Also `regr_count`, `regr_avgx`, `regr_avgy`, `regr_sxx`, `regr_syy`, `regr_sxy`.",
+    ),
+    ("min(a), max(a)", "Least and greatest value."),
+    ("any_value(a)", "A value, if there is one: the least."),
+    (
+        "max_by(a, b), min_by(a, b)",
+        (
+            "The a of the row with the greatest or least b that is not null; of several, the greatest or least a. "
+            "`max_by(a, b, n)` gives an array of n."
+        ),
+    ),
+    ("mode(a)", "The most frequent value, of several the least. Also `mode() WITHIN GROUP (ORDER BY a [DESC])`."),
+    (
+        "median(a), percentile(a, p)",
+        (
+            "What is at a fraction p of the way through the values, in proportion between two of them: a double, or an "
+            "interval. An array of fractions gives an array."
+        ),
+    ),
+    (
+        "percentile_cont(p) WITHIN GROUP (ORDER BY a [DESC])",
+        "As `percentile(a, p)`. `percentile_disc` gives the first value that a fraction p is not behind.",
+    ),
+    (
+        "percentile_approx(a, p), approx_percentile(a, p)",
+        "The least value that a fraction p of the values is not above, exact here, whatever accuracy is asked for.",
+    ),
+    ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
+    ("collect_set(a)", "Every distinct value that is not null, in order."),
+    (
+        "listagg([DISTINCT] a[, delimiter]) [WITHIN GROUP (ORDER BY b [DESC], …)], string_agg(…)",
+        "The texts of the values that are not null joined, in the order of b and then of the values.",
+    ),
+    ("count_if(a)", "Number of rows on which it is true."),
+    ("bool_and(a), every(a)", "Whether it is true wherever it is not null."),
+    ("bool_or(a), any(a), some(a)", "Whether it is true anywhere."),
+    ("bit_and(a), bit_or(a), bit_xor(a)", "The bits that all, some or an odd number of whole numbers have."),
+)
+"""How aggregates are written, for docs/functions.md."""
