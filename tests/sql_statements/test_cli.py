@@ -58,8 +58,8 @@ def test_a_store_goes_on(pipeline, tmp_path):
 
 def test_changes_are_printed(pipeline):
     script = (
-        "CREATE TABLE t (k INT); SUBSCRIBE t WITH (PROGRESS); INSERT INTO t VALUES (1); SUBSCRIBE (SELECT k + 1 AS x FROM t); "
-        "DELETE FROM t; EXPLAIN VIEW t"
+        "CREATE TABLE t (k INT); SUBSCRIBE t WITH (PROGRESS); INSERT INTO t VALUES (1); "
+        "SUBSCRIBE (SELECT k + 1 AS x FROM t); DELETE FROM t; EXPLAIN VIEW t"
     )
     lines = [line.rstrip() for line in run(pipeline(script)).stdout.splitlines()]
     assert lines[:9] == [
@@ -83,7 +83,11 @@ def test_changes_are_printed(pipeline):
     [
         ("SELECT 1;\nSELEKT 2", "StatementError: line 2, column 1: no statement begins with 'SELEKT'", None),
         ("SELECT 1;\nSELECT x FROM nope", "PlanError: no table or view 'nope'", "  line 2: SELECT x FROM nope"),
-        ("CREATE TABLE t (k INT); INSERT INTO t VALUES ('a')", "StatementError: column 'k' of 't' is int", "  line 1: INSERT"),
+        (
+            "CREATE TABLE t (k INT); INSERT INTO t VALUES ('a')",
+            "StatementError: column 'k' of 't' is int",
+            "  line 1: INSERT",
+        ),
     ],
 )
 def test_a_statement_that_fails_is_told_and_the_exit_code_is_1(pipeline, script, told, note):
@@ -124,12 +128,15 @@ def test_help_and_version():
 
 def test_values_as_they_are_shown():
     assert [text(value) for value in (None, True, 1.5, "x", b"y")] == ["NULL", "true", "1.5", "x", "b'y'"]
-    values = "SELECT DATE'2024-01-02' AS d, TIMESTAMP'2024-01-02 03:04:05Z' AS t, X'00ff' AS b, array(1, 2) AS a, 1.50 AS n"
+    values = (
+        "SELECT DATE'2024-01-02' AS d, TIMESTAMP'2024-01-02 03:04:05Z' AS t, X'00ff' AS b, array(1, 2) AS a, 1.50 AS n"
+    )
     told = json.loads(run("-", "--json", input=values).stdout)
     assert told["rows"] == [["2024-01-02", "2024-01-02T03:04:05+00:00", "AP8=", [1, 2], "1.50"]]
 
 
 def test_as_a_process(pipeline, tmp_path):
-    command = [sys.executable, "-W", "ignore", "-m", "altneu.cli", "run", pipeline(PIPELINE), "--path", str(tmp_path / "state")]
+    command = [sys.executable, "-W", "ignore", "-m", "altneu.cli", "run", pipeline(PIPELINE)]
+    command += ["--path", str(tmp_path / "state")]
     done = subprocess.run(command, capture_output=True, text=True, env=CHILD, check=False)
     assert (done.returncode, done.stdout.count("tea"), "INSERT 2" in done.stderr) == (0, 1, True)

@@ -48,7 +48,7 @@ def test_another_definition_is_told(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)
     with an.Session(path=path) as session:
-        with pytest.raises(StatementError, match="another definition; DROP MATERIALIZED VIEW totals, or CREATE OR REPLACE"):
+        with pytest.raises(StatementError, match="definition; DROP MATERIALIZED VIEW totals, or CREATE OR REPLACE"):
             session.sql("CREATE MATERIALIZED VIEW totals AS SELECT item, max(price) AS total FROM orders GROUP BY item")
         assert "defined otherwise: CREATE TABLE orders" in str(session.sql("CREATE TABLE IF NOT EXISTS orders (k INT)"))
         with pytest.raises(StatementError, match="'orders' is a TABLE with another definition; DROP TABLE orders"):
@@ -60,7 +60,8 @@ def test_a_view_is_replaced(path):
         session.sql(ORDERS)
         session.sql("CREATE VIEW v AS SELECT 1 AS x; CREATE OR REPLACE VIEW v AS SELECT 2 AS x")
         assert rows(session, "SELECT x FROM v") == [(2,)]
-        session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT item, max(price) AS m FROM orders GROUP BY item")
+        most = "SELECT item, max(price) AS m FROM orders GROUP BY item"
+        session.sql(f"CREATE OR REPLACE MATERIALIZED VIEW totals AS {most}")
         assert rows(session, "SELECT m FROM totals ORDER BY m") == [(4,), (5,)]
         with pytest.raises(PlanError):
             session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT nope FROM orders")
@@ -77,7 +78,8 @@ def test_a_view_is_replaced(path):
 def test_what_is_dropped_is_gone_with_what_is_made_of_it(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)
-        session.sql("CREATE VIEW dear AS SELECT * FROM totals; CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM dear")
+        session.sql("CREATE VIEW dear AS SELECT * FROM totals")
+        session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM dear")
         with pytest.raises(StatementError, match="MATERIALIZED VIEW totals is dropped while it is read by VIEW dear"):
             session.sql("DROP MATERIALIZED VIEW totals")
         dropped = str(session.sql("DROP MATERIALIZED VIEW totals CASCADE"))

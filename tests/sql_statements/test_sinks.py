@@ -13,7 +13,8 @@ from tests.sql_statements.test_statements import ORDERS, rows
 
 
 def in_files(path):
-    return sorted(tuple(row.values()) for f in an.sinks.parquet_files(path) for row in pq.ParquetFile(f).read().to_pylist())
+    files = an.sinks.parquet_files(path)
+    return sorted(tuple(row.values()) for file in files for row in pq.ParquetFile(file).read().to_pylist())
 
 
 def in_table(path, table):
@@ -30,7 +31,8 @@ def test_files_and_tables_follow_a_view(quick):
         session.sql(
             f"CREATE SINK files FROM totals INTO PARQUET '{quick}/files' MODE UPSERT KEY (item) WITH (BUCKETS = 2); "
             f"CREATE SINK merged FROM totals INTO SQLITE '{database}' TABLE merged; "
-            f"CREATE SINK keyed FROM totals INTO SQLITE '{database}' TABLE 'keyed' KEY (item) WITH (TYPES = ('total NUMERIC')); "
+            f"CREATE SINK keyed FROM totals INTO SQLITE '{database}' TABLE 'keyed' KEY (item) "
+            "WITH (TYPES = ('total NUMERIC')); "
             f"CREATE SINK log FROM totals INTO PARQUET '{quick}/log' MODE APPEND"
         )
         assert in_files(quick / "files") == [("jam", 5), ("tea", 7)]

@@ -139,7 +139,12 @@ def test_rows_are_in_the_order_that_is_asked_for(session):
     assert rows(session, "SELECT a FROM t ORDER BY b") == [(2,), (None,), (1,), (3,)]
     assert rows(session, "SELECT a FROM t ORDER BY b DESC") == [(3,), (1,), (None,), (2,)]
     assert rows(session, "SELECT a FROM t ORDER BY b DESC NULLS FIRST LIMIT 2") == [(2,), (3,)]
-    assert rows(session, "SELECT a, c AS d FROM t ORDER BY d NULLS LAST, 1") == [(None, "ab"), (1, "x"), (2, "y"), (3, None)]
+    assert rows(session, "SELECT a, c AS d FROM t ORDER BY d NULLS LAST, 1") == [
+        (None, "ab"),
+        (1, "x"),
+        (2, "y"),
+        (3, None),
+    ]
     assert rows(session, "SELECT a AS b FROM t ORDER BY b DESC LIMIT 2 OFFSET 1") == [(2,), (1,)]
     assert rows(session, "SELECT c FROM t ORDER BY length(c) DESC, a + 1 DESC") == [("ab",), ("y",), ("x",), (None,)]
     assert rows(session, "SELECT count(*) AS n, a > 1 AS big FROM t GROUP BY a > 1 ORDER BY max(c), n") == [
@@ -305,7 +310,11 @@ def test_plans_are_explained(orders):
         ("SUBSCRIBE totals ENVELOPE UPSERT (KEY (x))", PlanError, "no column 'x'"),
         ("CREATE SINK s FROM orders INTO JDBC 'jdbc:x' TABLE t", StatementError, "no Spark"),
         ("CREATE SOURCE s FROM TABLE x", StatementError, "no Spark"),
-        ("CREATE SOURCE s (a INT) FROM STREAM FORMAT rate", StatementError, "is a stream, and this session has no Spark"),
+        (
+            "CREATE SOURCE s (a INT) FROM STREAM FORMAT rate",
+            StatementError,
+            "is a stream, and this session has no Spark",
+        ),
         ("CREATE SOURCE s", StatementError, "needs columns"),
         ("CREATE SOURCE s FROM FILE '/nowhere' FORMAT CSV OPTIONS (header true)", StatementError, "no file '/nowhere'"),
         ("CREATE SOURCE s ENVELOPE DEBEZIUM", StatementError, "needs the columns that its documents have"),

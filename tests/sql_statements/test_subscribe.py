@@ -62,8 +62,14 @@ def test_an_envelope_of_upserts(session):
     subscribed = session.sql("SUBSCRIBE totals ENVELOPE UPSERT (KEY (item)) AS OF 0")
     assert subscribed.columns == ["mz_timestamp", "mz_state", "item", "total"]
     assert sorted(subscribed.to_pylist()) == [(0, "upsert", "jam", 5), (0, "upsert", "tea", 7)]
-    session.sql("BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT")
-    assert sorted(subscribed.to_pylist()) == [(1, "delete", "jam", None), (1, "upsert", "oil", 2), (1, "upsert", "tea", 8)]
+    session.sql(
+        "BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT"
+    )
+    assert sorted(subscribed.to_pylist()) == [
+        (1, "delete", "jam", None),
+        (1, "upsert", "oil", 2),
+        (1, "upsert", "tea", 8),
+    ]
     violated = session.sql("SUBSCRIBE orders ENVELOPE UPSERT (KEY (item))").to_pylist()
     assert sorted(violated, key=str) == [(1, "key_violation", "tea", None), (1, "upsert", "oil", 2)]
 
@@ -71,7 +77,9 @@ def test_an_envelope_of_upserts(session):
 def test_an_envelope_of_debezium(session):
     subscribed = session.sql("SUBSCRIBE totals ENVELOPE DEBEZIUM (KEY (item)) WITH (SNAPSHOT = false, PROGRESS)")
     assert subscribed.columns == ["mz_timestamp", "mz_progressed", "mz_state", "item", "before_total", "after_total"]
-    session.sql("BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT")
+    session.sql(
+        "BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT"
+    )
     first, second, *rest, last = subscribed.to_pylist()
     assert [row[:2] for row in (first, second, last)] == [(0, True), (1, True), (2, True)]
     assert sorted(rest) == [
