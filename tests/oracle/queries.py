@@ -219,6 +219,7 @@ def _aggregates() -> dict[str, Collection]:
         "expression of sums": a.agg(y="sum(v) * 2 + count(v)", z="sum(v + k)"),
         "errors above aggregates": a.agg(y="100 div sum(v)"),
         "errors below aggregates": A.select("trial", "k", y="6 div v").group_by("trial", "k").agg(t="sum(y)"),
+        **_statistics(),
         "group by expression": A.group_by("trial", odd="pmod(v, 2)").agg(n="count(*)"),
         "group by text": A.group_by("trial", "s").agg(n="count(*)", total="sum(v)"),
         "group by doubles": C.group_by("trial", "x").agg(n="count(*)"),
@@ -235,6 +236,59 @@ def _aggregates() -> dict[str, Collection]:
         .select("trial", big="4611686018427387904")
         .group_by("trial")
         .agg(t="sum(big)"),
+    }
+
+
+def _statistics() -> dict[str, Collection]:
+    a, c = A.group_by("trial", "k"), C.group_by("trial", "k")
+    return {
+        "variances": c.agg(v="var_samp(x)", w="var_pop(d)", s="stddev(f)", t="stddev_pop(x)", n="count(x)"),
+        "shapes": c.agg(s="skewness(x)", r="kurtosis(x)", t="skewness(d)", l="kurtosis(d)"),
+        "pairs": c.agg(a="covar_pop(x, d)", b="covar_samp(x, d)", c="corr(x, d)", d="corr(d, f)"),
+        "lines": c.agg(
+            slope="regr_slope(x, d)",
+            start="regr_intercept(d, f)",
+            r2="regr_r2(d, x)",
+            n="regr_count(x, d)",
+            x="regr_avgx(f, d)",
+            xx="regr_sxx(d, f)",
+            yy="regr_syy(d, f)",
+            xy="regr_sxy(d, x)",
+        ),
+        "statistics beside others": c.agg(
+            v="stddev(x)", u="stddev(distinct x)", w="corr(distinct d, f)", most="max(x)"
+        ),
+        "statistics by filter": a.agg(v="var_pop(v) filter (where s = 'x')", c="corr(v, k) filter (where v > 0)"),
+        "statistics of everything": A.filter("trial < 2").group_by().agg(v="stddev(v)", m="median(v)", b="bit_or(v)"),
+        "bits": a.agg(a="bit_and(v)", o="bit_or(v)", x="bit_xor(v)", t="try_sum(v)", m="try_avg(v)"),
+        "bits beside others": a.agg(
+            a="bit_and(v)", o="bit_or(cast(v as tinyint))", x="bit_xor(distinct v)", m="min(v)"
+        ),
+        "try_sum": A.select("trial", "k", big="v * 4611686018427387904 div 2")
+        .group_by("trial")
+        .agg(t="try_sum(big)", n="count(*)"),
+        "percentiles": a.agg(
+            m="median(v)",
+            p="percentile(v, array(0.0, 0.3, 1.0))",
+            c="percentile_cont(0.3) within group (order by v desc)",
+            d="percentile_disc(0.4) within group (order by v)",
+            e="percentile_disc(0.4) within group (order by v desc)",
+            u="median(distinct v)",
+        ),
+        "percentiles of others": c.agg(
+            m="median(x)", d="percentile_approx(d, array(0.25, 0.75))", x="percentile(f, 0.1)"
+        ),
+        "modes": a.agg(m="mode(v)", s="mode() within group (order by s desc)", n="mode(k + v)"),
+        "by another": a.agg(
+            most="max_by(s, v)", least="min_by(v, s)", two="max_by(v, s, 2)", few="min_by(s, v, 2)", some="any_value(s)"
+        ),
+        "texts joined": a.agg(
+            plain="listagg(s)",
+            comma="listagg(v, ', ')",
+            unique="listagg(distinct s, '-') within group (order by s desc)",
+            order="string_agg(s, '|') within group (order by v desc nulls first, s)",
+            listed="array_agg(v) within group (order by s, v desc)",
+        ),
     }
 
 

@@ -111,6 +111,8 @@ def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
         raise TypeMismatchError(f"{aggregate} takes {_argument_count(aggregate)} columns, not {len(types)}")
     if aggregate.function in _SUMS:
         return _sum_type(aggregate, types[0])
+    if aggregate.function == "percentile" and pa.types.is_duration(types[0]):
+        return types[0]
     if aggregate.function in (*moments.PRODUCTS, "percentile"):
         if any(t != pa.float64() for t in types):
             raise TypeMismatchError(f"{aggregate} takes doubles, not {', '.join(map(str, types))}; cast first")
@@ -263,8 +265,8 @@ def finish_one(line: Ints, sums: Ints, count: int, magnitude: Ints) -> tuple[int
     if how == AVERAGE_DOUBLE:
         return DATA, True, bits_of(double_sum(sums, base, kind, magnitude) / float(n)), 0
     if how == MOMENT:
-        wrong, some, low = moment(line[FACTOR], line[BASES:], sums, n)
-        return (NEGATIVE if wrong else DATA), some, low, 0
+        wrong, some, value = moment(line[FACTOR], line[BASES:], sums, n)
+        return (NEGATIVE if wrong else DATA), some, bits_of(value), 0
     if how in (BIT_AND, BIT_OR, BIT_XOR):
         wrong, low = _bits(how, sums, line[BASES + _BIT_COUNTS] + DIGITS, n)
         return (NEGATIVE if wrong else DATA), True, low, 0

@@ -52,11 +52,12 @@ def product(left: Number, right: Number) -> Number:
 
 
 @compiled
-def scaled(number: Number, factor: int) -> Number:
-    """A number times one that is not negative."""
+def whole(value: int) -> Number:
+    """A whole number of 64 bits."""
     digits = np.empty(2, np.int64)
-    digits[0], digits[1] = factor & _MASK, (factor >> 32) & _MASK
-    return product(number, (digits, 0, 1))
+    magnitude = abs(value)
+    digits[0], digits[1] = magnitude & _MASK, (magnitude >> 32) & _MASK
+    return _trimmed(digits, 2, 0, -1 if value < 0 else 1)
 
 
 @compiled
@@ -70,12 +71,6 @@ def plus(left: Number, right: Number) -> Number:
         digits[right[1] - place + i] += right[2] * right[0][i]
     made = number_at(digits, 0, len(digits))
     return made[0], made[1] + place, made[2]
-
-
-@compiled
-def negated(number: Number) -> Number:
-    """The number with the other sign."""
-    return number[0], number[1], -number[2]
 
 
 @compiled

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from altneu.expressions.names import MOMENTS
 from altneu.operators.compiled import compiled
-from altneu.operators.exact_number import Number, negated, number_at, parted, plus, product, scaled
+from altneu.operators.exact_number import number_at, parted, plus, product, whole
 from altneu.operators.exact_sum import (
     DIGITS,
     DOUBLE_DIGITS,
@@ -21,9 +22,10 @@ from altneu.operators.exact_sum import (
     NANS,
     PLUS_INFINITIES,
     Ints,
-    bits_of,
     product_digits,
 )
+
+Doubles = npt.NDArray[np.float64]
 
 _OF_ONE = {
     "var_pop": ((0, 0),),
@@ -70,6 +72,46 @@ PLACE = {factors: place for place, factors in enumerate(_PLACES)}
 ) = range(len(MOMENTS))
 NUMBER = {function: number for number, function in enumerate(MOMENTS)}
 
+# Differences that cancel, as polynomials of n and the sums; a line a term: its polynomial, coefficient and factors.
+_N = WIDTH
+_VARIANCE_X, _VARIANCE_Y, _COVARIANCE, _THIRD, _FOURTH, _INTERCEPT = range(6)
+_TERMS = np.array(
+    [
+        # n times the sum of products of deviations
+        (_VARIANCE_X, 1, _N, _XX, -1, -1),
+        (_VARIANCE_X, -1, _X, _X, -1, -1),
+        (_VARIANCE_Y, 1, _N, _YY, -1, -1),
+        (_VARIANCE_Y, -1, _Y, _Y, -1, -1),
+        (_COVARIANCE, 1, _N, _XY, -1, -1),
+        (_COVARIANCE, -1, _X, _Y, -1, -1),
+        # n^2 times the sum of cubes of deviations
+        (_THIRD, 1, _N, _N, _XXX, -1),
+        (_THIRD, -3, _N, _X, _XX, -1),
+        (_THIRD, 2, _X, _X, _X, -1),
+        # n^3 times the sum of fourth powers of deviations, less 3 times the square of n times that of squares
+        (_FOURTH, 1, _N, _N, _N, _XXXX),
+        (_FOURTH, -4, _N, _N, _X, _XXX),
+        (_FOURTH, -3, _N, _N, _XX, _XX),
+        (_FOURTH, 12, _N, _X, _X, _XX),
+        (_FOURTH, -6, _X, _X, _X, _X),
+        # where the line of x by y begins, times n times the sum of squared deviations of y
+        (_INTERCEPT, 1, _X, _YY, -1, -1),
+        (_INTERCEPT, -1, _XY, _Y, -1, -1),
+    ],
+    np.int64,
+)
+_NEEDS = {
+    "skewness": (_VARIANCE_X, _THIRD),
+    "kurtosis": (_VARIANCE_X, _FOURTH),
+    "covar_pop": (_COVARIANCE,),
+    "covar_samp": (_COVARIANCE,),
+    "regr_sxy": (_COVARIANCE,),
+    "corr": (_VARIANCE_X, _VARIANCE_Y, _COVARIANCE),
+    "regr_r2": (_VARIANCE_X, _VARIANCE_Y, _COVARIANCE),
+    "regr_slope": (_VARIANCE_Y, _COVARIANCE),
+    "regr_intercept": (_VARIANCE_Y, _INTERCEPT),
+}
+_NEEDED = np.array([[p in _NEEDS.get(f, (_VARIANCE_X,)) for p in range(6)] for f in MOMENTS])
 _GRID = 1074
 
 
@@ -79,132 +121,97 @@ def _special(sums: Ints, base: int) -> bool:
 
 
 @compiled
-def _sum(sums: Ints, bases: Ints, place: int, factors: int) -> Number:
-    count = DOUBLE_DIGITS if factors == 1 else product_digits(factors)
-    return number_at(sums, bases[place] + DIGITS, count)
+def _polynomial(which: int, bases: Ints, sums: Ints, n: int) -> tuple[float, int]:
+    """The value of a polynomial as (m, e): rounded once, it is near m * 2^e, on the grid of its factors."""
+    total = whole(0)
+    for term in _TERMS:
+        if term[0] == which:
+            value = whole(term[1])
+            for place in term[2:]:
+                if place == _N:
+                    value = product(value, whole(n))
+                elif place >= 0:
+                    factors = 1 if place < _XX else 2 if place < _XXX else place - _XXX + 3
+                    count = DOUBLE_DIGITS if factors == 1 else product_digits(factors)
+                    value = product(value, number_at(sums, bases[place] + DIGITS, count))
+            total = plus(total, value)
+    return parted(total)
 
 
 @compiled
-def _central(n: int, products: Number, x: Number, y: Number) -> Number:
-    """N * sum(xy) - sum(x) * sum(y)."""
-    return plus(scaled(products, n), negated(product(x, y)))
-
-
-@compiled
-def _third(n: int, x: Number, xx: Number, xxx: Number) -> Number:
-    """n^2 times the sum of cubed deviations."""
-    cubes = plus(scaled(scaled(xxx, n), n), negated(scaled(scaled(product(x, xx), n), 3)))
-    return plus(cubes, scaled(product(product(x, x), x), 2))
-
-
-@compiled
-def _fourth(n: int, x: Number, xx: Number, xxx: Number, xxxx: Number) -> Number:
-    """n^3 times the sum of the fourth powers of deviations."""
-    square = product(x, x)
-    made = plus(scaled(scaled(scaled(xxxx, n), n), n), negated(scaled(scaled(scaled(product(x, xxx), n), n), 4)))
-    made = plus(made, scaled(scaled(product(square, xx), n), 6))
-    return plus(made, negated(scaled(product(square, square), 3)))
-
-
-@compiled
-def _even(number: Number) -> tuple[float, int]:
-    """``parted`` with an even exponent."""
-    mantissa, e = parted(number)
-    return (mantissa * 2.0, e - 1) if e & 1 else (mantissa, e)
-
-
-@compiled
-def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, int]:
-    """One final of ``n`` values or pairs: whether the sums are those of no rows, whether it is not null, its bits.
+def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float]:
+    """One final of ``n`` values or pairs: whether the sums are those of no rows, whether it is not null, and the value.
 
     A negative sum of squared deviations shows that a row is more often retracted than inserted.
     """
     if n == 0 or (n == 1 and how in (VAR_SAMP, STDDEV_SAMP, COVAR_SAMP, CORR)):
-        return False, False, 0
+        return False, False, 0.0
     odd_x, odd_y = _special(sums, bases[_X]), how >= COVAR_POP and _special(sums, bases[_Y])
+    if (odd_x or odd_y) and how < REGR_R2:
+        return False, True, np.nan
+    m, e = np.zeros(6), np.zeros(6, np.int64)
+    for which in range(6):
+        if _NEEDED[how, which]:
+            m[which], e[which] = _polynomial(which, bases, sums, n)
+    if (m[_VARIANCE_X] < 0 and not odd_x) or (m[_VARIANCE_Y] < 0 and not odd_y):
+        return True, False, 0.0
     if how >= REGR_R2:
-        return _regression(how, bases, sums, n, odd_x, odd_y)
-    if odd_x or odd_y:
-        return False, True, bits_of(np.nan)
-    x = _sum(sums, bases, _X, 1)
-    if how < COVAR_POP:
-        return _of_one(how, bases, sums, n, x)
-    y = _sum(sums, bases, _Y, 1)
-    mixed = _central(n, _sum(sums, bases, _XY, 2), x, y)
-    if how != CORR:
-        return False, True, _mean(mixed, n, how == COVAR_POP, how == COVAR_SAMP)
-    xx, yy = _central(n, _sum(sums, bases, _XX, 2), x, x), _central(n, _sum(sums, bases, _YY, 2), y, y)
-    if xx[2] < 0 or yy[2] < 0:
-        return True, False, 0
-    if xx[2] == 0 or yy[2] == 0:
-        return False, False, 0
-    return False, True, bits_of(_correlation(mixed, xx, yy))
+        return _regression(how, m, e, odd_x, odd_y)
+    if how in (COVAR_POP, COVAR_SAMP, REGR_SXY):
+        return False, True, _mean(m[_COVARIANCE], e[_COVARIANCE], n, how == COVAR_POP, how == COVAR_SAMP)
+    if how in (VAR_POP, VAR_SAMP, REGR_SXX):
+        return False, True, _mean(m[_VARIANCE_X], e[_VARIANCE_X], n, how == VAR_POP, how == VAR_SAMP)
+    if how in (STDDEV_POP, STDDEV_SAMP):
+        under, low = _even(m[_VARIANCE_X], e[_VARIANCE_X])
+        value = math.sqrt(under / float(n) / float(n - 1 if how == STDDEV_SAMP else n))
+        return False, True, math.ldexp(value, low // 2 - _GRID)
+    if m[_VARIANCE_X] == 0 or (how == CORR and m[_VARIANCE_Y] == 0):
+        return False, False, 0.0
+    if how == CORR:
+        return False, True, _correlation(m, e)
+    under, low = _even(m[_VARIANCE_X], e[_VARIANCE_X])
+    if how == SKEWNESS:
+        return False, True, math.ldexp(m[_THIRD] / (under * math.sqrt(under)), e[_THIRD] - low // 2 * 3)
+    return False, True, math.ldexp(m[_FOURTH] / under / under, e[_FOURTH] - 2 * low)
 
 
 @compiled
-def _regression(how: int, bases: Ints, sums: Ints, n: int, odd_y: bool, odd_x: bool) -> tuple[bool, bool, int]:
-    """A line through pairs (y, x): the first argument is explained by the second."""
-    y, x = _sum(sums, bases, _X, 1), _sum(sums, bases, _Y, 1)
-    xx = _central(n, _sum(sums, bases, _YY, 2), x, x)
-    if not odd_x and xx[2] <= 0:
-        return xx[2] < 0, False, 0
-    mixed = _central(n, _sum(sums, bases, _XY, 2), x, y)
-    if how == REGR_R2:
-        yy = _central(n, _sum(sums, bases, _XX, 2), y, y)
-        if not odd_y and yy[2] <= 0:
-            return yy[2] < 0, True, bits_of(1.0)
-        value = np.nan if odd_x or odd_y else _correlation(mixed, xx, yy)
-        return False, True, bits_of(value * value)
-    if odd_x or odd_y:
-        return False, True, bits_of(np.nan)
-    under, low = parted(xx)
-    if how == REGR_SLOPE:
-        upper, high = parted(mixed)
-        return False, True, bits_of(math.ldexp(upper / under, high - low))
-    upper, high = parted(plus(product(y, xx), negated(product(mixed, x))))
-    return False, True, bits_of(math.ldexp(upper / under / float(n), high - low - _GRID))
+def _even(mantissa: float, e: int) -> tuple[float, int]:
+    """The same value with an even exponent."""
+    return (mantissa * 2.0, e - 1) if e & 1 else (mantissa, e)
 
 
 @compiled
-def _mean(number: Number, n: int, squared: bool, sample: bool) -> int:
-    """The bits of a sum of n products of deviations, n times as large as it is, divided by nothing more, n or n - 1."""
-    mantissa, e = parted(number)
+def _mean(mantissa: float, e: int, n: int, squared: bool, sample: bool) -> float:
+    """A sum of products of deviations, which is n times as large as it is, divided by nothing more, n or n - 1."""
     value = mantissa / float(n)
     if squared or sample:
         value /= float(n - 1 if sample else n)
-    return bits_of(math.ldexp(value, e - 2 * _GRID))
+    return math.ldexp(value, e - 2 * _GRID)
 
 
 @compiled
-def _of_one(how: int, bases: Ints, sums: Ints, n: int, x: Number) -> tuple[bool, bool, int]:
-    squares = _sum(sums, bases, _XX, 2)
-    xx = _central(n, squares, x, x)
-    if xx[2] < 0:
-        return True, False, 0
-    if how in (STDDEV_POP, STDDEV_SAMP):
-        mantissa, e = _even(xx)
-        value = math.sqrt(mantissa / float(n) / float(n - 1 if how == STDDEV_SAMP else n))
-        return False, True, bits_of(math.ldexp(value, e // 2 - _GRID))
-    if how in (VAR_POP, VAR_SAMP, REGR_SXX):
-        return False, True, _mean(xx, n, how == VAR_POP, how == VAR_SAMP)
-    if xx[2] == 0:
-        return False, False, 0
-    cubes = _sum(sums, bases, _XXX, 3)
-    under, low = _even(xx)
-    if how == SKEWNESS:
-        upper, high = parted(_third(n, x, squares, cubes))
-        return False, True, bits_of(math.ldexp(upper / (under * math.sqrt(under)), high - low // 2 * 3))
-    fourth = _fourth(n, x, squares, cubes, _sum(sums, bases, _XXXX, 4))
-    upper, high = parted(plus(fourth, negated(scaled(product(xx, xx), 3))))
-    return False, True, bits_of(math.ldexp(upper / under / under, high - 2 * low))
-
-
-@compiled
-def _correlation(mixed: Number, xx: Number, yy: Number) -> float:
+def _correlation(m: Doubles, e: Ints) -> float:
     """The coefficient of correlation, which doubles would round beyond 1."""
-    upper, high = parted(mixed)
-    left, left_e = parted(xx)
-    right, right_e = parted(yy)
-    if (left_e + right_e) & 1:
-        left, left_e = left * 2.0, left_e - 1
-    return max(-1.0, min(math.ldexp(upper / math.sqrt(left * right), high - (left_e + right_e) // 2), 1.0))
+    left, low = m[_VARIANCE_X], e[_VARIANCE_X] + e[_VARIANCE_Y]
+    if low & 1:
+        left, low = left * 2.0, low - 1
+    value = math.ldexp(m[_COVARIANCE] / math.sqrt(left * m[_VARIANCE_Y]), e[_COVARIANCE] - low // 2)
+    return max(-1.0, min(value, 1.0))
+
+
+@compiled
+def _regression(how: int, m: Doubles, e: Ints, odd_x: bool, odd_y: bool) -> tuple[bool, bool, float]:
+    """The line that explains the first argument, x, by the second, y."""
+    if m[_VARIANCE_Y] == 0 and not odd_y:
+        return False, False, 0.0
+    if how == REGR_R2 and m[_VARIANCE_X] == 0 and not odd_x:
+        return False, True, 1.0
+    if odd_x or odd_y:
+        return False, True, np.nan
+    if how == REGR_R2:
+        return False, True, _correlation(m, e) ** 2
+    under, low = m[_VARIANCE_Y], e[_VARIANCE_Y]
+    if how == REGR_SLOPE:
+        return False, True, math.ldexp(m[_COVARIANCE] / under, e[_COVARIANCE] - low)
+    return False, True, math.ldexp(m[_INTERCEPT] / under, e[_INTERCEPT] - low - _GRID)

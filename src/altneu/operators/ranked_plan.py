@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu.operators.aggregates import Aggregate, finishing_table, sums_of
-from altneu.operators.exact_sum import ANYTHING, DIGITS, STRIDE, slots_of_extra
+from altneu.operators.aggregates import Aggregate, finishing_table, number_kind, sums_of
+from altneu.operators.exact_sum import ANYTHING, DIGITS, INTEGER, STRIDE, slots_of_extra
 from altneu.rows import Ints
 
 # What an aggregate reads: sums, how many ranks are there, what is between two of them, one of them, or all of them.
@@ -27,7 +27,7 @@ _READS = {
 }
 
 # Columns of the tables that the kernel takes.
-TRACK, WHAT, DESCENDING, COLUMN = range(4)
+TRACK, WHAT, DESCENDING, COLUMN, WHOLE, _READ_WIDTH = range(6)
 KIND, BASE, FACTORS, TERM_WIDTH = 1, 2, 3, 7
 
 # How the places of a track are counted: not at all, each value as often as it is there, or once.
@@ -57,8 +57,9 @@ class Plan:
     """What to follow, and how to read it.
 
     Shape:  ``ordered`` (T,): tracks whose ranks are in the order of values. ``terms`` (S, 7): a sum's track, kind,
-            first slot, and the columns that are its factors (-1: no more). ``reads`` (A, 4): an aggregate's track
-            (-1: none), what it reads, whether from the end, its column; ``fractions`` (A,): its percentage.
+            first slot, and the columns that are its factors (-1: no more). ``reads`` (A, 5): an aggregate's track
+            (-1: none), what it reads, whether from the end, its column, whether that has whole numbers; ``fractions``
+            (A,): its percentage.
     """
 
     tracks: tuple[Track, ...]
@@ -77,7 +78,7 @@ def plan_of(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Plan:
     tracks: dict[Track, int] = {}
     sums = _Sums()
     ordered = set()
-    reads, fractions = np.full((len(aggregates), 4), -1, np.int64), np.zeros(len(aggregates))
+    reads, fractions = np.full((len(aggregates), _READ_WIDTH), -1, np.int64), np.zeros(len(aggregates))
     for at, (line, aggregate) in enumerate(zip(reads, aggregates, strict=True)):
         what = _what(aggregate)
         line[WHAT], line[DESCENDING] = what, 0
@@ -86,6 +87,7 @@ def plan_of(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Plan:
         if not aggregate.arguments:
             continue
         line[COLUMN] = columns.index(aggregate.arguments[0])
+        line[WHOLE] = number_kind(schema.field(aggregate.arguments[0]).type) == INTEGER
         if what in (SUMS, DISTINCT_SUMS):
             for kind, factors in sums_of(aggregate, schema):
                 read = tuple(aggregate.arguments[place] for place in factors)
