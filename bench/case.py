@@ -21,8 +21,10 @@ from bench import (
     triangles,
     workloads,
 )
+from bench.nexmark import measure as nexmark
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
+from bench.tpch import measure as tpch
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
     "a": lambda scale: first.measure(workloads.groups(scale), scale),
@@ -38,6 +40,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "j": triangles.measure,
     "k": following.measure,
     "l": durable.measure,
+    "m": tpch.measure,
+    "n": nexmark.measure,
 }
 
 

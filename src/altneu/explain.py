@@ -35,7 +35,7 @@ class OperatorCost:
     """One line of EXPLAIN.
 
     ``bound`` says what bounds the cost of a step: the change (and the matches it makes), the groups touched, or
-    everything.
+    everything; shown as incremental, bounded and full.
     """
 
     label: str
@@ -140,6 +140,10 @@ def explain(
     ports = plan.views[view]
     lines = [f"view {view}"]
     shown: set[int] = set()
+    shared: dict[str, list[str]] = {}
+    for other in plan.views:
+        for name in plan.arrangements_of(other) if other != view else ():
+            shared.setdefault(name, []).append(other)
 
     def show(i: int, depth: int) -> None:
         node = plan.nodes[i]
@@ -157,9 +161,11 @@ def explain(
                 if rows and isinstance(node.operation, ArrangeOp)
                 else ""
             )
-            parts.append(f"state: {line.state}{count}")
+            others = shared.get(node.operation.arrangement, ()) if isinstance(node.operation, ArrangeOp) else ()
+            with_them = f", shared with {', '.join(others)}" if others else ""
+            parts.append(f"state: {line.state}{count}{with_them}")
         if node.notes or not isinstance(node.operation, SourceOp | ConcatOp | ExplodeOp):
-            parts.append(f"cost per step: {line.bound}")
+            parts.append(f"cost per step: {line.bound} ({_CALLED[line.bound]})")
         if (found := _lines(plan, node, event_times)) is not None:
             parts.append(f"a correction looks again at its event time and each later one of its group: {found}")
         repeated = i in shown and node.inputs
@@ -180,7 +186,7 @@ def explain(
     upstream = [*plan.upstream(Port(plan.arrangements[ports.contents]))]
     exchanges = sum(1 for i in upstream if plan.nodes[i].exchange is not None)
     worst = max((cost(plan, plan.nodes[i]).bound for i in upstream), key=_BOUNDS.index)
-    lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst}")
+    lines.append(f"  {exchanges} exchange(s); the cost of a step is bounded by {worst} ({_CALLED[worst]})")
     if any(isinstance(plan.nodes[i].operation, IntegrateOp) for i in upstream):
         lines.append("  depends on when rows come: a view added later starts from the present")
     return "\n".join(lines)
@@ -195,6 +201,7 @@ def _lines(plan: Plan, node: PhysicalNode, event_times: Callable[[str], EventTim
 
 
 _BOUNDS = [CHANGE, GROUPS, EVERYTHING]
+_CALLED = {CHANGE: "incremental", GROUPS: "bounded", EVERYTHING: "full"}
 
 
 def refuse_unbounded(plan: Plan, view: str) -> None:

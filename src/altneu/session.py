@@ -181,7 +181,7 @@ class Session:
         self._taps = Taps(self.lattice)
         self.streams = Streams(self)
         self.subscribers = Subscribers()
-        self._statements: Statements | None = None
+        self.statements: Statements | None = None
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -389,11 +389,9 @@ class Session:
         [('jam', 5), ('tea', 7)]
         """
         self._check_open()
-        if self._statements is None:
-            from altneu.statements import Statements
+        from altneu.statements import Statements
 
-            self._statements = Statements(self)
-        return self._statements.run(text)
+        return Statements.of(self).run(text)
 
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from what views keep; nothing is kept or committed.

@@ -33,7 +33,7 @@ def with_windows(node: ir.Node, exprs: Sequence[tuple[str, WindowExpr]], keep: S
         made = _project(reduced, outputs)
     outputs = [(name, _column(made, name)) for name in keep]
     for name, expr in exprs:
-        places = {f"#w{i}": Column(plan.name_of[c], c.call.type, c.nullable) for i, c in enumerate(expr.calls)}
+        places = {f"#w{i}": _column(made, plan.name_of[c]) for i, c in enumerate(expr.calls)}
         outputs.append((name, expr.result.substitute(places)))
     return _project(made, outputs)
 

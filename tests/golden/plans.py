@@ -87,6 +87,17 @@ def _pair(rng: random.Random, joined: Collection) -> Collection:
     return kept.select("trial", "k", v=f"cast({v} as bigint)")
 
 
+WINDOWS = [
+    "row_number() over (partition by trial, k order by v desc)",
+    "rank() over (partition by trial order by v, k)",
+    "v - lag(v, 1, k) over (partition by trial order by k)",
+    "sum(v) over (partition by trial, k)",
+    "max(v) over (partition by trial order by k rows between 1 preceding and 1 following)",
+    "first_value(k) over (partition by trial, pmod(v, 2) order by v)",
+    "count(*) over (partition by trial order by v range between 1 preceding and current row)",
+]
+
+
 VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
     "filter": lambda rng, c: c().filter(rng.choice(FILTERS)),
     "filter again": lambda rng, c: c().filter(rng.choice(FILTERS)),
@@ -133,6 +144,19 @@ VERBS: dict[str, Callable[[random.Random, Pick], Collection]] = {
         .select(*KEY, "v", x="pmod(v, 2)", y="v + k")
         .top_k(2, rng.choice(["v", "x desc", "y"]), per=rng.choice([KEY, ["trial"]]))
         .select(*KEY, v=rng.choice(["v", "x", "y"]))
+    ),
+    "window": lambda rng, c: c().window(w=rng.choice(WINDOWS)).select(*KEY, v="cast(w as bigint)"),
+    "first of a window": lambda rng, c: (
+        c()
+        .window(n=WINDOWS[0], was="lag(v) over (partition by trial, k order by v desc)")
+        .filter(rng.choice(["n <= 2", "3 > n and v > 0", "n = 2", "n = 1 and k > 0"]))
+        .select(*KEY, v=rng.choice(["v", "was", "cast(n as bigint)"]))
+    ),
+    "some of the windows": lambda rng, c: (
+        c()
+        .select(*KEY, "v", x="pmod(v, 2)", y="v + k")
+        .window(a=rng.choice(WINDOWS), b=rng.choice(WINDOWS))
+        .select(*KEY, v=f"cast({rng.choice(['a', 'b', 'x', 'y', 'v'])} as bigint)")
     ),
     "latest": lambda rng, c: c().latest(rng.choice([KEY, ["trial"]]), "v"),
     "group": lambda _, c: c().group_by(*KEY).reduce(rows_of, "v long").select(*KEY, "v"),

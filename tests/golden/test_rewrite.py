@@ -11,10 +11,12 @@ import altneu as an
 from altneu import catalogue, ir, rewrite
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
+from altneu.rewrite.limit_windows import limit_windows
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
+from altneu.rewrite.use_indexes import use_indexes
 from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.oracle import runners, test_loops
@@ -36,8 +38,15 @@ TWICE = T.concat(T)
 B = an.source("b", "k int, x string, y string")
 WIDE = an.source("wide", "k long, a long, b long, c long, d long")
 KEPT_WIDE = an.source("kept_wide", "k long, a long, b long, c long", keep=True)
+BY_A, BY_C_AND_B = WIDE.arrange_by("a"), WIDE.arrange_by("c", "b")
 WIDE_PAIRS = WIDE.join(WIDE, on="k")
 TOTALS = WIDE.group_by("k").agg(n="count(*)", most="max(a)", least="min(b)")
+RANKED = T.window(n="row_number() over (partition by k order by v)")
+WINDOWS = WIDE.window(
+    n="row_number() over (partition by k order by a)",
+    was="lag(b) over (partition by k order by a)",
+    moving="sum(c) over (partition by k order by a rows 2 preceding)",
+)
 NOTHING = T.filter("v > 0").filter("1 > 2")
 OF_ALL = next(n for n in ir.walk(T.group_by().agg(n="count(*)").node) if isinstance(n, ir.Reduce))
 CHAIN = T.filter("v > 0").select("k", w="v + 1").filter("w < 9")
@@ -91,6 +100,7 @@ EXAMPLES = {
         "to both parts of a sum": T.concat(U.select("k", v="w")).filter("v > 0"),
         "below a reduce when it reads the group": T.group_by("k").agg(n="max(v)").filter("k > 0 and n > 1"),
         "below latest when it reads the key": T.latest("k", "v").filter("k > 0 and v > 1"),
+        "below windows when it reads the partition": RANKED.filter("k > 0 and v > 1 and n < 3"),
         "through columns by what they are": PAIRS.select(x="v + 1", y="w").filter("x > 3"),
         "not into what another reads whole": PAIRS.filter("v > 0").concat(T.join(U, on="k").select("k", "v", "w")),
         "into what all who read it drop": PAIRS.filter("v > 0").concat(PAIRS.filter("v > 0 and w > 1")),
@@ -113,6 +123,28 @@ EXAMPLES = {
         "not before a delay": T.delay(by=2).filter("logical_now() < v"),
         "through a sum and a self-join": TWICE.join(TWICE, on="k").filter("logical_now() < v"),
     },
+    limit_windows: {
+        "the first rows of each partition": RANKED.filter("n <= 3"),
+        "what is asked besides stays": RANKED.filter("3 > n and n > 1 and v > 0"),
+        "the one row of a number is among the first": RANKED.filter("n = 4"),
+        "what looks back goes with it": WINDOWS.filter("n <= 3").select("k", "n", "was"),
+        "what looks ahead does not": T.window(
+            n="row_number() over (partition by k order by v)", all="count(*) over (partition by k)"
+        ).filter("n <= 3"),
+        "ranks may be shared": T.window(n="rank() over (partition by k order by v)").filter("n <= 3"),
+        "another reads them all": RANKED.filter("n <= 3").concat(RANKED.filter("n > 5")),
+        "the first ones are the first already": T.top_k(2, "v", per="k")
+        .window(n="row_number() over (partition by k order by v)")
+        .filter("n <= 3"),
+    },
+    use_indexes: {
+        "an index has the key": T.join(BY_A.select("a", z="b"), on={"v": "a"}),
+        "its columns in another order": BY_C_AND_B.select("a", x="b", y="c").join(T, on={"x": "k", "y": "v"}),
+        "one of several": BY_A.arrange_by("b").select("b", "c").join(BY_A.select("a", "k"), on={"b": "a"}),
+        "another key": T.join(BY_A.select("k", "a"), on="k"),
+        "not what is computed": T.join(BY_A.select("k", a="a + 1"), on={"v": "a"}),
+        "a filter is asked before": T.join(BY_A.filter("b > 0").select("a", "b"), on={"v": "a"}),
+    },
     prune_columns: {
         "an arrangement keeps what is read": WIDE.join(U, on="k").select("a", "w"),
         "and what a filter reads goes no further": WIDE.filter("b > 0").join(U, on="k").select("a", "w"),
@@ -129,6 +161,14 @@ EXAMPLES = {
         "a sum in all its parts": WIDE.concat(WIDE.negate(), WIDE.distinct()).consolidate().select("b"),
         "what feeds a column that nobody reads": WIDE.select("k", "a", x="a div b").join(U, on="k").select("k", "w"),
         "a top_k ties by the columns up to the last that is read": WIDE.top_k(2, "c desc", per="k").select("k", "b"),
+        "window functions that nobody reads": WINDOWS.select("k", "n"),
+        "of all of them": WINDOWS.select("k", "a"),
+        "where no function tells peers apart only what is read": WIDE.window(
+            n="rank() over (partition by k order by c)", most="max(d) over (partition by k)"
+        ).select("n", "most"),
+        "else rows tie by the columns up to the last that is read": WIDE.window(
+            n="row_number() over (partition by k order by c)"
+        ).select("b", "n"),
         "latest has whole rows": WIDE.latest("k", "a").select("k", "a"),
         "so have distinct, count and threshold": WIDE.distinct()
         .select("k")

@@ -28,6 +28,8 @@ from altneu.operators.reduce import Aggregates, CountOf, Distinct, Threshold, co
 from altneu.operators.rounds import reduce_in_round
 from altneu.operators.top_k import TopK
 from altneu.operators.touched_history import round_columns
+from altneu.operators.window import WindowCall, WindowFunctions
+from altneu.operators.window_functions import Frame
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, interesting_times
 from altneu.rows import Rows
 from altneu.update import Updates
@@ -72,6 +74,19 @@ def _called(key, rows):
     return [sum(row.v * count for row, count in rows) % 5] * 2
 
 
+def _lined_up(values):
+    """Each value with its number from the greatest on, and the sum of it and the one before."""
+    return [(v, n + 1, v + sum(values[::-1][n - 1 : n])) for n, v in enumerate(values[::-1])]
+
+
+WINDOW = WindowFunctions(
+    ("k",),
+    (
+        WindowCall(Aggregate("#w0", "row_number", ()), (("v", True, False),)),
+        WindowCall(Aggregate("#w1", "sum", ("v",)), (("v", True, False),), Frame(True, -1, 0)),
+    ),
+    SCHEMA,
+)
 CALLED: list = []
 SUMS = Accumulator(
     ("k",), tuple(Aggregate(f, f, ("v",) if f != "count" else ()) for f in ("count", "sum", "avg")), SCHEMA
@@ -85,6 +100,7 @@ REDUCERS = {
     "top_k": Reducer(
         TopK(("k",), 2, (("v", True, False),), SCHEMA), ("k",), _checked(lambda v: [(w,) for w in v[-2:]])
     ),
+    "window": Reducer(WINDOW, ("k",), _checked(_lined_up)),
     "a function": Reducer(
         PythonReduce(("k",), _called, pa.schema([("r", pa.int64())]), SCHEMA),
         ("k",),

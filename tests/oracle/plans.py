@@ -47,6 +47,17 @@ def _largest(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[int]
     yield max((r.v for r, _ in rows if r.v is not None), default=len(rows))
 
 
+WINDOWS = [
+    "row_number() over (partition by trial, k order by v desc)",
+    "rank() over (partition by trial order by v, k)",
+    "v - lag(v, 1, k) over (partition by trial order by k)",
+    "sum(v) over (partition by trial, k)",
+    "max(v) over (partition by trial order by k rows between 1 preceding and 1 following)",
+    "first_value(k) over (partition by trial, pmod(v, 2) order by v)",
+    "count(*) over (partition by trial order by v range between 1 preceding and current row)",
+]
+
+
 VERBS: dict[str, Verb] = {
     "filter": lambda rng, c: c().filter(rng.choice(["v > 0", "k = 1 or v is null", "v <> k", "3 div v > 0"])),
     "select": lambda rng, c: c().select(*KEY, v=rng.choice(["v + 1", "pmod(v * 3, 5)", "coalesce(v, k)", "4 div v"])),
@@ -70,5 +81,6 @@ VERBS: dict[str, Verb] = {
     "max": lambda _, c: c().group_by("trial").agg(k="max(k)", v="min(v)"),
     "count distinct": lambda _, c: c().group_by(*KEY).agg(v="count(distinct v)"),
     "top_k": lambda rng, c: c().top_k(2, "v desc", per=rng.choice([KEY, ["trial"]])),
+    "window": lambda rng, c: c().window(w=rng.choice(WINDOWS)).select(*KEY, v="pmod(cast(w as bigint), 7)"),
     "reduce": lambda _, c: c().group_by(*KEY).reduce(_largest, "v long"),
 }

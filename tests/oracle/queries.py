@@ -342,6 +342,7 @@ def _windows() -> dict[str, Collection]:
         "window, some of it": A.window(a=f"rank() over ({by_k} order by v)", b=f"count(*) over ({by_k})")
         .select("trial", "k", "a")
         .filter("k > 1 and a < 3"),
+        "window, first rows": A.window(n="row_number() over (partition by trial, k order by v desc)").filter("n <= 2"),
         "window of groups and back": A.group_by("trial", "k")
         .agg(n="count(*)")
         .window(share="n / sum(n) over (partition by trial)", most="max(n) over (partition by trial)")

@@ -57,6 +57,10 @@ PLANS = {
     "counts": A.select("trial", "k").count(),
     "threshold": A.select("trial", "k").threshold(lambda n: min(n, 2)),
     "top_k": A.top_k(2, "v desc", per=["trial", "k"]),
+    "window": A.window(
+        n="row_number() over (partition by trial, k order by v)",
+        most="max(v) over (partition by trial order by k, v rows between 1 preceding and current row)",
+    ),
     "a function": A.group_by("trial", "k").reduce(_best, "best long"),
     "a failing function": A.group_by("trial", "k").reduce(lambda _, group: [6 // group[0][0].v], "best long"),
     "joined with one time": A.join(B, on=["trial", "k"]).group_by("trial", "k").agg(n="sum(w)"),

@@ -250,8 +250,8 @@ def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
         "exchange: carrier",
         "linear filter delay > ",
         "[general]",
-        "cost per step: the groups touched",
-        "cost per step: the change",
+        "cost per step: the groups touched (bounded)",
+        "cost per step: the change (incremental)",
         "arrangement (carrier, delay), 1 updates",
         "source flights",
         "bounded by the groups touched",
@@ -259,7 +259,18 @@ def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
         assert part in text, text
     session.maintain("sums", names.group_by("carrier").agg(n="count(*)"))
     assert "[accumulable]" in session.explain("sums")
-    assert "bounded by the change" in session.explain("sums")
+    assert "bounded by the change (incremental)" in session.explain("sums")
+
+
+def test_explain_says_which_views_share_an_arrangement(session):
+    edges = an.source("edges", "src long, dst long")
+    two = edges.join(edges, on={"dst": "src"})
+    session.maintain("hops", two.select("src", far="right.dst"))
+    assert "shared with" not in session.explain("hops")
+    session.maintain("counts", two.group_by("src").agg(n="count(*)"))
+    assert "arrangement (src, dst), 0 updates, shared with hops" in session.explain("counts")
+    session.drop("counts")
+    assert "shared with" not in session.explain("hops")
     with pytest.raises(PlanError, match="no view"):
         session.explain("nothing")
 

@@ -59,11 +59,11 @@ def history():
 
 
 @pytest.fixture(scope="module")
-def answers(spark, history):
-    """What Spark gives for the tables of the last step."""
+def in_spark(spark, history):
+    """Spark with the tables of the last step."""
     there = InSpark(spark)
     there.set(history[-1][1])
-    return {text: there.answer(text) for text in ALL}
+    return there
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,8 @@ def shown(history):
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_a_query_shows_what_spark_gives(text, answers, shown):
-    assert shown[-1][text] == answers[text]
+def test_a_query_shows_what_spark_gives(text, in_spark, shown):
+    assert shown[-1][text] == in_spark.answer(text)
 
 
 def test_after_each_step_as_from_scratch(history, shown):

@@ -30,9 +30,9 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs; ``streams`` how far each stream was taken; ``definitions`` what statements have defined,
-    by name. ``steps`` counts the steps committed here;
-    ``began`` is where the last advance began, whose updates of views are told apart.
+    and the arrangements it needs; ``streams`` how far each stream was taken; ``definitions`` what statements
+    have defined, by name. ``steps`` counts the steps committed here; ``began`` is where the last advance began, whose
+    updates of views are told apart.
     Whatever changes here changes by a commit, or not at all.
     """
 

@@ -93,8 +93,7 @@ class Builder:
             )
         if isinstance(node, exp.Window):
             raise UnsupportedFunctionError(
-                f"a window function is no scalar expression ({node.sql('spark')}): "
-                "use top_k or a join with group_by().agg()"
+                f"a window function is no expression here ({node.sql('spark')}): window(name=...) makes a column of it"
             )
         if isinstance(node, exp.Star):
             raise ExpressionSyntaxError("`*` is not an expression here; it stands in count(*) only")
@@ -140,7 +139,7 @@ class Builder:
                 raise UnsupportedFunctionError(f"{name}() is an aggregate: use it in group_by(...).agg(...)")
             if name in WINDOWS:
                 raise UnsupportedFunctionError(
-                    f"{name}() is a window function: use top_k or a join with group_by().agg()"
+                    f"{name}() is a window function: write {name}(…) OVER (…) in window(name=...)"
                 )
         special = SPECIAL.get(name)
         if special is not None:

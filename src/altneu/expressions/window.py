@@ -345,6 +345,8 @@ class _Call:
         made = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
         if is_decimal(kind):
             made = cast(made, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
+        elif (made.type, kind) == (T.TIMESTAMP, T.TIMESTAMP_NTZ):  # which Spark makes of a sum with an interval
+            made = cast(made, kind, implicit=False)
         elif made.type != kind:
             raise TypeMismatchError(
                 f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} do not add up to such a value"

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from altneu.batch import Layout
 from altneu.hashing import hash_rows
-from altneu.operators.accumulate import Mask, valid_of, whole, words_of
+from altneu.operators.accumulate import Mask, valid_of, words_of
 from altneu.operators.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
 from altneu.operators.compiled import compiled
 from altneu.operators.exact_sum import DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.groups import Groups
-from altneu.operators.lined_up import Places, cut
+from altneu.operators.lined_up import Places
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.ranking import codes
 from altneu.operators.window_functions import Picked, Results, Some, WindowCall, Words, frame_of, row_picked
@@ -26,8 +26,8 @@ from altneu.rows import Ints, Rows
 def aggregate(call: WindowCall, places: Places) -> Results:
     """An aggregate over the frame of each place.
 
-    Cost:   O(n) for counts, sums, averages and extremes of n places; for collect_list what the lists hold, and for
-            every other aggregate what the distinct frames hold.
+    Cost:   O(n) for counts, sums, averages and extremes of n places, O(n log n) for other aggregates; and what lists
+            hold, of each frame that is unlike the one before.
     """
     assert call.frame is not None
     low, high = frame_of(call.frame, places)
@@ -157,47 +157,67 @@ def _listed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     return Picked(pa.ListArray.from_arrays(offsets, values, type=_type_of(call, column.type)), number, None)
 
 
-_FRAME, _RESULT = "#frame", "#result"
+_LINE, _RESULT = "#line", "#result"
 
 
 def _by_frame(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
-    """Any aggregate: each distinct frame that is not empty is a group of its own."""
+    """Any aggregate: a line is a group that its frames, one after another, are the moments of."""
     names = tuple(dict.fromkeys(call.call.arguments))
     columns = [places.ordered.column(n) for n in names]
     fields = [pa.field(n, c.type) for n, c in zip(names, columns, strict=True)]
-    layout = Layout(pa.schema([pa.field(_FRAME, pa.int64()), *fields]), (_FRAME,), Epoch())
-    spec = GeneralAggregates((_FRAME,), (replace(call.call, name=_RESULT),), layout.schema)
-    type_ = spec.schema.field(_RESULT).type
+    layout = Layout(pa.schema([pa.field(_LINE, pa.int64()), *fields]), (_LINE,), Epoch())
+    spec = GeneralAggregates((_LINE,), (replace(call.call, name=_RESULT),), layout.schema)
     first, last, number = _frames(low, high)
-    empty = first == last
-    made, position, used = [pa.array([_of_nothing(call.call.function)], type_)], np.where(empty, 0, -1), 1
-    for begin, end in cut(last - first):
-        frames = begin + np.flatnonzero(~empty[begin:end])
-        rows = places.row[_spread(first[frames], last[frames])]
-        values = Rows(layout.value_schema, tuple(c.take(pa.array(rows)) for c in columns), len(rows))
-        found = reduce_general(_groups(layout, frames, last[frames] - first[frames], values), spec).oks.rows
-        made.append(found.column(_RESULT))
-        position[whole(found.column(_FRAME))] = np.arange(used, used + found.count)
-        used += found.count
-    position = position[number]
-    failed = position < 0
+    line = places.line[np.searchsorted(number, np.arange(len(first)))]
+    frames, at, diffs = _moves(first, last, line)
+    rows = places.row[at]
+    values = Rows(layout.value_schema, tuple(c.take(pa.array(rows)) for c in columns), len(rows))
+    made = reduce_general(_groups(layout, line, frames, values, diffs), spec).oks
+    come = np.flatnonzero(made.diffs > 0)
+    found = np.where(np.append(True, line[1:] != line[:-1])[: len(line)], _NOTHING, _AS_BEFORE)
+    found[made.times[0]] = _NOTHING
+    found[made.times[0, come]] = come
+    found = found[np.maximum.accumulate(np.where(found == _AS_BEFORE, 0, np.arange(len(found))))]
+    results = made.rows.column(_RESULT)
+    found[first == last] = len(results)
+    results = pa.concat_arrays([results, pa.array([_of_nothing(call.call.function)], results.type)])
+    failed = (found == _NOTHING)[number]
     return Picked(
-        pa.concat_arrays(made), position, None if pa.types.is_nested(type_) else codes, failed if failed.any() else None
+        results, found[number], None if pa.types.is_nested(results.type) else codes, failed if failed.any() else None
     )
 
 
-def _groups(layout: Layout, frames: Ints, sizes: Ints, values: Rows) -> Groups:
-    """Frames as groups to which all rows are new."""
+_NOTHING, _AS_BEFORE = -1, -2
+
+
+def _moves(first: Ints, last: Ints, line: Ints) -> tuple[Ints, Ints, Ints]:
+    """What makes each frame of the one before in its line, which neither begins nor ends later: frame, place, diff."""
+    fresh = np.append(True, line[1:] != line[:-1])[: len(line)]
+    was_first = np.where(fresh, first, np.roll(first, 1))
+    was_last = np.where(fresh, first, np.roll(last, 1))
+    low, high = np.maximum(was_last, first), last
+    gone = np.minimum(first, was_last)
+    many = np.maximum(high - low, 0), np.maximum(gone - was_first, 0)
+    frame = np.concatenate([np.repeat(np.arange(len(first)), m) for m in many])
+    place = np.concatenate([_spread(low, low + many[0]), _spread(was_first, was_first + many[1])])
+    diff = np.repeat([1, -1], [int(m.sum()) for m in many])
+    order = np.argsort(frame, kind="stable")
+    return frame[order], place[order], diff[order]
+
+
+def _groups(layout: Layout, line: Ints, frames: Ints, values: Rows, diffs: Ints) -> Groups:
+    """Lines as groups to which all updates are new, each at the moment of its frame."""
     none = np.empty(0, np.int64)
+    keys, group = np.unique(line[frames], return_inverse=True)
     return Groups(
         layout,
-        Rows(layout.key_schema, (pa.array(frames),), len(frames)),
-        np.repeat(np.arange(len(frames)), sizes),
+        Rows(layout.key_schema, (pa.array(keys),), len(keys)),
+        group,
         values,
         hash_rows(values),
-        np.zeros(values.count, np.int64),
-        np.ones(values.count, np.int64),
-        np.zeros(len(frames) + 1, np.int64),
+        frames,
+        diffs,
+        np.zeros(len(keys) + 1, np.int64),
         Rows.empty(layout.value_schema),
         none.view(np.uint64),
         none,

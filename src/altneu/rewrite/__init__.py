@@ -8,6 +8,7 @@ from altneu.ir import Node
 from altneu.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
+from altneu.rewrite.limit_windows import limit_windows
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
@@ -24,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     drop_identities,
     push_filters,
     push_bounds,
+    limit_windows,
     use_indexes,
     prune_columns,
 )

@@ -18,7 +18,8 @@ from altneu.sql import grouped, tables
 from altneu.sql.dialect import parse_query
 from altneu.sql.fromclause import FromClause
 from altneu.sql.recursion import with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, common_type, fresh, is_bound, place_of
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound, place_of
+from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.types import type_name
 
@@ -100,6 +101,7 @@ class Binder:
             if tree.args.get(name):
                 raise PlanError(f"not supported: {remedy}")
         _refuse_clock(tree)
+        tree = with_spans(tree)
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)
@@ -120,25 +122,26 @@ class Binder:
         if limit is None and offset is None:
             return answer
         order = tree.args.get("order")
-        relation = scope.relation
-        names = [f.column for f in answer.relation.shown]
-        keys = [_ordered_by(key, scope, answer.relation) for key in order.expressions] if order else []
+        outputs = [f.column for f in scope.relation.fields[: len(answer.relation.shown)]]
+        keys = [_ordered_by(key, scope, outputs) for key in order.expressions] if order else []
         if not keys:
-            keys = [exp.Ordered(this=bound(n), desc=False, nulls_first=True) for n in names]
-        per = list(relation.carried.values())
-        kept = Collection(relation.node)
+            keys = [exp.Ordered(this=bound(column), desc=False, nulls_first=True) for column in outputs]
+        per = list(dict.fromkeys(scope.relation.carried.values()))
+        read = dict.fromkeys([*per, *outputs, *sorted(c for key in keys for c in columns_in(key))])
+        schema = scope.relation.node.schema
+        kept = Collection(_projected(scope.relation.node, [(c, parse(bound(c), schema)) for c in read]))
 
         def first(count: int) -> Collection:
             return kept.top_k(count, keys, per) if count else kept.filter("false")  # type: ignore[arg-type]
 
         skipped = offset or 0
-        if limit is None:
-            chosen = kept.concat(first(skipped).negate())
-        else:
-            chosen = first(skipped + limit)
-            if skipped:
-                chosen = chosen.concat(first(skipped).negate())
-        return Answer(_only(relation.with_node(chosen.node), answer.relation))
+        chosen = kept if limit is None else first(skipped + limit)
+        if skipped:
+            chosen = chosen.concat(first(skipped).negate())
+        columns = [(answer.relation.carried[o], c) for o, c in scope.relation.carried.items()]
+        columns += [(f.column, c) for f, c in zip(answer.relation.shown, outputs, strict=True)]
+        made = _projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
+        return Answer(answer.relation.with_node(made))
 
     # set operations -------------------------------------------------------------------------------------------------
 
@@ -235,7 +238,7 @@ def name_of(item: exp.Expr) -> str:
     inner = item.unnest()
     if isinstance(inner, exp.Column):
         return str(inner.parts[-1].name)
-    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark"))
+    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark", normalize_functions="lower"))
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
@@ -269,29 +272,16 @@ def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str
     return Relation(project(relation.node, columns), tuple(fields), relation.carried)
 
 
-def _only(relation: Relation, like: Relation) -> Relation:
-    """The columns of ``like``, which are among a relation's in the order of its fields."""
-    if relation.node.schema.names == like.node.schema.names:
-        return like.with_node(relation.node)
-    schema = relation.node.schema
-    columns = [(like.carried[outer], parse(bound(column), schema)) for outer, column in relation.carried.items()]
-    shown = relation.shown[: len(like.shown)] if len(relation.fields) != len(like.fields) else relation.fields
-    columns += [
-        (f.column, parse(bound(g.column), schema)) for f, g in zip(like.shown, shown[: len(like.shown)], strict=True)
-    ]
-    return like.with_node(project(relation.node, columns))
-
-
-def _ordered_by(key: exp.Expr, scope: Scope, outputs: Relation) -> exp.Expr:
+def _ordered_by(key: exp.Expr, scope: Scope, outputs: Sequence[str]) -> exp.Expr:
     """A sort key, resolved; a number is the place of an output."""
-    value = key.this
+    made, value = key.copy(), key.this
     if isinstance(value, exp.Literal) and not value.is_string:
         place = int(value.this) - 1
-        if not 0 <= place < len(outputs.shown):
-            raise PlanError(f"ORDER BY {value.this}: there are {len(outputs.shown)} columns")
-        value = exp.column(scope.relation.fields[place].name, quoted=True)
-    made = key.copy()
-    made.set("this", scope.resolve(value))
+        if not 0 <= place < len(outputs):
+            raise PlanError(f"ORDER BY {value.this}: there are {len(outputs)} columns")
+        made.set("this", bound(outputs[place]))
+    else:
+        made.set("this", scope.resolve(value))
     return made
 
 
@@ -366,17 +356,17 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     Collection(carrier: string, n: bigint)
     """
     tree = parse_query(text) if isinstance(text, str) else text.copy()
-    names = {name.lower(): found for name, found in catalog.items()}
+    names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
         wanted = ".".join(part.name for part in table.parts)
-        found = names.get(wanted.lower())
-        if found is None:
+        if wanted.lower() not in names:
             close = difflib.get_close_matches(wanted.lower(), names, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             raise PlanError(
                 f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
             )
+        found = catalog[names[wanted.lower()]]
         return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
 
     relation = Binder(known).query(tree).relation

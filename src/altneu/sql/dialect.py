@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import ExpressionSyntaxError
 from altneu.expressions.dialect import SparkExpressions
@@ -22,6 +23,14 @@ class SparkQueries(SparkExpressions):
 
     class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The parser of expressions, for whole queries."""
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+            """As sqlglot, which takes the ``window(`` of a GROUP BY for a clause of windows; that has a name there."""
+            for token, following in pairwise(raw_tokens):
+                if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+                    token.token_type = TokenType.VAR
+            trees: list[exp.Expr | None] = super().parse(raw_tokens, sql)
+            return trees
 
         def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
             index = self._index
@@ -84,4 +93,6 @@ def syntax_error(error: sqlglot.errors.SqlglotError) -> str:
     first = details[0]
     near = first.get("highlight") or ""
     said = str(first.get("description", "syntax error")).rstrip(".")
+    if said.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
+        said = "an operand or argument is missing"
     return f"line {first.get('line')}, column {first.get('col')}: {said}" + (f" near {near!r}" if near else "")

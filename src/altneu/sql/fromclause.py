@@ -15,6 +15,7 @@ from altneu.expressions import parse
 from altneu.joining import JoinKind, columns_of, project
 from altneu.sql import tables
 from altneu.sql.asof import asof
+from altneu.sql.grouped import has_aggregate
 from altneu.sql.joins import Part, inner, meet, outer, partners
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
@@ -43,6 +44,8 @@ class FromClause:
         self.conditions: list[exp.Expr] = []
         clause = tree.args.get("where")
         found = conjuncts(clocked(clause.this)) if clause else []
+        if any(has_aggregate(c) for c in found):
+            raise PlanError("WHERE is asked of each row, and an aggregate is of a group: ask for it in HAVING")
         self.where = [c for c in found if not has_subquery(c)]
         self.nested = [c for c in found if has_subquery(c)]
         self.joins: list[exp.Join] = []
@@ -55,7 +58,8 @@ class FromClause:
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
         bound_items = {id(item): self._item(item) for item in plain}
         equated = self._equated(bound_items)
-        if self.around and self.around.taken and equated is None:
+        joins_around = bool(self.around and self.around.taken) and equated is None
+        if joins_around and not self._pads_left:
             self._add_around()
         for item in items:
             self._first(item, bound_items.get(id(item)))
@@ -63,7 +67,14 @@ class FromClause:
             self._join(join, bound_items.get(id(join.this)))
         for lateral in self.tree.args.get("laterals") or ():
             self._lateral(lateral, "left" if lateral.args.get("outer") else "inner", [])
+        if joins_around and self._pads_left:  # a right join would take it away from the rows that it pads
+            self._add_around()
         return self._finished(equated)
+
+    @property
+    def _pads_left(self) -> bool:
+        """Whether a join keeps rows without what stands before it."""
+        return any((join.side or "").upper() in ("RIGHT", "FULL") for join in self.joins)
 
     # what is joined -------------------------------------------------------------------------------------------------
 
@@ -178,7 +189,7 @@ class FromClause:
             pair = [next((f for f in side if not f.hidden and f.name.lower() == name.lower()), None) for side in sides]
             for f, side in zip(pair, sides, strict=True):
                 if f is None:
-                    raise UnknownColumnError(name, [g.name for g in side], "named in USING")
+                    raise UnknownColumnError(name, [g.name for g in side], "USING")
             a, b = pair
             assert a is not None
             assert b is not None
@@ -251,15 +262,14 @@ class FromClause:
     def _scope(self) -> Scope:
         """What names mean so far; the plan of its relation is of no use."""
         node = self.parts[0].node if self.parts else tables.one_row()
-        return Scope(Relation(node, tuple(self.fields), self.carried), self.around)
+        return Scope(Relation(node, tuple(self.fields), self.carried, plain=not self.carried), self.around)
 
     def _closed(self, *, early: bool) -> Part:
         """All parts joined; ``early``: with those conditions of WHERE that can be asked by now."""
         if not self.parts:
             self.parts = [Part.of(tables.one_row())]
         asked = list(self.conditions)
-        later = any((j.side or "").upper() in ("RIGHT", "FULL") for j in self.joins)
-        if early and not later:
+        if early and not self._pads_left:
             scope = self._scope()
             ripe = [c for c in self.where if _reads(c) and all(scope.is_local(n) for n in c.find_all(exp.Column))]
             self.where = [c for c in self.where if not any(c is r for r in ripe)]
@@ -275,7 +285,7 @@ class FromClause:
             found = dict(zip(part.names, columns_of(node.schema, part.names.values()), strict=True))
             node = project(node, [(name, value) for name, (_, value) in found.items()])
         self.parts = [Part.of(node)]
-        return Relation(node, tuple(self.fields), self.carried)
+        return Relation(node, tuple(self.fields), self.carried, plain=not self.carried)
 
     def _finished(self, equated: dict[str, exp.Expr] | None) -> Relation:
         scope = self._scope()

@@ -13,6 +13,7 @@ from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
 from altneu.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
 from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
+from altneu.sql.selective import implied, left_by
 from altneu.types import type_name
 
 Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of the right, and whether null is null
@@ -187,29 +188,41 @@ def _only(node: ir.Node, like: Part) -> ir.Node:
 def inner(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> tuple[Part, list[exp.Expr]]:
     """Parts joined in an order in which each is linked to what came before, where conditions link it.
 
-    Gives also the conditions that read something else.
+    Parts of which few rows are asked for come first, else those that are written first. Gives also the conditions that
+    read something else.
     """
     waiting = list(conditions)
-
-    def ripe(part: Part) -> Part:
-        now = [c for c in waiting if columns_in(c) and part.has(c)]
-        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
-        return part.where(now) if now else part
-
-    left = [ripe(part) for part in parts]
+    left = [_Candidate.of(part, waiting) for part in parts]
+    waiting = [c for c in waiting if not (columns_in(c) and any(part.has(c) for part in parts))]
+    left.sort(key=lambda candidate: candidate.rank > 0)
     while len(left) > 1:
-        first = left.pop(0)
-        place = next((i for i, part in enumerate(left) if links(waiting, first, part)[0]), None)
-        if place is None:
-            if len(left) > 1 and _some_linked(left, waiting):
-                left.append(first)  # what is linked is joined before what meets everything
-                continue
-            place = 0
-        part = left.pop(place)
+        first = left.pop(0).part
+        linked = [c for c in left if links(waiting, first, c.part)[0]]
+        if not linked and len(left) > 1 and _some_linked([c.part for c in left], waiting):
+            left.append(_Candidate(first, 0))  # what is linked is joined before what meets everything
+            continue
+        chosen = min(linked, key=lambda candidate: candidate.rank) if linked else left[0]
+        left = [c for c in left if c is not chosen]
+        part = chosen.part
         now = [c for c in waiting if Part(first.node, {**first.names, **part.names}).has(c) and columns_in(c)]
-        waiting[:] = [c for c in waiting if not any(c is n for n in now)]
-        left.insert(0, meet(first, part, now))
-    return left[0], waiting
+        waiting = [c for c in waiting if not any(c is n for n in now)]
+        left.insert(0, _Candidate(meet(first, part, now), 0))
+    return left[0].part, waiting
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A part that is to be joined, and how many of its rows there are to be."""
+
+    part: Part
+    rank: int
+
+    @classmethod
+    def of(cls, part: Part, conditions: Iterable[exp.Expr]) -> _Candidate:
+        """A part with what conditions say of it alone."""
+        own = [c for c in conditions if columns_in(c) and part.has(c)]
+        also = [found for c in conditions if (found := implied(c, part.has)) is not None and not part.has(c)]
+        return cls(part.where([*own, *also]) if own or also else part, left_by([*own, *also]))
 
 
 def _some_linked(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> bool:

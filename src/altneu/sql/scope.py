@@ -132,6 +132,9 @@ class Scope:
             outer, rest = self.around.column(name)
         except UnknownColumnError:
             raise _unknown(name, self.relation) from None
+        if outer not in self.relation.carried:
+            shown = name.sql("spark")
+            raise PlanError(f"not supported: {shown} of the query around beside a RIGHT or FULL JOIN; ask in WHERE")
         return self.relation.carried[outer], rest
 
     def is_local(self, name: exp.Column) -> bool:
@@ -208,20 +211,21 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _factored(tree: exp.Or) -> list[exp.Expr]:
-    branches = [conjuncts(branch) for branch in _branches(tree)]
-    common = [part for part in branches[0] if all(part in other for other in branches[1:])]
+    said = [conjuncts(branch) for branch in branches(tree)]
+    common = [part for part in said[0] if all(part in other for other in said[1:])]
     if not common:
         return [tree]
-    rest = [[part for part in branch if part not in common] for branch in branches]
+    rest = [[part for part in branch if part not in common] for branch in said]
     if not all(rest):
         return common
     return [*common, exp.or_(*(exp.and_(*parts, copy=False) for parts in rest), copy=False)]
 
 
-def _branches(tree: exp.Expr) -> list[exp.Expr]:
+def branches(tree: exp.Expr) -> list[exp.Expr]:
+    """The parts of a disjunction."""
     tree = tree.unnest()
     if isinstance(tree, exp.Or):
-        return [*_branches(tree.this), *_branches(tree.expression)]
+        return [*branches(tree.this), *branches(tree.expression)]
     return [tree]
 
 

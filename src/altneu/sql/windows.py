@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from altneu.errors import PlanError
-from altneu.expressions.window import has_window, parse_window
+from altneu.expressions.window import WindowExpr, has_window, parse_window
 from altneu.sql.scope import Scope, bound, fresh
 from altneu.windowing import with_windows
 
@@ -41,7 +41,8 @@ def computed(scope: Scope, items: Sequence[exp.Expr]) -> tuple[Scope, list[exp.E
     if not places:
         return scope, made
     carried = list(dict.fromkeys(relation.carried.values()))
-    schema, expressions = relation.node.schema, []
+    schema = relation.node.schema
+    expressions: list[tuple[str, WindowExpr]] = []
     for i in places:
         name = fresh(f"^{items[i].sql('spark')}", (*schema.names, *(n for n, _ in expressions)))
         expressions.append((name, parse_window(_apart(items[i], carried), schema)))

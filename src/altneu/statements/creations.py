@@ -27,7 +27,9 @@ def create(p: Any) -> Creation:
     kind = p.one_of(*_KINDS)
     if kind is None:
         if p.one_of("TEMPORARY", "TEMP") is not None:
-            p.fail("temporary views are not supported: a VIEW is a name for a query and keeps nothing; DROP it at the end")
+            p.fail(
+                "temporary views are not supported; a VIEW is a name for a query and keeps nothing, DROP it at the end"
+            )
         p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX or SINK")
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views; DROP {kind} first")
@@ -99,7 +101,8 @@ def origin(p: Any) -> Origin:
     if kind is None:
         p.expected("TABLE name, FILE 'path' FORMAT … or STREAM …")
     if kind == "TABLE" or (kind == "STREAM" and p.word("TABLE")):
-        place, form = (p.dotted("the name of a table of Spark's"),), "TABLE" if kind == "STREAM" else ""
+        form = "TABLE" if kind == "STREAM" else ""
+        place: tuple[str, ...] = (p.dotted("the name of a table of Spark's"),)
     else:
         place = paths(p) if kind != "STREAM" or p.is_string() else ()
         p.expect("FORMAT")
@@ -107,7 +110,7 @@ def origin(p: Any) -> Origin:
         if kind != "STREAM" and form.upper() not in FORMATS:
             p.fail(f"no format {form}; the formats of files are: {', '.join(FORMATS)}", p.last)
     given = options(p) if p.word("OPTIONS") else {}
-    name = "stream" if kind == "STREAM" else "table" if kind == "TABLE" else "file"
+    name: Any = {"STREAM": "stream", "TABLE": "table"}.get(kind, "file")
     return Origin(name, place, form.lower() if form.upper() in (*FORMATS, "TABLE") else form, given)
 
 
@@ -174,7 +177,7 @@ def _columns(p: Any) -> tuple[str, ...]:
 
 
 def _unit(p: Any) -> Any:
-    return {name: value for name, value in options(p).items()} if p.word("(", advance=False) else p.string("a unit")
+    return options(p) if p.word("(", advance=False) else p.string("a unit")
 
 
 def _condition(p: Any) -> str:
@@ -249,4 +252,3 @@ _KINDS: dict[str, Callable[[Any, dict[str, Any]], Creation]] = {
     "INDEX": index,
     "SINK": sink,
 }
-

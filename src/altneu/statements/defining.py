@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -13,7 +12,7 @@ from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds
 from altneu.statements.files import check_files
-from altneu.statements.origins import collection_of, columns_of, frame_of
+from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark
 from altneu.statements.targets import sink_of
 from altneu.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.types import quote_name
@@ -75,7 +74,7 @@ class Definer:
         Raises:
             StatementError: the name is taken, or what it is made of is not there.
         """
-        kind = _KINDS[type(statement)](statement)
+        kind = _kind_of(statement)
         found = self.known.get_defined(statement.name)
         if found is not None and found.kind == kind and same(found.statement.text, statement.text):
             if found.error is not None:
@@ -93,7 +92,7 @@ class Definer:
             self._refuse_dependants(found, "is replaced")
             replaced = found
         elif statement.name in self._session.collections and kind != "MATERIALIZED VIEW":
-            raise StatementError(f"{statement.name!r} is a view or source that the program maintains; choose another name")
+            raise StatementError(f"{statement.name!r} is a view or source of the program's; choose another name")
         defined = Defined(statement.name, kind, statement, self.known.next_order)
         if kind in ("SOURCE", "TABLE"):
             defined.columns, defined.raw = columns_of(statement, self._session.spark)  # type: ignore[arg-type]
@@ -114,10 +113,14 @@ class Definer:
     def _check_origin(self, defined: Defined) -> None:
         """Refuse at once what could not be read later."""
         statement: CreateSource = defined.statement
-        if self._session.spark is not None and statement.origin.kind != "insert":
+        if statement.origin.kind == "insert":
+            return
+        if self._session.spark is not None:
             frame_of(statement, defined.raw, self._session.spark)
         elif statement.origin.kind == "file":
             check_files(statement.origin)
+        else:
+            raise StatementError(needs_spark(statement))
 
     def _replace(self, old: Defined, new: Defined) -> None:
         """Put a view in the place of another, which stays if the new one cannot be computed."""
@@ -242,8 +245,10 @@ class Definer:
         dependants = self.known.dependants(found.name)
         if dependants:
             shown = ", ".join(f"{d.kind} {d.name}" for d in dependants)
-            cascade = f", or DROP {found.kind} {found.name} CASCADE with all of them"
-            raise StatementError(f"{found.kind} {found.name} {what} while it is read by {shown}; drop these first{cascade}")
+            raise StatementError(
+                f"{found.kind} {found.name} {what} while it is read by {shown}; drop these first, "
+                f"or DROP {found.kind} {found.name} CASCADE with all of them"
+            )
 
     def _with_dependants(self, found: Defined) -> list[Defined]:
         """What is made of a definition, last first, then itself."""
@@ -271,25 +276,13 @@ class Definer:
         self.known.remove(defined)
 
 
-def _kind_of_source(statement: Any) -> Kind:
-    return "TABLE" if statement.table else "SOURCE"
-
-
-def _kind_of_view(statement: Any) -> Kind:
-    return "MATERIALIZED VIEW" if statement.materialized else "VIEW"
-
-
-def _kind_of_index(statement: Any) -> Kind:
-    return "INDEX"
-
-
-def _kind_of_sink(statement: Any) -> Kind:
-    return "SINK"
-
-
-_KINDS: dict[type[Creation], Callable[[Any], Kind]] = {
-    CreateSource: _kind_of_source,
-    CreateView: _kind_of_view,
-    CreateIndex: _kind_of_index,
-    CreateSink: _kind_of_sink,
-}
+def _kind_of(statement: Creation) -> Kind:
+    match statement:
+        case CreateSource(table=table):
+            return "TABLE" if table else "SOURCE"
+        case CreateView(materialized=materialized):
+            return "MATERIALIZED VIEW" if materialized else "VIEW"
+        case CreateIndex():
+            return "INDEX"
+        case _:
+            return "SINK"

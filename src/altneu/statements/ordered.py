@@ -1,4 +1,4 @@
-"""``ORDER BY``, ``LIMIT`` and ``OFFSET`` of a query that is answered once: its rows are put in order when they are there.
+"""``ORDER BY``, ``LIMIT`` and ``OFFSET`` of a query that is answered once: its rows are put in order at the end.
 
 Inside a view they choose rows, which have no order there; the query's own, at its top, are taken off here.
 """
@@ -82,7 +82,7 @@ def ordered(tree: exp.Expr, bind: Bind) -> Ordered:
 def _with_columns(query: exp.Expr, more: dict[str, exp.Expr]) -> exp.Expr:
     if not isinstance(query, exp.Select) or query.args.get("distinct"):
         shown = ", ".join(this.sql("spark") for this in more.values())
-        raise StatementError(f"ORDER BY {shown}: after a set operation or DISTINCT an order is one of the columns shown")
+        raise StatementError(f"ORDER BY {shown}: after a set operation or DISTINCT keys are columns that are shown")
     return query.select(*(exp.alias_(this.copy(), name, quoted=True) for name, this in more.items()))
 
 

@@ -104,20 +104,21 @@ def parse(text: str) -> list[Statement]:
     try:
         tokens = dialect.tokenize(text)
     except sqlglot.errors.TokenError as error:
-        raise StatementError(_unfinished(text, error)) from None
+        raise StatementError(_unfinished(error)) from None
     try:
-        found: list[Statement] = dialect.parser().parse(tokens, text)
+        found: Any = dialect.parser().parse(tokens, text)
     except sqlglot.errors.ParseError as error:
         raise StatementError(_from_sqlglot(text, error)) from None
     except RecursionError:
         raise StatementError("a statement is nested too deeply; CREATE VIEW gives a part of it a name") from None
-    return found
+    return list(found)
 
 
-def _unfinished(text: str, error: Exception) -> str:
-    """A quote or a comment that nothing closes: where it begins, by what precedes it in sqlglot's own words."""
-    cause = error.__cause__ or error
-    return f"the text ends inside quotes or a comment ({cause}): close them"
+def _unfinished(error: Exception) -> str:
+    """A quote or a comment that nothing closes, as sqlglot says where it begins."""
+    where = str(error.__cause__ or "")
+    told = f" ({where})" if where.startswith("Missing") else ""
+    return f"the text ends inside quotes or a comment{told}: close them"
 
 
 def _from_sqlglot(text: str, error: sqlglot.errors.ParseError) -> str:

@@ -62,12 +62,17 @@ class Statements:
         self._open = False  # between BEGIN and COMMIT
         self._subscribed = 0
 
+    @classmethod
+    def of(cls, session: Session) -> Statements:
+        """Those of a session, which has one of them."""
+        if session.statements is None:
+            session.statements = cls(session)
+        return session.statements
+
     def run(self, text: str) -> Any:
         """Do all statements of a text; what the last one gives."""
-        result: Any = Result(None, "no statement")
-        for _, result in self.results(text):
-            pass
-        return result
+        results = [result for _, result in self.results(text)]
+        return results[-1] if results else Result(None, "no statement")
 
     def results(self, text: str) -> Iterator[tuple[Statement, Any]]:
         """Do the statements of a text, one each time the next is asked for; each with what it gives.
@@ -158,7 +163,7 @@ class Statements:
         return found.apply(self._session.peek(found.collection, at))
 
     def _select(self, statement: Select) -> Result:
-        if statement.at is None:
+        if statement.at is None or (isinstance(statement.at, tuple) and statement.at[0] is None):
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 
@@ -191,7 +196,7 @@ class Statements:
             raise
 
     def _subscribed_view(self, statement: Subscribe) -> tuple[str, Callable[[], None]]:
-        """The view that is subscribed to, and what is to be done at the end: one of a query is maintained until then."""
+        """The view that is subscribed to, and what to do at the end: one of a query is maintained until then."""
         found = None if statement.name is None else self.known.get_defined(statement.name)
         named = statement.name is not None and (found is None or (found.view is not None and found.kind != "INDEX"))
         if named:
@@ -234,7 +239,9 @@ class Statements:
         collection = _assigned(found.collection.select(*map(quote_name, found.columns)), schema, statement)
         keys = [name for name, *_ in found.keys if name not in collection.columns]
         if keys or found.limit is not None or found.offset:
-            raise StatementError("INSERT takes a query without ORDER BY and LIMIT; CREATE VIEW gives such a query a name")
+            raise StatementError(
+                "INSERT takes a query without ORDER BY and LIMIT; CREATE VIEW gives one that has a name"
+            )
         rows = self._session.peek(collection)
         self._session.insert(target.name, rows)
         self.settle()
@@ -255,8 +262,8 @@ class Statements:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
         gone = self._matching(statement.name, statement.where)
         query = _all_of(target.name, statement.where)
-        columns = [exp.alias_(values.get(c.lower(), exp.column(c, quoted=True)).copy(), c, quoted=True) for c in schema.names]
-        query.set("expressions", columns)
+        new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
+        query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
         come = self._session.peek(_assigned(self._bind(query), schema, statement))
         self._session.retract(target.name, gone)
         self._session.insert(target.name, come)
@@ -266,7 +273,7 @@ class Statements:
     def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
         target = self._written(name)
         if target.view is None:
-            raise StatementError(f"source {name!r} does not keep its rows, so that none can be told; declare it with KEEP")
+            raise StatementError(f"source {name!r} does not keep its rows, so none can be told; declare it with KEEP")
         self.settle()
         return self._session.peek(self._bind(_all_of(target.name, where)))
 
@@ -298,7 +305,7 @@ class Statements:
                 if source.statement.origin.kind != "stream":
                     raise StatementError(f"source {source.name!r} is no stream: {source.statement.origin}")
         if not sources:
-            raise StatementError("there is no stream to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
+            raise StatementError("no stream is there to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
         if self._session.has_pending:
             self._step()
         now, trigger = bool(statement.options.get("AVAILABLE_NOW", False)), statement.options.get("TRIGGER")
@@ -380,4 +387,3 @@ _DO: dict[type[Statement], Callable[[Statements, Any], Any]] = {
     Transaction: Statements._transaction,
     Update: Statements._update,
 }
-

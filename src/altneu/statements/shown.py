@@ -99,6 +99,6 @@ def _columns(name: str, known: Definitions) -> pa.Table:
 def _create(name: str, session: Session, known: Definitions) -> pa.Table:
     found = known.get_defined(name)
     if found is None and name in session.views:
-        raise StatementError(f"{name!r} was maintained by the program, not by a statement; EXPLAIN VIEW {name} shows it")
+        raise StatementError(f"{name!r} is a view of the program's, of no statement; EXPLAIN VIEW {name} shows it")
     found = known.defined(name)
     return pa.table({"name": [found.name], "create_sql": [found.statement.text]})

@@ -84,7 +84,7 @@ class Subscribed:
             yield from self._progress(max(self._subscription.position - (not self._statement.snapshot), 0))
         for table in self._subscription:
             updates = Rows.from_batch(table).to_pylist()
-            time = updates[0][len(self._names)]
+            time: Any = updates[0][len(self._names)]
             yield from self._progress(time)
             yield from self._enveloped(updates, time)
         if self._told is not None:
@@ -132,5 +132,3 @@ def _hashable(value: Any) -> Any:
 
 def _nothing() -> None:
     """What is left to do when it is done."""
-
-

@@ -44,4 +44,4 @@ def _types(told: list[Any]) -> Mapping[str, str]:
     pairs = [str(text).split(None, 1) for text in told]
     if wrong := [pair for pair in pairs if len(pair) != 2]:
         raise StatementError(f"TYPES takes texts such as 'price NUMERIC(10, 2)', not {' '.join(wrong[0])!r}")
-    return {column: kind for column, kind in pairs}
+    return {column: kind for column, kind in pairs}  # noqa: C416  # of pairs that are lists

@@ -72,8 +72,8 @@ class Words:
     def part(self, what: str) -> str:
         """A word, quoted or not."""
         token = self._parser._curr
-        named = token and (token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_")
-        if not named or token.token_type in NOT_NAMES:
+        quoted = token and token.token_type == TokenType.IDENTIFIER
+        if not quoted and (not token or token.token_type in NOT_NAMES or not _begins_name(token.text)):
             self.expected(what)
         self._parser._advance()
         return token.text
@@ -152,15 +152,14 @@ class Words:
     def in_parentheses(self) -> str:
         """The text between parentheses, as it was written."""
         self.opening()
-        first, depth = self._parser._curr, 1
-        while self._parser._curr:
-            depth += self._parser._match(TokenType.L_PAREN, advance=False) - self._parser._match(TokenType.R_PAREN, advance=False)
-            if not depth:
-                text = self._parser._find_sql(first, self._parser._prev) if first is not self._parser._curr else ""
+        first, depth = self.token, 1
+        while depth and not self.at_end():
+            depth += (self.token.token_type == TokenType.L_PAREN) - (self.token.token_type == TokenType.R_PAREN)
+            if depth:
                 self._parser._advance()
-                return text
-            self._parser._advance()
-        self.expected(")")
+        text = self.text_from(first) if first is not self.token else ""
+        self.closing()
+        return text
 
     def expression_text(self, what: str) -> str:
         """An expression, as it was written."""
@@ -241,6 +240,10 @@ class Words:
         if not token and not self._parser._curr:
             at = end
         raise StatementError(located(self._parser.sql, at, end, reason))
+
+
+def _begins_name(text: str) -> bool:
+    return text[:1].isalpha() or text[:1] == "_"
 
 
 def place_of(text: str, at: int) -> tuple[int, int]:

@@ -1,0 +1,123 @@
+"""``altneu run pipeline.sql``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from altneu.cli.opening import open_session
+from altneu.cli.output import Output
+from altneu.errors import AltneuError
+from altneu.session import Session
+from altneu.statements import Result, Statements, Subscribed, parse
+from altneu.statements.tree import Follow
+from altneu.streams import Following
+
+LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
+
+
+@click.command()
+@click.argument("pipeline", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--path", help="Folder or address of the store; without it nothing lasts.")
+@click.option("--master", help='Run on Spark, such as "local[*]"; without it everything runs in this process.')
+@click.option(
+    "--follow/--once",
+    "follows",
+    default=False,
+    help="Follow streams until they are stopped (Ctrl-C), or take what there is and end (the default).",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting: retain=all, spark.ui.port=0 …")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+def run(
+    pipeline: str, path: str | None, master: str | None, follows: bool, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """Run the statements of a file ("-": of the standard input).
+
+    Definitions that a store has already are taken up where they were left; sources are read once, streams go on where
+    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Exits with 0 if all went well, 1 if a
+    statement failed, 2 if the command is not understood.
+    """
+    text = sys.stdin.read() if pipeline == "-" else Path(pipeline).read_text(encoding="utf-8")
+    out = Output(as_json=as_json)
+    with _stopped_cleanly():
+        try:
+            parse(text)
+            with out.busy("opening"):
+                session = open_session(path, master, settings)
+            with session:
+                Pipeline(session, out).run(text, follows=follows)
+        except AltneuError as error:
+            out.failed(error)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            out.said("", "stopped; what was committed stays")
+
+
+@contextmanager
+def _stopped_cleanly() -> Iterator[None]:
+    """Have SIGTERM do what Ctrl-C does: the store is closed."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Pipeline:
+    """The statements of a file as they are run, and what of them goes on."""
+
+    def __init__(self, session: Session, out: Output) -> None:
+        self._session, self._out = session, out
+        self._statements = Statements.of(session)
+        self._subscribed: list[tuple[str, Subscribed]] = []
+
+    def run(self, text: str, *, follows: bool) -> None:
+        """Do all statements, then what streams there are."""
+        results = self._statements.results(text)
+        with self._out.busy("running"):
+            for statement, result in results:
+                self._show(statement.text, result)
+                self._print_changes()
+        with self._out.busy("taking what sources have"):
+            self._statements.settle()
+        self._print_changes()
+        if follows:
+            self._follow()
+        for _, subscribed in self._subscribed:
+            subscribed.close()
+
+    def _show(self, statement: str, result: Any) -> None:
+        if isinstance(result, Subscribed):
+            self._out.heading(result.columns)
+            self._subscribed.append((statement, result))
+        elif isinstance(result, Following):
+            self._out.said(statement, "FOLLOW " + ", ".join(result.status))
+        elif isinstance(result, Result) and result.has_rows:
+            self._out.table(statement, result.to_arrow())
+        else:
+            self._out.said(statement, result.message)
+
+    def _print_changes(self) -> None:
+        for statement, subscribed in self._subscribed:
+            for row in subscribed:
+                self._out.change(statement, subscribed.columns, tuple(row))
+
+    def _follow(self) -> None:
+        """Follow every stream until all have ended, which they do when they are stopped."""
+        feeds = self._statements.feeds
+        if [s for s in feeds.live("stream") if s.name not in feeds.followed]:
+            self._statements.follow(Follow())
+        for following in feeds.followings:
+            while not following.wait(LOOKS_EVERY):
+                self._print_changes()
+        self._print_changes()
