@@ -2,6 +2,7 @@
 --
 -- Flights and observations come with the minute at which they became known, in the column of TIME; what lies ahead of
 -- the session's time waits. ADVANCE TO goes on to a minute, and every view is then what was known by then.
+-- `altneu run examples/flights/flights.sql` runs it; with `--path out/flights/state` the views last.
 
 CREATE SOURCE flights (
     id BIGINT, day DATE, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, hour INT,
@@ -100,3 +101,12 @@ SELECT d.id, d.day, d.origin, d.departed,
 FROM (SELECT id, day, origin, sched_dep + dep_delay AS departed FROM flights WHERE dep_delay IS NOT NULL) d
 ASOF LEFT JOIN reports r ON d.origin = r.origin AND d.departed >= r.published
 ASOF LEFT JOIN observations o ON d.origin = o.origin AND d.departed >= o.observed;
+
+-- Here the views end, and a run begins: January.
+ADVANCE TO 44640;
+
+SELECT * FROM routes ORDER BY delay DESC, origin, dest;
+
+SELECT origin, state, sum(flights) AS flights FROM board GROUP BY origin, state ORDER BY origin, state;
+
+SELECT * FROM chains ORDER BY minutes DESC, root LIMIT 5;

@@ -16,6 +16,7 @@ from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
+from altneu.rewrite.use_indexes import use_indexes
 from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.oracle import runners, test_loops
@@ -37,6 +38,7 @@ TWICE = T.concat(T)
 B = an.source("b", "k int, x string, y string")
 WIDE = an.source("wide", "k long, a long, b long, c long, d long")
 KEPT_WIDE = an.source("kept_wide", "k long, a long, b long, c long", keep=True)
+BY_A, BY_C_AND_B = WIDE.arrange_by("a"), WIDE.arrange_by("c", "b")
 WIDE_PAIRS = WIDE.join(WIDE, on="k")
 TOTALS = WIDE.group_by("k").agg(n="count(*)", most="max(a)", least="min(b)")
 RANKED = T.window(n="row_number() over (partition by k order by v)")
@@ -134,6 +136,14 @@ EXAMPLES = {
         "the first ones are the first already": T.top_k(2, "v", per="k")
         .window(n="row_number() over (partition by k order by v)")
         .filter("n <= 3"),
+    },
+    use_indexes: {
+        "an index has the key": T.join(BY_A.select("a", z="b"), on={"v": "a"}),
+        "its columns in another order": BY_C_AND_B.select("a", x="b", y="c").join(T, on={"x": "k", "y": "v"}),
+        "one of several": BY_A.arrange_by("b").select("b", "c").join(BY_A.select("a", "k"), on={"b": "a"}),
+        "another key": T.join(BY_A.select("k", "a"), on="k"),
+        "not what is computed": T.join(BY_A.select("k", a="a + 1"), on={"v": "a"}),
+        "a filter is asked before": T.join(BY_A.filter("b > 0").select("a", "b"), on={"v": "a"}),
     },
     prune_columns: {
         "an arrangement keeps what is read": WIDE.join(U, on="k").select("a", "w"),

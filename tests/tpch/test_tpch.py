@@ -140,3 +140,15 @@ def test_the_published_answers_of_a_larger_scale(history):
         kept = {number: view.to_arrow() for number, view in views.items()}
     for number, table in kept.items():
         assert sorted(rows_of(table), key=str) == published(history, number, table.schema, answers), number
+
+
+def test_all_of_them_go_on_after_a_restart(history, quick):
+    for step, changes in enumerate([None, history.steps[0]]):
+        with an.Session(path=quick / "state") as session:
+            views = {number: view_of(session, history, number) for number in data.QUERIES}
+            if changes is None:
+                load(session, history.tables)
+            else:
+                refresh(session, changes)
+                found = {number: difference_to_duckdb(history, view, number, step) for number, view in views.items()}
+                assert found == dict.fromkeys(data.QUERIES)

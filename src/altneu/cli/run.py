@@ -87,6 +87,7 @@ class Pipeline:
         with self._out.busy("running"):
             for statement, result in results:
                 self._show(statement.text, result)
+                self._print_changes()
         with self._out.busy("taking what sources have"):
             self._statements.settle()
         self._print_changes()
@@ -99,7 +100,6 @@ class Pipeline:
         if isinstance(result, Subscribed):
             self._out.heading(result.columns)
             self._subscribed.append((statement, result))
-            self._print_changes()
         elif isinstance(result, Following):
             self._out.said(statement, "FOLLOW " + ", ".join(result.status))
         elif isinstance(result, Result) and result.has_rows:

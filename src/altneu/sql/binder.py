@@ -356,17 +356,17 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     Collection(carrier: string, n: bigint)
     """
     tree = parse_query(text) if isinstance(text, str) else text.copy()
-    names = {name.lower(): found for name, found in catalog.items()}
+    names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
         wanted = ".".join(part.name for part in table.parts)
-        found = names.get(wanted.lower())
-        if found is None:
+        if wanted.lower() not in names:
             close = difflib.get_close_matches(wanted.lower(), names, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             raise PlanError(
                 f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
             )
+        found = catalog[names[wanted.lower()]]
         return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
 
     relation = Binder(known).query(tree).relation

@@ -58,7 +58,8 @@ class FromClause:
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
         bound_items = {id(item): self._item(item) for item in plain}
         equated = self._equated(bound_items)
-        if self.around and self.around.taken and equated is None:
+        joins_around = bool(self.around and self.around.taken) and equated is None
+        if joins_around and not self._pads_left:
             self._add_around()
         for item in items:
             self._first(item, bound_items.get(id(item)))
@@ -66,7 +67,14 @@ class FromClause:
             self._join(join, bound_items.get(id(join.this)))
         for lateral in self.tree.args.get("laterals") or ():
             self._lateral(lateral, "left" if lateral.args.get("outer") else "inner", [])
+        if joins_around and self._pads_left:  # a right join would take it away from the rows that it pads
+            self._add_around()
         return self._finished(equated)
+
+    @property
+    def _pads_left(self) -> bool:
+        """Whether a join keeps rows without what stands before it."""
+        return any((join.side or "").upper() in ("RIGHT", "FULL") for join in self.joins)
 
     # what is joined -------------------------------------------------------------------------------------------------
 
@@ -254,15 +262,14 @@ class FromClause:
     def _scope(self) -> Scope:
         """What names mean so far; the plan of its relation is of no use."""
         node = self.parts[0].node if self.parts else tables.one_row()
-        return Scope(Relation(node, tuple(self.fields), self.carried), self.around)
+        return Scope(Relation(node, tuple(self.fields), self.carried, plain=not self.carried), self.around)
 
     def _closed(self, *, early: bool) -> Part:
         """All parts joined; ``early``: with those conditions of WHERE that can be asked by now."""
         if not self.parts:
             self.parts = [Part.of(tables.one_row())]
         asked = list(self.conditions)
-        later = any((j.side or "").upper() in ("RIGHT", "FULL") for j in self.joins)
-        if early and not later:
+        if early and not self._pads_left:
             scope = self._scope()
             ripe = [c for c in self.where if _reads(c) and all(scope.is_local(n) for n in c.find_all(exp.Column))]
             self.where = [c for c in self.where if not any(c is r for r in ripe)]
@@ -278,7 +285,7 @@ class FromClause:
             found = dict(zip(part.names, columns_of(node.schema, part.names.values()), strict=True))
             node = project(node, [(name, value) for name, (_, value) in found.items()])
         self.parts = [Part.of(node)]
-        return Relation(node, tuple(self.fields), self.carried)
+        return Relation(node, tuple(self.fields), self.carried, plain=not self.carried)
 
     def _finished(self, equated: dict[str, exp.Expr] | None) -> Relation:
         scope = self._scope()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from altneu.expressions.names import AGGREGATES
 from altneu.grouping import aggregate_node
 from altneu.sql import windows
 from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
+from altneu.sql.sets import FUNCTIONS, ID, SET, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_null, is_subquery
 
 if TYPE_CHECKING:
@@ -143,23 +144,20 @@ class Groups:
         self.binder, self.scope = binder, scope
         self.calls: list[tuple[exp.Expr, str]] = []
         self.keys: list[tuple[exp.Expr, str]] = []
-        for tree in self._keys(group, items, names) if group else []:
+        several = sets_of(group) if group else None
+        self.sets = Sets(tuple(several[1]), len(several[0])) if several else None
+        given = [self._key(k, items, names) for k in several[0]] if several else None
+        for tree in given or (self._keys(group, items, names) if group else []):
             self.scope, found = binder.value(tree, self.scope)
-            if not any(found == known for known, _ in self.keys):
+            if several or not any(found == known for known, _ in self.keys):
                 self.keys.append((found, self._name(found)))
 
     def _keys(self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str]) -> list[exp.Expr]:
-        for kind in ("rollup", "cube", "grouping_sets", "totals"):
-            if group.args.get(kind):
-                raise PlanError(f"not supported: GROUP BY ... {kind.upper()}")
+        if group.args.get("totals"):
+            raise PlanError("not supported: WITH TOTALS; GROUP BY ROLLUP (...) has the totals too")
         if group.args.get("all"):
             return [item for item in items if not has_aggregate(item)]
-        found = []
-        for key in group.expressions:
-            if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-                raise PlanError(f"not supported: {key.sql('spark')}; UNION ALL of a GROUP BY each does the same")
-            found.append(self._key(key, items, names))
-        return found
+        return [self._key(key, items, names) for key in group.expressions]
 
     def _key(self, key: exp.Expr, items: Sequence[exp.Expr], names: Sequence[str]) -> exp.Expr:
         if isinstance(key, exp.Literal) and not key.is_string:
@@ -174,7 +172,7 @@ class Groups:
         return key
 
     def _name(self, key: exp.Expr) -> str:
-        if isinstance(key, exp.Column):
+        if isinstance(key, exp.Column) and not self.sets:
             return str(key.name)
         known = [*self.scope.relation.node.schema.names, *(n for _, n in self.keys)]
         return fresh(f"^{key.sql('spark')}", known)
@@ -195,6 +193,8 @@ class Groups:
                     call = call.this
                     calls.add(id(call))
                 return node
+            if self.sets and isinstance(node, exp.Anonymous) and node.name.lower() in FUNCTIONS:
+                return self.sets.told(node, [self._place(key) for key in node.expressions])
             if id(node) not in calls and is_aggregate(node):
                 return bound(self._call(node))
             key = self._found_key(node)
@@ -237,6 +237,11 @@ class Groups:
             base = base.this
         return resolved if any(tree == base for tree, _ in self.keys) else None
 
+    def _place(self, key: exp.Expr) -> int | None:
+        """Which key an argument of grouping() is."""
+        name = self._found_key(key)
+        return next((i for i, (_, known) in enumerate(self.keys) if known == name), None)
+
     def _call(self, node: exp.Expr) -> str:
         self.scope, resolved = self.binder.value(node, self.scope)
         for tree, name in self.calls:
@@ -251,13 +256,22 @@ class Groups:
     def grouped(self) -> Scope:
         """The scope of what is computed from the groups."""
         relation, schema = self.scope.relation, self.scope.relation.node.schema
+        fields = {f.column: f for f in relation.fields}
+        if self.sets:  # names of columns mean the keys, null where they are not in the set
+            relation = relation.with_node(
+                self.sets.emitted(relation.node, [(parse(t, schema), n) for t, n in self.keys])
+            )
+            shown = {str(t.name): n for t, n in self.keys if isinstance(t, exp.Column)}
+            fields = {n: replace(fields[c], column=n) for c, n in shown.items() if c in fields}
+            schema = relation.node.schema
         carried = [(c, parse(bound(c), schema)) for c in dict.fromkeys(relation.carried.values())]
-        keys = carried + [(n, parse(t, schema)) for t, n in self.keys if n not in dict(carried)]
+        trees = [(bound(n), n) for n in (*(n for _, n in self.keys), SET, ID)] if self.sets else self.keys
+        keys = carried + [(n, parse(t, schema)) for t, n in trees if n not in dict(carried)]
         self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
-        fields = tuple(f for f in relation.fields if f.column in names)
-        return Scope(Relation(node, fields, relation.carried, relation.plain), self.scope.around)
+        found = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
+        return Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
 
     def over_nothing(self, output: Expr) -> Expr | None:
         """The value of an output over no rows; None where that is null."""

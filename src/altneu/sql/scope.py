@@ -132,6 +132,9 @@ class Scope:
             outer, rest = self.around.column(name)
         except UnknownColumnError:
             raise _unknown(name, self.relation) from None
+        if outer not in self.relation.carried:
+            shown = name.sql("spark")
+            raise PlanError(f"not supported: {shown} of the query around beside a RIGHT or FULL JOIN; ask in WHERE")
         return self.relation.carried[outer], rest
 
     def is_local(self, name: exp.Column) -> bool:

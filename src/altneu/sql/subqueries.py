@@ -19,9 +19,9 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.grouping import aggregate_node
-from altneu.joining import having, project, without
+from altneu.joining import project
 from altneu.rows import Rows
-from altneu.sql.joins import Part, keyed, meet, outer
+from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
 from altneu.types import quote_name
 
@@ -134,10 +134,7 @@ class Subqueries:
         return [self.scope.resolve(self.value(value)) for value in values]
 
     def _restrict(self, left: Part, right: Part, pairs: Sequence[Pair], *, keep: bool) -> None:
-        there, here, keys, late = keyed(left, right, pairs)
-        assert not late  # each column of the subquery stands in one pair
-        chosen = (having if keep else without)(there.node, here.node, keys)
-        self._take(_columns_of(chosen, left.node))
+        self._take(partners(left, right, _conditions(pairs), keep=keep).node)
 
     # values ---------------------------------------------------------------------------------------------------------
 
@@ -321,13 +318,6 @@ def is_null(value: Expr) -> bool:
     """Whether a value without columns is null."""
     nothing = pa.schema([])
     return not value.columns and value.evaluate(Rows(nothing, (), 1)).values[0].as_py() is None
-
-
-def _columns_of(node: ir.Node, like: ir.Node) -> ir.Node:
-    names = like.schema.names
-    if node.schema.names == names:
-        return node
-    return project(node, [(n, parse(quote_name(n), node.schema)) for n in names])
 
 
 def _columns(wanted: int, answer: Answer, what: str) -> SchemaError:

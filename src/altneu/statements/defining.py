@@ -12,7 +12,7 @@ from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds
 from altneu.statements.files import check_files
-from altneu.statements.origins import collection_of, columns_of, frame_of
+from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark
 from altneu.statements.targets import sink_of
 from altneu.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.types import quote_name
@@ -113,10 +113,14 @@ class Definer:
     def _check_origin(self, defined: Defined) -> None:
         """Refuse at once what could not be read later."""
         statement: CreateSource = defined.statement
-        if self._session.spark is not None and statement.origin.kind != "insert":
+        if statement.origin.kind == "insert":
+            return
+        if self._session.spark is not None:
             frame_of(statement, defined.raw, self._session.spark)
         elif statement.origin.kind == "file":
             check_files(statement.origin)
+        else:
+            raise StatementError(needs_spark(statement))
 
     def _replace(self, old: Defined, new: Defined) -> None:
         """Put a view in the place of another, which stays if the new one cannot be computed."""

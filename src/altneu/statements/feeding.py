@@ -82,8 +82,8 @@ class Feeds:
 
     def drain(self) -> None:
         """Take each stream that a view reads as far as it is, if this session has not yet."""
-        waiting = [s for s in self.live("stream") if s.name not in self._drained]
-        self._drain(waiting)
+        if self._session.spark is not None:  # without Spark a store shows what it has
+            self._drain([s for s in self.live("stream") if s.name not in self._drained])
 
     def _drain(self, sources: list[Defined]) -> None:
         if not sources:

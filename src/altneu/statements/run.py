@@ -163,7 +163,7 @@ class Statements:
         return found.apply(self._session.peek(found.collection, at))
 
     def _select(self, statement: Select) -> Result:
-        if statement.at is None:
+        if statement.at is None or (isinstance(statement.at, tuple) and statement.at[0] is None):
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 

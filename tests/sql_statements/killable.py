@@ -1,0 +1,59 @@
+"""A process that forks sessions which run statements, to be killed: it reads ``<seed> <folder>`` a line.
+
+With a seed it kills itself in front of an operation on a file that the seed chooses; with 0 it comes to its end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import altneu as an
+from tests.sinks.killable import FATE
+
+DEFINITIONS = """
+CREATE TABLE events (k BIGINT, v STRING);
+CREATE SOURCE names FROM FILE '{folder}/names.csv' FORMAT CSV OPTIONS (header true) KEEP;
+CREATE VIEW counted AS SELECT k, count(*) AS n FROM events GROUP BY k;
+CREATE MATERIALIZED VIEW named AS SELECT name, n FROM counted JOIN names ON k = CAST(id AS BIGINT);
+CREATE INDEX by_name ON named (name);
+CREATE SINK out FROM named INTO PARQUET '{folder}/out' MODE UPSERT KEY (name) WITH (BUCKETS = 2);
+"""
+STEPS = 5
+
+
+def run(folder: Path) -> None:
+    with an.Session(path=folder / "state") as session:
+        session.sql(DEFINITIONS.format(folder=folder))
+        session.sql("SELECT 1")  # what the file has is taken
+        while session.lower < STEPS:
+            n = session.lower
+            session.sql(
+                f"BEGIN; INSERT INTO events VALUES ({n % 3}, 'a{n}'), ({n % 2}, 'b'); "
+                "DELETE FROM events WHERE v = 'a1'; COMMIT"
+            )
+        if "by_name" in session.definitions:
+            session.sql("DROP INDEX by_name")
+        session.sql(
+            "CREATE OR REPLACE MATERIALIZED VIEW last AS SELECT k, max(v) AS v FROM events GROUP BY k; "
+            "DROP VIEW IF EXISTS nothing"
+        )
+
+
+def main() -> None:
+    an.Session().sql("SELECT 1")  # what is slow to import is imported once
+    for line in sys.stdin:
+        seed, folder = line.rstrip("\n").split(" ", 1)
+        child = os.fork()
+        if not child:
+            if seed != "0":
+                FATE.arm(folder, int(seed))
+            run(Path(folder))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main()

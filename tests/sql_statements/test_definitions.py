@@ -1,0 +1,178 @@
+"""What is defined lasts: a store that is opened again knows it, wherever the process before was killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import altneu as an
+from altneu.errors import PlanError, StatementError, StorePlanError
+from tests.sql_statements import killable
+from tests.sql_statements.test_statements import ORDERS, rows
+from tests.store.support import CHILD
+
+
+@pytest.fixture
+def path(quick):
+    return quick / "state"
+
+
+def test_a_store_knows_what_is_defined(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.sql("CREATE VIEW dear AS SELECT * FROM totals WHERE total > 5; CREATE INDEX i ON orders (item)")
+        shown = [rows(session, f"SHOW {what}") for what in ("TABLES", "VIEWS", "MATERIALIZED VIEWS", "INDEXES")]
+    with an.Session(path=path) as session:
+        assert [rows(session, f"SHOW {what}") for what in ("TABLES", "VIEWS", "MATERIALIZED VIEWS", "INDEXES")] == shown
+        assert rows(session, "SELECT * FROM dear") == [("tea", 7)]
+        session.sql("INSERT INTO orders VALUES ('jam', 90)")
+        assert rows(session, "SELECT * FROM dear ORDER BY 1") == [("jam", 95), ("tea", 7)]
+
+
+def test_the_same_script_again_goes_on(path):
+    definitions = ORDERS.rpartition("INSERT")[0]
+    for n in (1, 2, 3):
+        with an.Session(path=path) as session:
+            session.sql(definitions.lower() if n == 2 else definitions)
+            session.sql("INSERT INTO orders VALUES ('tea', 1)")
+            assert rows(session, "SELECT total FROM totals") == [(n,)]
+            commits = session.store.number
+            assert str(session.sql(definitions)) == "Result(MATERIALIZED VIEW totals is there already)"
+            assert session.store.number == commits
+
+
+def test_another_definition_is_told(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+    with an.Session(path=path) as session:
+        with pytest.raises(StatementError, match="definition; DROP MATERIALIZED VIEW totals, or CREATE OR REPLACE"):
+            session.sql("CREATE MATERIALIZED VIEW totals AS SELECT item, max(price) AS total FROM orders GROUP BY item")
+        assert "defined otherwise: CREATE TABLE orders" in str(session.sql("CREATE TABLE IF NOT EXISTS orders (k INT)"))
+        with pytest.raises(StatementError, match="'orders' is a TABLE with another definition; DROP TABLE orders"):
+            session.sql("CREATE VIEW orders AS SELECT 1")
+
+
+def test_a_view_is_replaced(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.sql("CREATE VIEW v AS SELECT 1 AS x; CREATE OR REPLACE VIEW v AS SELECT 2 AS x")
+        assert rows(session, "SELECT x FROM v") == [(2,)]
+        most = "SELECT item, max(price) AS m FROM orders GROUP BY item"
+        session.sql(f"CREATE OR REPLACE MATERIALIZED VIEW totals AS {most}")
+        assert rows(session, "SELECT m FROM totals ORDER BY m") == [(4,), (5,)]
+        with pytest.raises(PlanError):
+            session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT nope FROM orders")
+        session.sql("CREATE VIEW upon AS SELECT * FROM totals")
+        with pytest.raises(StatementError, match="is replaced while it is read by VIEW upon"):
+            session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT 1 AS one FROM orders")
+        with pytest.raises(StatementError, match="is a VIEW with another definition"):
+            session.sql("CREATE OR REPLACE MATERIALIZED VIEW upon AS SELECT 1 AS one FROM orders")
+    with an.Session(path=path) as session:
+        assert rows(session, "SELECT m FROM upon ORDER BY m") == [(4,), (5,)]
+        assert session.views == ["orders", "totals"]
+
+
+def test_what_is_dropped_is_gone_with_what_is_made_of_it(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.sql("CREATE VIEW dear AS SELECT * FROM totals")
+        session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM dear")
+        with pytest.raises(StatementError, match="MATERIALIZED VIEW totals is dropped while it is read by VIEW dear"):
+            session.sql("DROP MATERIALIZED VIEW totals")
+        dropped = str(session.sql("DROP MATERIALIZED VIEW totals CASCADE"))
+        assert dropped == "Result(MATERIALIZED VIEW n dropped, VIEW dear dropped, MATERIALIZED VIEW totals dropped)"
+        assert "there is no VIEW dear" in str(session.sql("DROP VIEW IF EXISTS dear"))
+        assert session.views == ["orders"]
+    with an.Session(path=path) as session:
+        session.sql("DROP TABLE orders")
+        assert not [key for key in session.store.state if key.startswith(("sql/", "view/", "arrangement/"))]
+        session.sql("CREATE TABLE orders (item STRING, more INT); INSERT INTO orders VALUES ('x', 1)")
+        assert rows(session, "TABLE orders") == [("x", 1)]  # a table of this name was never there
+
+
+def test_a_definition_that_cannot_be_taken_up_says_so_and_can_be_dropped(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.maintain("prices", an.source("prices", "item string, n long"))
+        session.sql("CREATE MATERIALIZED VIEW both AS SELECT n FROM prices JOIN totals ON prices.item = totals.item")
+        session.sql("CREATE VIEW plain AS SELECT * FROM prices")
+    with an.Session(path=path) as session:
+        assert rows(session, "SHOW VIEWS")[0][1].startswith("waits: no table or view 'prices'")
+        with pytest.raises(PlanError, match="prices") as raised:
+            session.sql("INSERT INTO orders VALUES ('x', 1)")
+        assert raised.value.__notes__ == [
+            "altneu: MATERIALIZED VIEW both of this store could not be taken up again",
+        ]
+        session.maintain("prices", an.source("prices", "item string, n long"))
+        session.insert("prices", [("tea", 3)])
+        assert rows(session, "SELECT * FROM both") == [(3,)]
+    with an.Session(path=path) as session:
+        session.sql("DROP MATERIALIZED VIEW both; DROP VIEW plain")
+        session.drop("prices")
+        session.sql("INSERT INTO orders VALUES ('x', 1)")
+
+
+def test_a_plan_that_python_has_under_the_name(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.maintain("mine", session.collections["orders"].select("item"))
+    with an.Session(path=path) as session:
+        with pytest.raises(StorePlanError, match="another plan for view 'mine'"):
+            session.sql("CREATE MATERIALIZED VIEW mine AS SELECT price FROM orders")
+        session.sql("DROP MATERIALIZED VIEW mine")
+        session.sql("CREATE MATERIALIZED VIEW mine AS SELECT price FROM orders")
+        assert sorted(rows(session, "TABLE mine")) == [(3,), (4,), (5,)]
+
+
+def test_what_a_subscription_maintained_goes_with_its_process(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+        session.sql("SUBSCRIBE (SELECT count(*) AS n FROM orders)")
+        assert session.views[-1] == "#subscribe 1"
+    with an.Session(path=path) as session:
+        session.sql("INSERT INTO orders VALUES ('x', 1)")
+        assert session.views_stored == ["orders", "totals"]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    command = [sys.executable, "-W", "ignore", killable.__file__]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=CHILD)
+
+    def run(seed, folder) -> int:
+        process.stdin.write(f"{seed} {folder}\n")
+        return int(process.stdout.readline())
+
+    with process:
+        yield run
+        process.stdin.close()
+
+
+def state_of(folder):
+    with an.Session(path=folder / "state") as session:
+        views = {name: sorted(rows(session, f"SELECT * FROM {name}")) for name in ("events", "names", "named", "last")}
+        shown = {what: rows(session, f"SHOW {what}") for what in ("TABLES", "VIEWS", "INDEXES")}
+        assert session.lower == killable.STEPS
+        return views, shown
+
+
+def test_killed_anywhere(runs, quick):
+    def prepared(name):
+        (quick / name).mkdir()
+        (quick / name / "names.csv").write_text("id,name\n0,zero\n1,one\n2,two\n")
+        return quick / name
+
+    assert runs(0, prepared("undisturbed")) == 0
+    wanted = state_of(quick / "undisturbed")
+    kills = 0
+    for seed in (1, 2):
+        folder, at = prepared(str(seed)), seed
+        while (ended := runs(at, folder)) == -signal.SIGKILL:
+            kills += 1
+            at += 1000
+        assert ended == 0
+        assert state_of(folder) == wanted
+    assert kills > 2
