@@ -163,12 +163,12 @@ def frame_of(statement: CreateSource, raw: str | None, spark: Any) -> Any:
     """
     try:
         frame = _read_by(spark.readStream if statement.origin.kind == "stream" else spark.read, statement.origin, raw)
+        return frame if raw is None else _as_texts(frame, parse_schema(raw))
     except Exception as error:
-        if not type(error).__module__.startswith("pyspark"):
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
             raise
-        told = str(error).split("\n\n", 1)[0]
+        told = " ".join(str(error).split("\n\n", 1)[0].splitlines()[:2])
         raise StatementError(f"source {statement.name!r} cannot be read by Spark: {told}") from error
-    return frame if raw is None else _as_texts(frame, parse_schema(raw))
 
 
 def _read_by(reader: Any, origin: Origin, raw: str | None) -> Any:
