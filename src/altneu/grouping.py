@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from altneu import ir
+from altneu import types as T
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
-from altneu.expressions import AggregateCall, AggregateExpr, Col, Expr, call, literal, parse, parse_aggregate
+from altneu.expressions import (
+    AggregateCall,
+    AggregateExpr,
+    Col,
+    Column,
+    Expr,
+    call,
+    cast,
+    literal,
+    parse,
+    parse_aggregate,
+)
 from altneu.expressions.parse import tree_of
-from altneu.linear import BoundLogic, Function, Project
+from altneu.linear import BoundLogic, Function, Project, Unnest
 from altneu.types import parse_schema, quote_name
 
 MOST_COLUMNS = 10_000
+MOST_KEYS = 63
 MOST_COMMAS = 10 * MOST_COLUMNS  # of a schema as text, decimals and structs included
 
 Outputs = list[tuple[str, Expr]]
@@ -82,6 +96,73 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
     outputs = [*_columns(reduced.schema, key), *outputs]
     check_names([n for n, _ in outputs])
     return _project(reduced, outputs)
+
+
+def grouping_sets(
+    node: ir.Node, keys: Outputs, sets: Sequence[Sequence[int]], name: str = "grouping_id"
+) -> tuple[ir.Node, Outputs]:
+    """A node with every row once for each grouping set, and the keys to group it by: those of no set are null.
+
+    ``sets`` are positions of keys, as in ``rollup`` and ``cube``. The last of the keys is the grouping id, a bigint
+    with a bit for each key, the first key's the highest, that is 1 where the key is not in the set; where sets are
+    given twice there is one key more, which tells them apart. Spark's ids take the keys in the order in which GROUP BY
+    first names them.
+
+    Cost:   linear: one copy of a row for each set, no state; what is behind it costs so many groups.
+
+    Raises:
+        PlanError: no set, a set of keys that are not there, or more keys than the id has bits.
+    """
+    many = len(keys)
+    if not sets or many > MOST_KEYS or any(not 0 <= place < many for one in sets for place in one):
+        raise PlanError(
+            f"grouping sets are sets of the {many} keys by position, at least one set and at most {MOST_KEYS} keys"
+        )
+    number = Column(f"#{name}_set", T.INT, True)
+    numbers = call("array", [literal(i) for i in range(len(sets))])
+    nulled: Outputs = [(f"#{name}{i}", _where(number, sets, i, e)) for i, (_, e) in enumerate(keys)]
+    ids = [sum(1 << (many - 1 - i) for i in range(many) if i not in one) for one in sets]
+    branches = [x for i, id_ in enumerate(ids[:-1]) for x in (call("=", [number, literal(i)]), literal(id_, T.LONG))]
+    last = literal(ids[-1], T.LONG)
+    shown = [*nulled, (f"#{name}", call("case", [*branches, last]) if branches else last)]
+    shown += [(number.name, number)] if len(set(ids)) < len(ids) else []
+    kept = _columns(node.schema, node.schema.names)
+    made = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*kept, *shown)))))
+    named = [*(n for n, _ in keys), name, f"{name}_set"]
+    columns = _columns(made.schema, [n for n, _ in shown])
+    return made, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
+
+
+def _where(number: Expr, sets: Sequence[Sequence[int]], place: int, key: Expr) -> Expr:
+    """A key in the sets that have it."""
+    inside = [literal(i) for i, one in enumerate(sets) if place in one]
+    if len(inside) == len(sets):
+        return key
+    return call("case", [call("in", [number, *inside]) if inside else literal(False), key])
+
+
+def rollup(count: int) -> list[tuple[int, ...]]:
+    """The sets of ROLLUP: all keys, and then always one less, from the last on.
+
+    >>> rollup(2)
+    [(0, 1), (0,), ()]
+    """
+    return [tuple(range(n)) for n in range(count, -1, -1)]
+
+
+def cube(count: int) -> list[tuple[int, ...]]:
+    """The sets of CUBE: every set of keys.
+
+    >>> cube(2)
+    [(0, 1), (0,), (1,), ()]
+    """
+    return [one for n in range(count, -1, -1) for one in combinations(range(count), n)]
+
+
+def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
+    """SQL's ``grouping(key)`` for the key at a place of so many: 1 where it is not in the row's set, else 0."""
+    bit = call("shiftright", [grouping_id, literal(count - 1 - place)])
+    return cast(call("&", [bit, literal(1, T.LONG)]), T.BYTE, implicit=False)
 
 
 class Grouping(Generic[C]):

@@ -70,6 +70,12 @@ def _views() -> dict[str, Collection]:
         "threshold": plain.select("i").threshold(abs),
         "top": plain.top_k(2, by="x desc, n", per="k"),
         "first": plain.top_k(1, by="n"),
+        "placed": plain.window(
+            number="row_number() over (partition by k order by x desc)",
+            near="max(n) over (partition by k order by x desc range between 1 preceding and current row)",
+            mean="avg(x) over (partition by k order by n rows between 1 preceding and 1 following)",
+            kinds="count(distinct i) over (partition by k order by n)",
+        ),
         "reduced": plain.group_by("k").reduce(_sizes, "size long"),
         "consolidated": rows.consolidate(),
         "latest": plain.latest("k", "n"),

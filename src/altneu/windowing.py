@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import TypeGuard
 
 from altneu import ir
-from altneu.expressions import Column, Expr, WindowExpr
+from altneu.expressions import AggregateCall, Call, Column, Expr, WindowExpr
+from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.window import WindowCall, WindowFrame
 from altneu.grouping import aggregate_of
 from altneu.linear import BoundLogic, Project
+from altneu.types import DOUBLE, FLOAT, LONG
 
 Outputs = list[tuple[str, Expr]]
 
@@ -74,7 +77,7 @@ class _Plan:
         for one in call.window.order:
             name = self._place(one.expr)
             order.setdefault(name, (name, one.descending, one.nulls_first))
-        aggregate = replace(aggregate_of(call.call, self._place), text=call.sql)
+        aggregate = replace(aggregate_of(_as_they_are(call.call), self._place), text=call.sql)
         step = self.by_key.setdefault(frozenset(key), _Step(key))
         step.calls.append(
             ir.WindowCall(aggregate, (*order.values(),), self._frame(call.frame), call.number, call.ignore_nulls)
@@ -99,6 +102,20 @@ class _Plan:
         name = next(name for i in count() if (name := f"{prefix}{i}") not in self.taken)
         self.taken.add(name)
         return name
+
+
+def _as_they_are(given: AggregateCall) -> AggregateCall:
+    """Sums take numbers of any width, so that none are kept twice."""
+    if given.function not in ("sum", "avg"):
+        return given
+    return replace(given, args=tuple(a.args[0] if _only_widens(a) else a for a in given.args))
+
+
+def _only_widens(expr: Expr) -> TypeGuard[Call]:
+    if not isinstance(expr, Call) or expr.name != "cast" or not expr.implicit:
+        return False
+    kind = expr.args[0].type
+    return (kind in INTEGRAL and expr.type == LONG) or (kind == FLOAT and expr.type == DOUBLE)
 
 
 def _all(node: ir.Node) -> Outputs:

@@ -7,6 +7,7 @@ others cut time into pieces, or events into sessions, and show a window's events
 *Grace* is how many ticks a window waits for late events. A window that has ended and waited is shown for ``keep``
 ticks, and what comes for it meanwhile corrects what is shown; what comes later still never appears. An event that comes
 ahead of its time waits for it. One whose time is null is in no window; one whose window leaves 64 bits is an error row.
+(SQL's window functions, ``rank() OVER (…)`` and its like, are ``Collection.window``.)
 
 >>> import altneu as an
 >>> clicks = an.source("clicks", "user string, at long")

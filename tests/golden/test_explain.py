@@ -16,6 +16,11 @@ PLANS = {
     "hierarchical": FLIGHTS.group_by("carrier").agg(worst="max(delay)"),
     "everything": FLIGHTS.group_by().agg(n="count(*)"),
     "top of everything": FLIGHTS.top_k(3, "delay desc"),
+    "windows": FLIGHTS.window(
+        place="rank() over (partition by carrier order by delay desc)",
+        near="avg(delay) over (partition by carrier order by origin rows 2 preceding)",
+        all="count(*) over (partition by origin)",
+    ),
     "distinct": FLIGHTS.select("origin").distinct(),
     "no second exchange": FLIGHTS.join(CARRIERS, on="carrier").group_by("carrier").agg(n="count(*)"),
     "as of": FLIGHTS.differentiate().join(CARRIERS.delay_to_neu(), on="carrier").integrate(),

@@ -67,7 +67,7 @@ def _percentile(call: ir.Aggregate, values: Values) -> float:
     low, high = found[math.floor(place)], found[math.ceil(place)]
     if low == high or (math.isnan(low) and math.isnan(high)):
         return low
-    return (math.ceil(place) - place) * low + (place - math.floor(place)) * high
+    return low + (high - low) * (place - math.floor(place))
 
 
 def _percentile_disc(call: ir.Aggregate, values: Values) -> Any:
@@ -97,13 +97,16 @@ def moment(function: str, values: Values) -> float | None:
     sums = _Sums(values, n)
     if function in ("regr_r2", "regr_slope", "regr_intercept"):
         return _regression(function, sums, *odd)
+    if function == "corr":
+        left, right = (None if odd[i] else sums.squares(i) for i in (0, 1))
+        if 0 in (left, right):
+            return None
     if any(odd):
         return math.nan
     if function in ("covar_pop", "covar_samp", "regr_sxy"):
         return _mean(function, sums.central(0, 1), n)
     if function == "corr":
-        left, right = sums.squares(0), sums.squares(1)
-        return None if not left or not right else _correlation(sums.central(0, 1), left, right)
+        return _correlation(sums.central(0, 1), left, right)
     squares = sums.squares(0)
     if function in ("var_pop", "var_samp", "regr_sxx"):
         return _mean(function, squares, n)

@@ -115,6 +115,21 @@ def test_a_definition_that_cannot_be_taken_up_says_so_and_can_be_dropped(path):
         session.sql("INSERT INTO orders VALUES ('x', 1)")
 
 
+def test_a_file_that_is_gone_holds_up_a_step_and_can_be_dropped(path, tmp_path):
+    file = tmp_path / "x.csv"
+    file.write_text("1\n")
+    with an.Session(path=path) as session:
+        session.sql(f"CREATE TABLE t (k INT); CREATE SOURCE s (k INT) FROM FILE '{file}' FORMAT CSV KEEP")
+    file.unlink()
+    with an.Session(path=path) as session:
+        assert "waits: there is no file" in rows(session, "SHOW SOURCES")[0][-1]
+        with pytest.raises(StatementError, match="there is no file"):
+            session.sql("INSERT INTO t VALUES (1)")
+        file.write_text("2\n")
+        assert rows(session, "TABLE s") == [(2,)]
+        session.sql("DROP SOURCE s; INSERT INTO t VALUES (1)")
+
+
 def test_a_plan_that_python_has_under_the_name(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)

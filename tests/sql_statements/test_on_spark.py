@@ -92,10 +92,29 @@ def test_streams_with_times_say_when_a_time_is_closed(spark, folder):
         assert rows(session, "TABLE t") == [(1,)]
 
 
+def test_late_rows_have_a_name(spark, folder, monkeypatch):
+    monkeypatch.setenv("FILES_AT_ONCE", "1")
+    with an.Session(spark, folder / "state") as session:
+        session.sql(
+            f"CREATE SOURCE clicks (user STRING) FROM STREAM '{folder}/clicks' FORMAT JSON "
+            "OPTIONS (maxFilesPerTrigger '${FILES_AT_ONCE}') COLUMNS (user STRING, at BIGINT) TIME (at) KEEP "
+            "WITH (LATE = 'error'); CREATE MATERIALIZED VIEW late AS SELECT user, late_time FROM clicks_late"
+        )
+        assert rows(session, "SELECT user FROM clicks") == [("ada",)]
+        put(folder / "clicks", "b", {"user": "late", "at": 1})
+        session.sql("REFRESH clicks; ADVANCE")
+        assert rows(session, "TABLE late") == [("late", 1)]
+        with pytest.raises(StatementError, match="read by MATERIALIZED VIEW late"):
+            session.sql("DROP SOURCE clicks")
+    monkeypatch.delenv("FILES_AT_ONCE")
+    with an.Session(spark, folder / "state") as session, pytest.raises(StatementError, match="no variable"):
+        session.sql("SELECT * FROM late")
+
+
 def test_what_spark_cannot_read_is_told_at_once(spark, tmp_path):
     with an.Session(spark) as session:
         for origin in ("TABLE no_such_table", f"FILE '{tmp_path}/nothing' FORMAT PARQUET", "STREAM FORMAT nonsense"):
-            with pytest.raises(Exception, match=r"(?i)not.found|cannot be found|not exist|failed to find"):
+            with pytest.raises(StatementError, match="source 's' cannot be read by Spark"):
                 session.sql(f"CREATE SOURCE s (k INT) FROM {origin}")
         assert rows(session, "SHOW SOURCES") == []
 

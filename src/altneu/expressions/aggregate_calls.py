@@ -206,7 +206,8 @@ def _by(it: Written) -> Expr:
     if it.distinct:
         raise TypeMismatchError(f"{it.name} takes no DISTINCT with a number; make the rows distinct first")
     listed = it.call("collect_list", (some,), T.list_type(some.type), *options)
-    return get_field(call("slice", [listed, literal(1), many]), "value")
+    first = get_field(call("slice", [listed, literal(1), many]), "value")
+    return call("case", [call(">", [call("size", [listed]), literal(0)]), first])
 
 
 def _mode(it: Written) -> Expr:
@@ -304,17 +305,17 @@ def _moment_of_two(it: Written) -> Expr:
 
 def _regression(it: Written) -> Expr:
     """What is an aggregate of one side of the pairs only."""
-    first, second = _pair(it)
-    function, value = {
-        "regr_count": ("count", second),
-        "regr_avgx": ("avg", second),
-        "regr_avgy": ("avg", first),
-        "regr_sxx": ("regr_sxx", second),
-        "regr_syy": ("regr_sxx", first),
-    }[it.name]
+    it.wants(2)
     if it.distinct:
         raise TypeMismatchError(f"{it.name} takes no DISTINCT; make the pairs distinct first")
-    return it.call(function, (value,), T.LONG if function == "count" else T.DOUBLE)
+    first, second = it.args
+    if it.name in ("regr_avgx", "regr_avgy"):
+        value = _beside(second, first) if it.name == "regr_avgx" else _beside(first, second)
+        return _sum(replace(it, name="avg", args=(value,)))
+    first, second = _pair(it)
+    if it.name == "regr_count":
+        return it.call("count", (second,), T.LONG)
+    return it.call("regr_sxx", (second if it.name == "regr_sxx" else first,), T.DOUBLE)
 
 
 def _bits(it: Written) -> Expr:

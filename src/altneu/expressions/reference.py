@@ -8,6 +8,7 @@ from itertools import groupby
 from altneu.expressions import registry
 from altneu.expressions.aggregate_calls import AGGREGATES
 from altneu.expressions.registry import Function
+from altneu.expressions.window import FUNCTIONS as WINDOW_FUNCTIONS
 
 _HEAD = """\
 # Functions and operators
@@ -28,6 +29,10 @@ _WRITTEN_WITH_OTHERS = (
     ("nullif(a, b)", "NULL where a = b, else a."),
     ("CASE a WHEN b THEN c … END", "`CASE WHEN a = b THEN c … END`."),
 )
+
+_WINDOWS = """\
+In `window(…)` and in SQL, each with `OVER (…)`, as every aggregate may have it
+([window_functions.md](window_functions.md)). `IGNORE NULLS` follows all but the ranks."""
 
 _TAIL = """\
 ## What is refused, and what differs
@@ -61,6 +66,8 @@ def page() -> str:
     parts.append(
         f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`.\n\n| | |\n|---|---|\n{rows}\n"
     )
+    rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in WINDOW_FUNCTIONS)
+    parts.append(f"## Window functions\n\n{_WINDOWS}\n\n| | |\n|---|---|\n{rows}\n")
     parts.append(_TAIL)
     return "\n".join(parts)
 

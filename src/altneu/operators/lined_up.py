@@ -6,8 +6,8 @@ Lines are made in pieces of a bounded number of places, all of which are compute
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from altneu.operators.aggregates import DATA, NEGATIVE
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents
 from altneu.operators.exact_sum import bump
-from altneu.operators.ranking import Order, dense, order_within_groups, sort_lines
+from altneu.operators.ranking import Order, codes, dense, order_within_groups, sort_lines
 from altneu.rows import Ints, taken
 
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
@@ -115,6 +115,7 @@ class Ordered:
     row: Ints
     peer: Ints
     starts: Ints
+    made: dict[tuple[object, ...], Ints] = field(default_factory=dict)
 
     @classmethod
     def of(cls, held: Contents, order: Sequence[Order]) -> Ordered:
@@ -144,8 +145,21 @@ class Ordered:
             return taken(self.held.groups.keys.column(name), pa.array(self.held.group))
         return self.held.values.column(name)
 
+    def codes(self, name: str) -> Ints:
+        """One number a value of a column, ordered as its values are; what stands at a null means nothing."""
+        return self._once((name,), lambda: codes(self.column(name)))
+
     def bound(self, name: str, *, after: bool) -> Ints:
         """For each value the first rank of its group that is not before, or is ``after``, what a column holds there."""
+        return self._once((name, after), lambda: self._bound(name, after=after))
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], Ints]) -> Ints:
+        """What every piece asks for is made for the first one."""
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
+
+    def _bound(self, name: str, *, after: bool) -> Ints:
         ((order, descending, nulls_first),) = self.order
         bounds = self.column(name)
         both = pa.concat_arrays([self.column(order).cast(bounds.type), bounds])

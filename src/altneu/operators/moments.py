@@ -147,7 +147,7 @@ def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float
     if n == 0 or (n == 1 and how in (VAR_SAMP, STDDEV_SAMP, COVAR_SAMP, CORR)):
         return False, False, 0.0
     odd_x, odd_y = _special(sums, bases[_X]), how >= COVAR_POP and _special(sums, bases[_Y])
-    if (odd_x or odd_y) and how < REGR_R2:
+    if (odd_x or odd_y) and how < CORR:
         return False, True, np.nan
     m, e = np.zeros(6), np.zeros(6, np.int64)
     for which in range(6):
@@ -155,8 +155,8 @@ def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float
             m[which], e[which] = _polynomial(which, bases, sums, n)
     if (m[_VARIANCE_X] < 0 and not odd_x) or (m[_VARIANCE_Y] < 0 and not odd_y):
         return True, False, 0.0
-    if how >= REGR_R2:
-        return _regression(how, m, e, odd_x, odd_y)
+    if how >= CORR:
+        return _of_pairs(how, m, e, odd_x, odd_y)
     if how in (COVAR_POP, COVAR_SAMP, REGR_SXY):
         return False, True, _mean(m[_COVARIANCE], e[_COVARIANCE], n, how == COVAR_POP, how == COVAR_SAMP)
     if how in (VAR_POP, VAR_SAMP, REGR_SXX):
@@ -165,10 +165,8 @@ def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float
         under, low = _even(m[_VARIANCE_X], e[_VARIANCE_X])
         value = math.sqrt(under / float(n) / float(n - 1 if how == STDDEV_SAMP else n))
         return False, True, math.ldexp(value, low // 2 - _GRID)
-    if m[_VARIANCE_X] == 0 or (how == CORR and m[_VARIANCE_Y] == 0):
+    if m[_VARIANCE_X] == 0:
         return False, False, 0.0
-    if how == CORR:
-        return False, True, _correlation(m, e)
     under, low = _even(m[_VARIANCE_X], e[_VARIANCE_X])
     if how == SKEWNESS:
         return False, True, math.ldexp(m[_THIRD] / (under * math.sqrt(under)), e[_THIRD] - low // 2 * 3)
@@ -201,16 +199,20 @@ def _correlation(m: Doubles, e: Ints) -> float:
 
 
 @compiled
-def _regression(how: int, m: Doubles, e: Ints, odd_x: bool, odd_y: bool) -> tuple[bool, bool, float]:
-    """The line that explains the first argument, x, by the second, y."""
+def _of_pairs(how: int, m: Doubles, e: Ints, odd_x: bool, odd_y: bool) -> tuple[bool, bool, float]:
+    """Correlation, and the line that explains the first argument, x, by the second, y.
+
+    What does not vary at all is told first, whatever the other argument is.
+    """
     if m[_VARIANCE_Y] == 0 and not odd_y:
         return False, False, 0.0
-    if how == REGR_R2 and m[_VARIANCE_X] == 0 and not odd_x:
-        return False, True, 1.0
+    if how <= REGR_R2 and m[_VARIANCE_X] == 0 and not odd_x:
+        return False, how == REGR_R2, 1.0
     if odd_x or odd_y:
         return False, True, np.nan
-    if how == REGR_R2:
-        return False, True, _correlation(m, e) ** 2
+    if how <= REGR_R2:
+        value = _correlation(m, e)
+        return False, True, value if how == CORR else value * value
     under, low = m[_VARIANCE_Y], e[_VARIANCE_Y]
     if how == REGR_SLOPE:
         return False, True, math.ldexp(m[_COVARIANCE] / under, e[_COVARIANCE] - low)

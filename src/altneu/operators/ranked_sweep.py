@@ -147,9 +147,9 @@ def _point(fraction: float, read: Ints, n: int, start: int, stop: int, tree: Int
     if a == b:
         return a
     if read[WHOLE]:
-        return int((upper - position) * float(a) + (position - lower) * float(b))
+        return int(float(a) + (float(b) - float(a)) * (position - lower))
     left, right = np.int64(a).view(np.float64), np.int64(b).view(np.float64)
-    return bits_of((upper - position) * left + (position - lower) * right)
+    return bits_of(left + (right - left) * (position - lower))
 
 
 @compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,7 @@ def _count(row: int, diff: int, sums: Ints, words: Ints, valid: Mask, kind: int,
 
 def _extreme(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     name = call.call.arguments[0]
-    column = places.ordered.column(name)
-    code = codes(column)
+    code = places.ordered.codes(name)
     some = Some.of(places, (name,))
     line = code[places.row[some.places]]
     number = _move_extreme(~line if call.call.function == "max" else line, some.before[low], some.before[high])
@@ -182,9 +182,8 @@ def _by_frame(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked
     found[first == last] = len(results)
     results = pa.concat_arrays([results, pa.array([_of_nothing(call.call.function)], results.type)])
     failed = (found == _NOTHING)[number]
-    return Picked(
-        results, found[number], None if pa.types.is_nested(results.type) else codes, failed if failed.any() else None
-    )
+    compared = None if pa.types.is_nested(results.type) else partial(codes, results)
+    return Picked(results, found[number], compared, failed if failed.any() else None)
 
 
 _NOTHING, _AS_BEFORE = -1, -2

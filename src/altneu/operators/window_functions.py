@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from altneu.operators.accumulate import Mask, valid_of
 from altneu.operators.aggregates import Aggregate, column_of, result_type
 from altneu.operators.lined_up import Places
-from altneu.operators.ranking import Order, codes
+from altneu.operators.ranking import Order
 from altneu.rows import Ints
 
 
@@ -117,12 +118,12 @@ class Words:
 class Picked:
     """Values of a column: the position of each place's result in it, -1 for null.
 
-    With ``codes``, which are equal exactly where values are, results can be compared.
+    With ``codes`` of the values, which are equal exactly where these are, results can be compared.
     """
 
     values: pa.Array
     position: Ints
-    codes: Callable[[pa.Array], Ints] | None = codes
+    codes: Callable[[], Ints] | None
     failed: Mask | None = field(default=None)
 
     def lines(self) -> list[Ints] | None:
@@ -133,7 +134,7 @@ class Picked:
         if self.values.null_count:
             valid[valid] = valid_of(self.values)[self.position[valid]]
         code = np.zeros(len(valid), np.int64)
-        code[valid] = self.codes(self.values)[self.position[valid]]
+        code[valid] = self.codes()[self.position[valid]]
         return [valid.astype(np.int64), code]
 
     def at(self, places: Ints) -> Picked:
@@ -156,7 +157,7 @@ def row_picked(places: Places, name: str, at: Ints) -> Picked:
     position = np.full(len(at), -1, np.int64)
     some = at >= 0
     position[some] = places.row[at[some]]
-    return Picked(places.ordered.column(name), position)
+    return Picked(places.ordered.column(name), position, partial(places.ordered.codes, name))
 
 
 # functions of a place -------------------------------------------------------------------------------------------------

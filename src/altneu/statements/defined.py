@@ -28,9 +28,9 @@ class Defined:
 
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
     ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
-    name means in a query; ``view`` what is maintained for it, if anything; ``attached`` the
-    subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it could not be taken
-    up again.
+    name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
+    ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it
+    could not be taken up again.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Defined:
     depends: tuple[str, ...] = ()
     indexes: Indexes | None = None
     collection: Collection | None = None
+    late: Collection | None = None
     view: str | None = None
     attached: Subscription | None = None
     fed: bool = False
@@ -157,6 +158,10 @@ class Definitions(Mapping[str, Collection]):
             AltneuError: why it could not be taken up again.
         """
         found = self.all.get(name.lower())
+        if found is None and (stream := self._of_late_rows(name)) is not None:
+            assert stream.late is not None
+            self._read.add(stream.name.lower())
+            return stream.late
         if found is None:
             collection = self._python()[name.lower()]
         elif found.error is not None:
@@ -168,14 +173,20 @@ class Definitions(Mapping[str, Collection]):
         self._read.add(name.lower())
         return self._indexed(name, collection)
 
+    def _of_late_rows(self, name: str) -> Defined | None:
+        """The stream whose late rows a name means: ``<stream>_late``, where it keeps them."""
+        stream = self.all.get(name.lower().removesuffix("_late"))
+        return stream if stream is not None and stream.late is not None and name.lower() not in self.all else None
+
     def _python(self) -> dict[str, Collection]:
         return {name.lower(): made for name, made in self._session.collections.items()}
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name.lower() in self.all or name.lower() in self._python())
+        return isinstance(name, str) and name.lower() in {known.lower() for known in self}
 
     def __iter__(self) -> Iterator[str]:
-        own = [d.name for d in self.all.values() if d.collection is not None]
+        own = [d.name for d in self.all.values() if d.collection is not None or d.error is not None]
+        own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
         return iter([*own, *(n for n in self._session.collections if n.lower() not in self.all)])
 
     def __len__(self) -> int:

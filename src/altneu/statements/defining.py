@@ -12,9 +12,10 @@ from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds
 from altneu.statements.files import check_files
-from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark
+from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of
 from altneu.statements.targets import sink_of
 from altneu.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
+from altneu.streams import late_rows
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
@@ -50,11 +51,11 @@ class Definer:
             except AltneuError as error:
                 error.add_note(f"altneu: {defined.kind} {defined.name} of this store could not be taken up again")
                 defined.error = error
+        self._feeds.insert(noted=True)
         if not self._restored:
             self._restored = True
             for name in [n for n in self._session.views_stored if n.startswith(TEMPORARY)]:
                 self._session.drop(name)
-            self._feeds.insert()
 
     def check(self) -> None:
         """Refuse to go on while something could not be taken up that a step would pass by.
@@ -143,6 +144,8 @@ class Definer:
         statement = defined.statement
         if isinstance(statement, CreateSource):
             defined.collection = collection_of(statement, defined.columns, defined.raw)
+            if statement.options.get("LATE") == "error":
+                defined.late = late_rows(rows_of(statement, defined.raw))
         elif isinstance(statement, CreateView):
             defined.collection = self._view(defined)
         elif isinstance(statement, CreateSink):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from altneu.errors import StatementError
+from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions
 from altneu.statements.origins import batch_of, frame_of, needs_spark, stamped
 from altneu.statements.tree import CreateSource
@@ -33,13 +33,21 @@ class Feeds:
         sources = [d for d in self._known.all.values() if d.kind == "SOURCE" and d.error is None]
         return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._session.sources]
 
-    def insert(self) -> None:
-        """Insert what batch sources have that a view reads now, and did not before."""
+    def insert(self, *, noted: bool = False) -> None:
+        """Insert what batch sources have that a view reads now, and did not before.
+
+        With ``noted`` one that cannot be read is noted, and so holds up the next step and not this statement.
+        """
         filled = self._session.sources_filled
         for source in self.live("file", "table"):
-            if not source.fed and source.name not in filled:
-                self._insert(source)
-            source.fed = True
+            try:
+                if not source.fed and source.name not in filled:
+                    self._insert(source)
+                source.fed = True
+            except AltneuError as error:
+                if not noted:
+                    raise
+                source.error = error
 
     def forget_pending(self) -> None:
         """What was inserted and not taken up is gone: batches are to be inserted anew."""
@@ -88,9 +96,9 @@ class Feeds:
     def _drain(self, sources: list[Defined]) -> None:
         if not sources:
             return
-        self._drained |= {s.name for s in sources}
         with self.follow(sources, available_now=True) as following:
             following.wait()
+        self._drained |= {s.name for s in sources}
 
     def follow(
         self, sources: list[Defined], *, available_now: bool = False, trigger: str | None = None, on_step: Any = None
@@ -111,7 +119,8 @@ class Feeds:
             on_step=on_step,
             **options,  # type: ignore[arg-type]
         )
-        self._drained |= {s.name for s in sources}
+        if not available_now:
+            self._drained |= {s.name for s in sources}
         self.followings = [f for f in self.followings if f.active] + [following]
         return following
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection
 from typing import Any
 
 from sqlglot.tokens import TokenType
+
+from altneu.errors import StatementError
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def options(p: Any, known: Collection[str] | None = None) -> dict[str, Any]:
@@ -55,3 +61,20 @@ def value(p: Any) -> Any:
         return p.number("a value")
     word = p.part("a value")
     return {"TRUE": True, "FALSE": False}.get(word.upper(), word)
+
+
+def expanded(value: Any) -> Any:
+    """An option with ``${NAME}`` replaced by a variable of the environment: so no password is in a store.
+
+    Raises:
+        StatementError: there is no such variable.
+    """
+    if not isinstance(value, str):
+        return value
+
+    def looked_up(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise StatementError(f"an option reads ${{{found[1]}}}, and the environment has no variable of this name")
+        return os.environ[found[1]]
+
+    return _VARIABLE.sub(looked_up, value)

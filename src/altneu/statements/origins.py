@@ -12,7 +12,8 @@ from altneu.collection import Collection
 from altneu.collection import source as declare
 from altneu.errors import StatementError
 from altneu.statements.files import read_files, schema_of_files
-from altneu.statements.tree import CreateSource
+from altneu.statements.options import expanded
+from altneu.statements.tree import CreateSource, Origin
 from altneu.types import parse_schema, quote_name, to_ddl
 
 FILES = ("csv", "json", "text", "parquet", "orc")
@@ -77,12 +78,17 @@ def _schema_of_origin(statement: CreateSource, spark: Any) -> pa.Schema:
     return parse_schema(", ".join(f"{quote_name(f.name)} {f.dataType.simpleString()}" for f in fields))
 
 
-def collection_of(statement: CreateSource, columns: str, raw: str) -> Collection:
-    """What a source's name means: its rows, decoded."""
+def rows_of(statement: CreateSource, raw: str) -> Collection:
+    """A source's rows as they come."""
     times = tuple(name for _, name in statement.times)
     plain = statement.envelope.kind == "none"
     coordinates = (times[0], times[1]) if len(times) == 2 else None
-    rows = declare(statement.name, raw, keep=statement.keep and plain, time=coordinates)
+    return declare(statement.name, raw, keep=statement.keep and plain, time=coordinates)
+
+
+def collection_of(statement: CreateSource, columns: str, raw: str) -> Collection:
+    """What a source's name means: its rows, decoded."""
+    rows = rows_of(statement, raw)
     return _DECODERS[statement.envelope.kind](rows, parse_schema(columns), dict(statement.envelope.options))
 
 
@@ -150,20 +156,31 @@ def batch_of(statement: CreateSource, raw: str, spark: Any) -> Any:
 
 
 def frame_of(statement: CreateSource, raw: str | None, spark: Any) -> Any:
-    """A DataFrame of a source's rows, a stream where it is one; binary columns that are to be texts become that."""
-    origin = statement.origin
-    reader = spark.readStream if origin.kind == "stream" else spark.read
+    """A DataFrame of a source's rows, a stream where it is one; binary columns that are to be texts become that.
+
+    Raises:
+        StatementError: Spark cannot read it, and says why.
+    """
+    try:
+        frame = _read_by(spark.readStream if statement.origin.kind == "stream" else spark.read, statement.origin, raw)
+        return frame if raw is None else _as_texts(frame, parse_schema(raw))
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        told = " ".join(str(error).split("\n\n", 1)[0].splitlines()[:2])
+        raise StatementError(f"source {statement.name!r} cannot be read by Spark: {told}") from error
+
+
+def _read_by(reader: Any, origin: Origin, raw: str | None) -> Any:
     for name, value in origin.options.items():
-        reader = reader.option(name, value)
+        reader = reader.option(name, expanded(value))
     if origin.form == "table" or origin.kind == "table":
-        frame = reader.table(origin.places[0])
-    else:
-        if raw is not None and origin.form in (FILES if origin.kind == "stream" else TYPED):
-            reader = reader.schema(raw)
-        reader = reader.format(origin.form)
-        places = list(origin.places)
-        frame = reader.load(places[0] if len(places) == 1 else places) if places else reader.load()
-    return frame if raw is None else _as_texts(frame, parse_schema(raw))
+        return reader.table(origin.places[0])
+    if raw is not None and origin.form in (FILES if origin.kind == "stream" else TYPED):
+        reader = reader.schema(raw)
+    reader = reader.format(origin.form)
+    places = list(origin.places)
+    return reader.load(places[0] if len(places) == 1 else places) if places else reader.load()
 
 
 def _as_texts(frame: Any, schema: pa.Schema) -> Any:

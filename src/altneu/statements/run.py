@@ -138,6 +138,8 @@ class Statements:
         self._outside("ADVANCE")
         self.definer.check()
         self.feeds.drain()
+        if statement.to is not None and statement.to <= self._session.lower:  # a script that is run again
+            return self._said(f"ADVANCE: times before {self._session.lower} are closed already")
         step = self._session.advance(statement.to)
         return self._said(f"ADVANCE: times before {step.upper} are closed")
 

@@ -10,6 +10,7 @@ from typing import Any
 from altneu import sinks
 from altneu.errors import StatementError
 from altneu.sinks import Sink
+from altneu.statements.options import expanded
 from altneu.statements.tree import CreateSink
 from altneu.view import View
 
@@ -35,7 +36,7 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
             f"sink {statement.name!r} is written by a JDBC driver of Spark's, and this session has no Spark: "
             "Session(spark, ...), or altneu run --master local[*]"
         )
-    properties = {name: str(value) for name, value in statement.connection.items()}
+    properties = {name: str(expanded(value)) for name, value in statement.connection.items()}
     return sinks.jdbc(view, spark, statement.place, str(statement.table), properties=properties, **common)
 
 
