@@ -106,6 +106,14 @@ class Names:
             if not isinstance(run, LazyRun):
                 self._note(run.whole, told["run"])
 
+    def undo(self, uncommitted: str, blobs: Collection[str]) -> None:
+        """Let go of names of blobs, which begin with ``uncommitted``, that are not there any more."""
+
+        def gone(name: Data) -> bool:
+            return any(blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name))
+
+        self.known = {i: found for i, found in self.known.items() if not gone(found[1])}
+
     def forget(self, states: Collection[ArrangementState]) -> None:
         """Now and then, let go of what no state has any more."""
         many = _NAMES_KEPT * (1 + len(states))
@@ -345,6 +353,7 @@ class StateTable:
         """Undo everything since ``mark``: a step that failed never happened."""
         self.live, self.stored, self.held, fresh, told, self.blobs = (dict(m) for m in mark)
         self.fresh, self.told = set(fresh), set(told)
+        self.names.undo(f"b{self.store.next_number}.", self.blobs)
 
     def shards_of(self, name: str) -> list[int]:
         """The shards in which an arrangement keeps anything."""
