@@ -12,10 +12,10 @@ from sqlglot import exp
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, literal, parse, parse_aggregate
 from altneu.expressions.names import AGGREGATES
-from altneu.grouping import aggregate_node
+from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
 from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
-from altneu.sql.sets import FUNCTIONS, ID, SET, Sets, sets_of
+from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_null, is_subquery
 
 if TYPE_CHECKING:
@@ -257,16 +257,14 @@ class Groups:
         """The scope of what is computed from the groups."""
         relation, schema = self.scope.relation, self.scope.relation.node.schema
         fields = {f.column: f for f in relation.fields}
+        keyed = [(n, parse(t, schema)) for t, n in self.keys]
         if self.sets:  # names of columns mean the keys, null where they are not in the set
-            relation = relation.with_node(
-                self.sets.emitted(relation.node, [(parse(t, schema), n) for t, n in self.keys])
-            )
+            node, keyed = grouping_sets(relation.node, keyed, [sorted(chosen) for chosen in self.sets.sets], ID)
+            relation, schema = relation.with_node(node), node.schema
             shown = {str(t.name): n for t, n in self.keys if isinstance(t, exp.Column)}
             fields = {n: replace(fields[c], column=n) for c, n in shown.items() if c in fields}
-            schema = relation.node.schema
         carried = [(c, parse(bound(c), schema)) for c in dict.fromkeys(relation.carried.values())]
-        trees = [(bound(n), n) for n in (*(n for _, n in self.keys), SET, ID)] if self.sets else self.keys
-        keys = carried + [(n, parse(t, schema)) for t, n in trees if n not in dict(carried)]
+        keys = carried + [(n, e) for n, e in keyed if n not in dict(carried)]
         self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}

@@ -8,39 +8,21 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from altneu import ir
 from altneu.errors import PlanError
-from altneu.expressions import Expr, cast, literal
 from altneu.expressions.parse import tree_of
-from altneu.joining import columns_of
-from altneu.linear import BoundLogic, Emit, Update
 from altneu.sql.scope import bound
-from altneu.types import LONG
 
-SET, ID = "^set", "^grouping"  # which set, and its bits: 1 for a key that is not in it, the last key lowest
+ID = "^grouping"  # the grouping id: a bit for each key, 1 where it is not in the set, the last key lowest
 FUNCTIONS = ("grouping", "grouping_id")
 _KINDS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Sets of keys, by their numbers."""
+    """Sets of the keys of a GROUP BY, by their numbers."""
 
     sets: tuple[frozenset[int], ...]
     count: int
-
-    def emitted(self, node: ir.Node, keys: Sequence[tuple[Expr, str]]) -> ir.Node:
-        """Each row once for each set, with a column for each key beside its own."""
-        rows = columns_of(node.schema, node.schema.names)
-        updates = []
-        for number, chosen in enumerate(self.sets):
-            values = [(n, e if i in chosen else cast(literal(None), e.type)) for i, (e, n) in enumerate(keys)]
-            marks = [(SET, literal(number)), (ID, cast(literal(self._bits(chosen)), LONG))]
-            updates.append(Update((*rows, *values, *marks)))
-        return ir.Linear(node, BoundLogic((Emit(tuple(updates)),)))
-
-    def _bits(self, chosen: frozenset[int]) -> int:
-        return sum(1 << (self.count - 1 - i) for i in range(self.count) if i not in chosen)
 
     def told(self, call: exp.Anonymous, place: Sequence[int | None]) -> exp.Expr:
         """``grouping(key)`` or ``grouping_id()`` as an expression over the groups; ``place`` says which keys it names.
@@ -100,4 +82,4 @@ def _numbers(part: exp.Expr, keys: list[exp.Expr]) -> frozenset[int]:
     return frozenset(keys.index(key) for key in together)
 
 
-__all__ = ["FUNCTIONS", "ID", "SET", "Sets", "sets_of"]
+__all__ = ["FUNCTIONS", "ID", "Sets", "sets_of"]
