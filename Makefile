@@ -37,7 +37,7 @@ corrections: setup
 	@$(BIN)/python -m examples.corrections
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 cluster: setup
 	ALTNEU_CLUSTER=1 $(BIN)/python -m pytest tests/cluster tests/acceptance

@@ -188,12 +188,13 @@ class Grouping(Generic[C]):
     def agg(self, *columns: str | Col, **named: str | Col) -> C:
         """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
 
-        Functions: count, count(distinct), sum, avg, min, max, collect_list, collect_set, count_if, bool_and, bool_or.
-        Integer sums are exact in 128 bits, sums of doubles are exact and rounded once. A group that empties leaves no
-        row; without group columns there is always one row, as in SQL.
+        Functions: those of docs/functions.md, with DISTINCT and FILTER, among them count, sum, avg, min, max, stddev,
+        median, percentile, mode, max_by, collect_list, listagg. Integer sums are exact in 128 bits, sums of doubles are
+        exact and rounded once. A group that empties leaves no row; without group columns there is always one row, as in
+        SQL.
 
-        Cost:   one exchange by group. count, sum and avg keep a few numbers per group and cost the change; with any
-                other function the group's rows are kept, and re-read when it changes.
+        Cost:   one exchange by group. count, sum, avg, stddev and their kin keep a few numbers per group and cost the
+                change; with any other function the group's rows are kept, and re-read when it changes.
 
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.

@@ -20,7 +20,8 @@ from tests.expressions.against_spark import plain, same
 
 DDL = (
     "k int, u int, i int, l bigint, y tinyint, b boolean, x double, z double, f float, d decimal(10,2), "
-    "w decimal(38,10), s string, t timestamp, n timestamp_ntz, a date, v interval day to second, r array<int>, q struct<a:int,b:string>"
+    "w decimal(38,10), s string, t timestamp, n timestamp_ntz, a date, v interval day to second, r array<int>, "
+    "q struct<a:int,b:string>"
 )
 SCHEMA = T.parse_schema(DDL)
 NUMBERS = ("i", "l", "y", "x", "f", "d", "w")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import threading
 from collections import Counter
-from contextlib import contextmanager
 from itertools import pairwise
 
 import pyarrow as pa
@@ -20,28 +18,12 @@ from altneu.executor.journal import Journal
 from altneu.streams.batch import TIME, MicroBatch
 from altneu.streams.record import Record
 from faults.stream_files import COUNTS, LATE, Files, N, follow
+from tests.interrupts import interrupted_when
 
 
 @pytest.fixture
 def files(spark, tmp_path):
     return Files(spark, tmp_path / "in")
-
-
-@contextmanager
-def interrupted_when(happened):
-    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does, once something has happened."""
-
-    def wait():
-        if happened.wait(60):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        happened.set()
-        thread.join()
 
 
 def contents(view):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +22,7 @@ from altneu.errors import (
 from altneu.executor import local
 from altneu.executor import spark as spark_executor
 from altneu.executor.wire import open_parcel
+from tests.interrupts import interrupted_when
 from tests.oracle.histories import accumulated
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
@@ -385,23 +384,6 @@ def test_views_maintained_late_are_computed_on_spark(spark):
 
 
 # interrupts and threads -----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def interrupted_when(happened: threading.Event):
-    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does, once something has happened."""
-
-    def wait():
-        if happened.wait(60):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        happened.set()
-        thread.join()
 
 
 def test_a_worker_maps_a_segment_once(remote, spark):

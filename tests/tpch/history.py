@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 SCALE = 0.01
 # On so few rows Spark spends its time on looking for a better plan while it runs, and on compiling.
-QUICK = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+QUICK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 SEED = 22
 ALL = ("region", "nation", "supplier", "customer", "part", "partsupp")
 
@@ -99,13 +104,16 @@ class History:
 @contextmanager
 def few_rows(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
     """Spark as it answers small queries soonest; while one is planned another runs."""
-    before = {name: spark.conf.get(name) for name in QUICK}
+    before = {name: spark.conf.get(name, None) for name in QUICK}
     for name, value in QUICK.items():
         spark.conf.set(name, value)
     with ThreadPoolExecutor(2) as pool:
         yield pool
     for name, value in before.items():
-        spark.conf.set(name, value)
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 def applied(table: pa.Table, changed: pa.Table) -> pa.Table:

@@ -127,7 +127,7 @@ def test_what_several_of_them_need_is_kept_once(history):
 
 def test_all_of_them_on_spark(history, by_spark, spark):
     with an.Session(spark, placement="spark") as session:
-        problems, taken = follow(session, history, by_spark, 2)
+        problems, taken = follow(session, history, by_spark, 1)
     assert problems == {}
     assert {step.placement for step in taken} == {"spark"}
 

@@ -34,13 +34,24 @@ _WINDOWS = """\
 In `window(…)` and in SQL, each with `OVER (…)`, as every aggregate may have it
 ([window_functions.md](window_functions.md)). `IGNORE NULLS` follows all but the ranks."""
 
+_AGGREGATE_COST = (
+    "Counts, sums, averages, variances and their kin and bits keep a few numbers per group and cost the change, unless "
+    "they are DISTINCT; every other aggregate keeps the group's rows, which are read and ranked again when the group "
+    "changes: percentiles then find their place in O(log n), `mode` looks at every value, lists and joined texts are "
+    "made anew."
+)
+
 _TAIL = """\
 ## What is refused, and what differs
 
 * Refused when the plan is built: functions that are not listed (by name, with near matches), those whose result would
   differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …), window functions and subqueries inside an
   expression, aggregates outside of `agg`, and aggregates that depend on the order of arrival (`first`, `last`,
-  `any_value`).
+  `histogram_numeric`); sketches.
+* Where Spark leaves the choice open, the values decide: ties of `mode`, `max_by` and `min_by`, the order of lists and
+  joined texts, `any_value`. What Spark's `approx_` aggregates come near to is exact here.
+* Sums, and variances and their kin, are computed from exact sums and rounded at the end: they do not overflow on the
+  way (Spark's `try_sum` may be null where this is a number), and differ from Spark's in the last digits.
 * Regular expressions are RE2's: no look-around, no back references. `$` is the end of the text only.
 * Patterns and formats are constants; so is the second argument of `round`, `ceil` and `floor`.
 * Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
@@ -64,7 +75,8 @@ def page() -> str:
     parts.append(f"## Written with others\n\n| | |\n|---|---|\n{others}\n")
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in AGGREGATES)
     parts.append(
-        f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`.\n\n| | |\n|---|---|\n{rows}\n"
+        f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`. {_AGGREGATE_COST}\n\n"
+        f"| | |\n|---|---|\n{rows}\n"
     )
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in WINDOW_FUNCTIONS)
     parts.append(f"## Window functions\n\n{_WINDOWS}\n\n| | |\n|---|---|\n{rows}\n")
