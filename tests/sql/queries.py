@@ -135,7 +135,7 @@ WINDOWS = [
     "select a, x, rank() over (partition by a order by x) r, dense_rank() over (order by x desc nulls last) d from t",
     "select a, x, sum(x) over w s, avg(p) over w m from t window w as (partition by a order by x, b, p)",
     "select distinct a, b, x, row_number() over (order by a, b, x, p) > 2 z from t where p is null and a = 1",
-    "select a, b, lag(x) over (partition by b order by x, a, p) l, first_value(x) over (partition by b order by x) f from t",
+    "select a, b, lag(x) over (partition by b order by x, a, p) l, min(x) over (order by a, x) f from t",
     "select a, sum(x) s, rank() over (order by sum(x) desc) r from t group by a",
     "select a, sum(sum(x)) over () s from t group by a",
     "select a, x from t qualify rank() over (partition by a order by x desc) = 1",
