@@ -526,6 +526,21 @@ class Session:
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
 
+    def waiting(self) -> Inputs:
+        """What was inserted since the last advance, as it is now."""
+        with self.lock:
+            return self._pending.and_more(Inputs())
+
+    def wait_again(self, inputs: Inputs) -> None:
+        """Put what ``waiting`` gave in the place of what was inserted since."""
+        with self.lock:
+            self._pending = inputs
+
+    @property
+    def steps(self) -> int:
+        """How many steps this session has committed."""
+        return self._journal.steps
+
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
         streams: Mapping[str, DataFrame] = MappingProxyType({}),

@@ -45,9 +45,9 @@ REFUSED = {
     "an unknown function": (lambda: T.select(x="frobnicate(k)"), UnsupportedFunctionError, "frobnicate"),
     "an aggregate in a row": (lambda: T.filter("sum(k) > 1"), PlanError, "sum"),
     "an unknown aggregate": (
-        lambda: T.group_by("k").agg(x="percentile(v, 0.5)"),
+        lambda: T.group_by("k").agg(x="histogram_numeric(v, 3)"),
         UnsupportedFunctionError,
-        "percentile",
+        "histogram_numeric",
     ),
     "an aggregate by arrival": (lambda: T.group_by("k").agg(x="first(v)"), UnsupportedFunctionError, "order"),
     "rand": (lambda: T.select(x="rand()"), NonDeterministicError, "rand"),

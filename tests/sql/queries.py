@@ -88,6 +88,11 @@ SUBQUERIES = [
     "select b from t where exists (select 1 from u where u.a = t.a and exists (select 1 from t t2 where t2.x > u.y))",
     "select b from t where x in (select max(x) from t t2 where t2.a = t.a)",
     "select b from t where not exists (select 1 from u where u.a = t.a group by u.a having count(*) > 1)",
+    "select b, (select count(*) from u where u.a = t.a limit 1) n from t",
+    "select b, (select count(*) from u where cast(u.a as bigint) = t.a) n from t",
+    "select b, (select max(y) from u where u.a = t.a having count(*) > 1) n from t",
+    "select a, b, y from t full join (select a, y from u) using (a) full join (select a, x z from t) using (a)",
+    "select * from t left semi join u using (a)",
 ]
 REST = [
     "select a from t union all select a from u",

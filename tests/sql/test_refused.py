@@ -58,3 +58,26 @@ def test_what_is_wrong_is_said(text):
     with pytest.raises(PlanError) as caught:
         query(text, {"t": T, "u": U})
     assert REFUSED[text] in str(caught.value)
+
+
+MORE = {
+    "select a, count(*) from t group by a with rollup": "GROUP BY a, b ... ROLLUP; write GROUP BY ROLLUP (a, b)",
+    "with recursive r as (select 1 n union all select n + 1 from r where n < 9 limit 3) select * from r": (
+        "LIMIT of WITH RECURSIVE r"
+    ),
+    "with recursive r as (select a from t union all select row_number() over (order by a) from r) select * from r": (
+        "window functions in the recursive part of r"
+    ),
+    "with recursive r as (select a from t union all select u.a from r right join u on r.a = u.a) select * from r": (
+        "an outer join that r may be missing from"
+    ),
+    "select (select count(*) from u where u.a = t.a having count(*) = 0) from t": "HAVING or QUALIFY without GROUP BY",
+    "select b, n from t, lateral (select count(*) n from u where u.a = t.a union all select t.x) s": "UNION of",
+}
+
+
+@pytest.mark.parametrize("text", MORE)
+def test_what_would_be_answered_wrongly_is_not(text):
+    with pytest.raises(PlanError) as caught:
+        query(text, {"t": T, "u": U})
+    assert MORE[text] in str(caught.value)

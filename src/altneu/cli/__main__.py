@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from altneu.cli import main
 
-main(prog_name="altneu")
+if __name__ == "__main__":
+    main(prog_name="altneu")

@@ -205,6 +205,11 @@ class Inputs:
     updates: dict[str, list[Updates]] = field(default_factory=dict)
     frames: dict[str, list[tuple[Any, Stamp]]] = field(default_factory=dict)
 
+    @property
+    def sources(self) -> set[str]:
+        """The sources that something was inserted into."""
+        return {*self.updates, *self.frames}
+
     def and_more(self, other: Inputs) -> Inputs:
         """Both; neither is changed."""
         return Inputs(_both(self.updates, other.updates), _both(self.frames, other.frames))

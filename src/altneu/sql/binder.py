@@ -119,8 +119,8 @@ class Binder:
     def ordered(self, tree: exp.Expr, answer: Answer, scope: Scope) -> Answer:
         """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the query around; else no order."""
         limit, offset = _count(tree, "limit"), _count(tree, "offset")
-        if limit is None and offset is None:
-            return answer
+        if (limit is None and offset is None) or (answer.empties is not None and not offset and limit != 0):
+            return answer  # what aggregates without GROUP BY has one row
         order = tree.args.get("order")
         outputs = [f.column for f in scope.relation.fields[: len(answer.relation.shown)]]
         keys = [_ordered_by(key, scope, outputs) for key in order.expressions] if order else []
@@ -149,7 +149,13 @@ class Binder:
         """UNION, EXCEPT and INTERSECT, with and without ALL."""
         if tree.args.get("by_name"):
             raise PlanError("not supported: UNION BY NAME; name the columns in one order")
-        sides = [self.query(side, around).relation for side in (tree.this, tree.expression)]
+        answers = [self.query(side, around) for side in (tree.this, tree.expression)]
+        if any(a.empties is not None and a.relation.carried for a in answers):
+            raise PlanError(
+                f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the query around; join "
+                "with each by itself"
+            )
+        sides = [a.relation for a in answers]
         first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
         left, right = Collection(first.node), Collection(second.node)
         if tree.args.get("distinct") and not isinstance(tree, exp.Union):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from altneu import ir
@@ -41,6 +42,7 @@ class FromClause:
         self.parts: list[Part] = []
         self.fields: list[Field] = []
         self.carried: dict[str, str] = {}
+        self.merged: dict[str, tuple[str, str]] = {}  # columns of full joins by USING, each of two
         self.conditions: list[exp.Expr] = []
         clause = tree.args.get("where")
         found = conjuncts(clocked(clause.this)) if clause else []
@@ -165,7 +167,7 @@ class FromClause:
         left = self._closed(early=True)
         before = list(self.fields)
         right = self._put(relation)
-        asked = self._resolved(conditions) + self._merge(join, len(before), "inner")
+        asked = self._resolved(conditions) + self._merge(join, len(before), "left")
         self.fields = before
         self.parts = [partners(left, right, asked, keep=keep)]
 
@@ -194,7 +196,10 @@ class FromClause:
             assert a is not None
             assert b is not None
             made.append(exp.EQ(this=bound(a.column), expression=bound(b.column)))
-            shown = f"^using {a.column}\n{b.column}" if how == "full" else b.column if how == "right" else a.column
+            shown = b.column if how == "right" else a.column
+            if how == "full":
+                shown = fresh(f"^using {a.column}", self.merged)
+                self.merged[shown] = a.column, b.column
             merged.append(Field("", a.name, shown))
             self.fields = [replace(f, hidden=True) if f in (a, b) else f for f in self.fields]
         self.fields = [*merged, *self.fields]
@@ -207,8 +212,8 @@ class FromClause:
         part = self.parts[0]
         more = []
         for f in self.fields:
-            if f.column.startswith("^using ") and f.column not in part.names:
-                a, b = f.column.removeprefix("^using ").split("\n")
+            if f.column in self.merged and f.column not in part.names:
+                a, b = self.merged[f.column]
                 text = f"coalesce({quote_name(a)}, {quote_name(b)})"
                 more.append((f.column, parse(text, part.node.schema)))
         self.parts = [Part.of(extended(part.node, more))]
@@ -315,7 +320,7 @@ class FromClause:
         found: dict[str, exp.Expr] = {}
         rest = []
         for condition in self.where:
-            pair = self._equality(condition, local)
+            pair = self._equality(condition, local, items.values())
             if pair is None or pair[0] in found:
                 rest.append(condition)
             else:
@@ -328,13 +333,15 @@ class FromClause:
         self.where = rest
         return found
 
-    def _equality(self, condition: exp.Expr, local: Scope) -> tuple[str, exp.Expr] | None:
+    def _equality(self, condition: exp.Expr, local: Scope, items: Iterable[Relation]) -> tuple[str, exp.Expr] | None:
+        """A column of the query around and what it is equal to, of the same type: else several values may be."""
         if not isinstance(condition, exp.EQ) or self.around is None:
             return None
         for a, b in ((condition.this, condition.expression), (condition.expression, condition.this)):
             if isinstance(a, exp.Column) and not local.is_local(a) and _reads(b) and _is_local(b, local):
                 column, rest = self.around.column(a)
-                return None if rest else (column, b)
+                kind = self.around.scope.relation.node.schema.field(column).type
+                return (column, b) if not rest and _type_of(b, items) == kind else None
         return None
 
     def _add_around(self) -> None:
@@ -346,6 +353,15 @@ class FromClause:
         node: ir.Node = Collection(project(outer_node, outputs)).distinct().node
         self.parts.append(Part.of(node))
         self.carried = names
+
+
+def _type_of(tree: exp.Expr, items: Iterable[Relation]) -> pa.DataType | None:
+    """The type of an expression over one of the items, None if it reads several."""
+    for relation in items:
+        scope = Scope(relation)
+        if _is_local(tree, scope):
+            return parse(scope.resolve(tree), relation.node.schema).type
+    return None
 
 
 def _carrying(relation: Relation, equated: dict[str, exp.Expr]) -> Relation:

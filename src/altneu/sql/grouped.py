@@ -16,7 +16,7 @@ from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
 from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
-from altneu.sql.subqueries import Subqueries, is_null, is_subquery
+from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
 
 if TYPE_CHECKING:
     from altneu.sql.binder import Binder
@@ -109,9 +109,28 @@ class Stage:
             scope = Scope(scope.relation.filtered(value), scope.around)
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
+        if made and group is None and (having is not None or qualify) and scope.relation.carried:
+            _refuse_row_of_nothing(made, conditions, qualify)
         if made and group is None and having is None:
             empties = tuple(made.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
+
+
+def _refuse_row_of_nothing(made: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
+    """Refuse a condition that aggregates of no rows may meet, in a query that reads the query around.
+
+    Raises:
+        PlanError: it is met, or that cannot be told.
+    """
+    scope = made.scope_of_groups
+    if not qualify and not any(is_subquery(n) for c in having for n in c.walk()):
+        met = [made.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
+        if any(not m.columns and is_false_or_null(m) for m in met):
+            return
+    raise PlanError(
+        "not supported: in a subquery that reads the query around, HAVING or QUALIFY without GROUP BY that nothing may "
+        "meet; compare with the aggregate as a scalar subquery"
+    )
 
 
 def _qualify(tree: exp.Select) -> list[exp.Expr]:
@@ -269,12 +288,17 @@ class Groups:
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
         found = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
-        return Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
+        self.scope_of_groups = Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
+        return self.scope_of_groups
 
     def over_nothing(self, output: Expr) -> Expr | None:
         """The value of an output over no rows; None where that is null."""
-        made = output.substitute({name: _of_nothing(found) for name, found in self.compiled})
+        made = self.at_nothing(output)
         return None if is_null(made) else made
+
+    def at_nothing(self, value: Expr) -> Expr:
+        """A value over the groups, as it is over no rows."""
+        return value.substitute({name: _of_nothing(found) for name, found in self.compiled})
 
 
 def _of_nothing(found: AggregateExpr) -> Expr:

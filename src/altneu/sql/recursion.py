@@ -11,7 +11,7 @@ from sqlglot import exp
 from altneu import ir
 from altneu.collection import MAX_ROUNDS, Collection, OnLimit, loop
 from altneu.errors import PlanError, SchemaError
-from altneu.expressions import cast, parse
+from altneu.expressions import cast, has_window, parse
 from altneu.joining import project
 from altneu.sql.dialect import MUTUAL
 from altneu.sql.grouped import has_aggregate
@@ -70,6 +70,8 @@ def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
             f"WITH RECURSIVE {cte.alias}: what it begins with comes first, then UNION [ALL] and what follows from it; "
             "WITH MUTUALLY RECURSIVE takes any query"
         )
+    if any(union.args.get(k) for k in ("limit", "offset")):
+        raise PlanError(f"not supported: LIMIT of WITH RECURSIVE {cte.alias}; ask for it where {cte.alias} is read")
     step = union.expression
     _check_linear(step, cte.alias)
     begin = _titled(binder.query(union.this).relation, cte)
@@ -100,14 +102,18 @@ def _check_linear(step: exp.Expr, name: str) -> None:
         grouped = select.args.get("group") or select.args.get("distinct") or any(map(has_aggregate, select.expressions))
         if grouped or select.args.get("limit"):
             raise PlanError(f"not supported: GROUP BY, DISTINCT, aggregates and LIMIT {remedy}")
+        if select.args.get("qualify") or any(map(has_window, select.expressions)):
+            raise PlanError(f"not supported: window functions {remedy}")
+        for join in select.args.get("joins") or ():
+            if join.side.upper() in ("RIGHT", "FULL") or (join.side and _reads(join.this, name)):
+                raise PlanError(f"not supported: an outer join that {name} may be missing from {remedy}")
+            if join.kind.upper() == "ANTI" and _reads(join.this, name):
+                raise PlanError(f"not supported: an anti join with {name} {remedy}")
     if any(isinstance(node, exp.Except | exp.Intersect) for node in step.walk()):
         raise PlanError(f"not supported: EXCEPT and INTERSECT {remedy}")
     for node in step.find_all(exp.Exists, exp.In):
         if _reads(node, name):
             raise PlanError(f"not supported: a subquery that reads {name} {remedy}")
-    for join in step.find_all(exp.Join):
-        if join.side and isinstance(join.this, exp.Table) and join.this.name.lower() == name.lower():
-            raise PlanError(f"not supported: an outer join of {name} {remedy}")
 
 
 def _columns(relation: Relation) -> Collection:

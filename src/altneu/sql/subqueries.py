@@ -314,6 +314,11 @@ def with_empties(
     return Part.of(project(made.node, outputs))
 
 
+def is_false_or_null(value: Expr) -> bool:
+    """Whether a condition without columns is not true."""
+    return value.evaluate(Rows(pa.schema([]), (), 1)).values[0].as_py() is not True
+
+
 def is_null(value: Expr) -> bool:
     """Whether a value without columns is null."""
     nothing = pa.schema([])

@@ -125,10 +125,13 @@ class Definer:
 
     def _replace(self, old: Defined, new: Defined) -> None:
         """Put a view in the place of another, which stays if the new one cannot be computed."""
+        collection = self._view(new)
+        around = {old.name.lower(), *(d.name.lower() for d in self._with_dependants(old))} & {*new.depends}
+        if around:
+            raise StatementError(f"{new.kind} {new.name} would read itself, by {', '.join(sorted(around))}")
         if new.kind == "VIEW":
             self._put(new)
             return
-        collection = self._view(new)
         while_new = f"{TEMPORARY}{new.name}"
         self._maintain(while_new, collection, new.statement)
         self._session.drop(old.view or old.name)

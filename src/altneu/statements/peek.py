@@ -50,6 +50,11 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
     that is there is read as it is.
     """
     journal, table = session._journal, session.table
+    unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*session.sources})
+    if unread:
+        raise HydrationError(
+            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP"
+        )
     plan, node = planned(session, collection)
     layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
     try:

@@ -60,6 +60,7 @@ class Statements:
         self.feeds = Feeds(session, self.known)
         self.definer = Definer(session, self.known, self.feeds)
         self._open = False  # between BEGIN and COMMIT
+        self._changed: set[str] = set()  # what DELETE and UPDATE have changed there
         self._subscribed = 0
 
     @classmethod
@@ -82,9 +83,12 @@ class Statements:
         statements = parse(text)
         self.definer.restore()
         for statement in statements:
+            waiting, steps = self._session.waiting(), self._session.steps
             try:
                 yield statement, _DO[type(statement)](self, statement)
             except AltneuError as error:
+                if isinstance(statement, Insert | Delete | Update) and self._session.steps == steps:
+                    self._session.wait_again(waiting)  # a statement that failed has not happened
                 if len(statements) > 1:
                     error.add_note(f"altneu: line {statement.line}: {statement.title}")
                 raise
@@ -118,7 +122,7 @@ class Statements:
             if self._open:
                 raise StatementError("BEGIN: the transaction before has not ended; COMMIT or ROLLBACK it")
             self.settle()
-            self._open = True
+            self._open, self._changed = True, set()
             return self._said("BEGIN")
         if not self._open:
             raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
@@ -251,8 +255,10 @@ class Statements:
 
     def _delete(self, statement: Delete) -> Result:
         rows = self._matching(statement.name, statement.where)
-        self._session.retract(self._written(statement.name).name, rows)
+        name = self._written(statement.name).name
+        self._session.retract(name, rows)
         self.settle()
+        self._changed.add(name)
         return self._said(f"DELETE {rows.num_rows}")
 
     def _update(self, statement: Update) -> Result:
@@ -270,12 +276,17 @@ class Statements:
         self._session.retract(target.name, gone)
         self._session.insert(target.name, come)
         self.settle()
+        self._changed.add(target.name)
         return self._said(f"UPDATE {gone.num_rows}")
 
     def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
         target = self._written(name)
         if target.view is None:
             raise StatementError(f"source {name!r} does not keep its rows, so none can be told; declare it with KEEP")
+        if self._open and target.name in self._changed:
+            raise StatementError(
+                f"{name!r} has changes that wait for COMMIT, which DELETE and UPDATE do not see before; COMMIT first"
+            )
         self.settle()
         return self._session.peek(self._bind(_all_of(target.name, where)))
 
