@@ -7,7 +7,7 @@ Unnesting Arbitrary Queries, BTW 2015).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -213,29 +213,33 @@ class Subqueries:
         inner = [f.column for f in answer.relation.shown]
         if len(values) != len(inner):
             raise _columns(len(values), answer, "IN")
-        there = self._mark(answer, taken, list(zip(values, inner, strict=True)))
-        if len(values) == 1:
-            some = self._mark(answer, taken, [])
-            unknown = self._mark(_with_nulls(answer, inner), taken, [])
-            null = exp.and_(some, exp.or_(exp.Is(this=values[0].copy(), expression=exp.Null()), unknown))
-        else:
-            null = exp.or_(*self._open(values, inner, answer, taken))
+        if len(values) > 1:
+            return self._in_rows_mark(values, answer, taken)
+        there = self._mark(answer, taken, [(values[0], inner[0])])
+        some = self._mark(answer, taken, [])
+        nulls = filtered(answer.relation.node, exp.Is(this=bound(inner[0]), expression=exp.Null()))
+        unknown = self._mark(replace(answer, relation=answer.relation.with_node(nulls)), taken, [])
+        null = exp.and_(some, exp.or_(exp.Is(this=values[0].copy(), expression=exp.Null()), unknown))
         ifs = [exp.If(this=there, true=exp.true()), exp.If(this=null, true=exp.cast(exp.Null(), "boolean"))]
         return exp.Paren(this=exp.Case(ifs=ifs, default=exp.false()))
 
-    def _open(
-        self, values: Sequence[exp.Expr], inner: Sequence[str], answer: Answer, taken: list[str]
-    ) -> Iterator[exp.Expr]:
-        """When it is open whether a row is one of a subquery's, because of nulls here or there."""
-        here = [Part.of(self.scope.relation.node).expr(value).nullable for value in values]
-        for absent, gone in open_pairs(here, [answer.relation.node.schema.field(c).nullable for c in inner]):
-            if not absent and not gone:
-                continue
-            tests = [
-                (v.copy(), c) for i, (v, c) in enumerate(zip(values, inner, strict=True)) if i not in (*absent, *gone)
-            ]
-            mark = self._mark(_with_nulls(answer, [inner[i] for i in gone]), taken, tests)
-            yield exp.and_(mark, *(exp.Is(this=values[i].copy(), expression=exp.Null()) for i in absent))
+    def _in_rows_mark(self, values: Sequence[exp.Expr], answer: Answer, taken: list[str]) -> exp.Expr:
+        """Whether a row is one of a subquery's, in a column: those that are, those that are not, and the rest."""
+        before, (right, around) = self.scope, self._other(answer, taken)
+        shown = [f.column for f in answer.relation.shown]
+        equal = [(v.copy(), bound(right_name(c)), False) for v, c in zip(values, shown, strict=True)]
+        self._restrict(Part.of(before.relation.node), right, [*around, *equal], keep=True)
+        there, self.scope = Collection(self.scope.relation.node), before
+        self._not_in_rows(values, answer, right, around)
+        absent, self.scope = Collection(self.scope.relation.node), before
+        rest = Collection(before.relation.node).concat(there.negate(), absent.negate())
+        name = fresh("^in", before.relation.node.schema.names)
+        parts = [
+            extended(part.node, [(name, parse(f"CAST({told} AS BOOLEAN)", part.schema))])
+            for part, told in ((there, "true"), (absent, "false"), (rest, "NULL"))
+        ]
+        self.take(ir.Concat(tuple(parts)))
+        return bound(name)
 
     def _mark(self, answer: Answer, taken: list[str], tests: list[tuple[exp.Expr, str]]) -> exp.Expr:
         """A column that is true in the rows for which the subquery has rows, and null in the others."""
@@ -279,12 +283,6 @@ class Subqueries:
     def _pairs(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[Pair]:
         carried = answer.relation.carried
         return [(bound(c), bound(names[carried[c]]), not answer.relation.plain) for c in taken]
-
-
-def _with_nulls(answer: Answer, columns: Sequence[str]) -> Answer:
-    """An answer's rows that are null in some columns."""
-    nulls = filtered(answer.relation.node, *(exp.Is(this=bound(c), expression=exp.Null()) for c in columns))
-    return replace(answer, relation=answer.relation.with_node(nulls)) if columns else answer
 
 
 def right_name(column: str) -> str:
