@@ -13,7 +13,7 @@ import click
 
 from altneu.cli.opening import open_session
 from altneu.cli.output import Output
-from altneu.errors import AltneuError
+from altneu.errors import AltneuError, StatementError
 from altneu.session import Session
 from altneu.statements import Result, Statements, Subscribed, parse
 from altneu.statements.tree import Follow
@@ -43,10 +43,10 @@ def run(
     they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Exits with 0 if all went well, 1 if a
     statement failed, 2 if the command is not understood.
     """
-    text = sys.stdin.read() if pipeline == "-" else Path(pipeline).read_text(encoding="utf-8")
     out = Output(as_json=as_json)
     with _stopped_cleanly():
         try:
+            text = _text_of(pipeline)
             parse(text)
             with out.busy("opening"):
                 session = open_session(path, master, settings)
@@ -57,6 +57,18 @@ def run(
             sys.exit(1)
         except KeyboardInterrupt:
             out.said("", "stopped; what was committed stays")
+
+
+def _text_of(pipeline: str) -> str:
+    """The statements of a file, or of the standard input."""
+    try:
+        raw = sys.stdin.buffer.read() if pipeline == "-" else Path(pipeline).read_bytes()
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        name = "the standard input" if pipeline == "-" else pipeline
+        raise StatementError(
+            f"{name} is no text in UTF-8, at byte {error.start}: is it a file of statements?"
+        ) from None
 
 
 @contextmanager
@@ -88,6 +100,10 @@ class Pipeline:
             for statement, result in results:
                 self._show(statement.text, result)
                 self._print_changes()
+        if self._statements.rolled_back():
+            raise StatementError(
+                "the script ends between BEGIN and COMMIT: what was to be in there is rolled back; COMMIT it"
+            )
         with self._out.busy("taking what sources have"):
             self._statements.settle()
         self._print_changes()

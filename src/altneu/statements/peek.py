@@ -18,13 +18,13 @@ from altneu.executor.state import StateTable
 from altneu.explain import explain
 from altneu.hydrate import hydration_plan, missing
 from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time
+from altneu.reading import ASKED, Known, Time
 from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from altneu.session import Session
 
-NAME = "the query"
+NAME = ASKED
 
 
 class _Answer:
@@ -41,6 +41,18 @@ class _Answer:
     def known(self, name: str) -> Known:
         """When it can be read."""
         return self._known
+
+
+class _Asked(View):
+    """A query that is answered once, as a view."""
+
+    @property
+    def _title(self) -> str:
+        return NAME
+
+    @property
+    def _remedy(self) -> str:
+        return "A query leaves them out with WHERE, or has NULL instead with try_cast(), try_divide() and the like."
 
 
 def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -> pa.Table:
@@ -68,7 +80,7 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
         remedy = "Session(retain=...) keeps more"
         known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
         readings: Any = _Answer(session, plan.views[NAME], known)
-        return View(readings, NAME).to_arrow(at, errors)
+        return _Asked(readings, NAME).to_arrow(at, errors)
     finally:
         table.restore(mark)
         table.layouts = layouts
