@@ -429,7 +429,7 @@ class Session:
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
         ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
-        is "text", "json" or "svg", a picture.
+        is "text", "json", "svg", a picture, or "html", a page with the picture in it.
 
         Raises:
             PlanError: there is no such view, or no such form.

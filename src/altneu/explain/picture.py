@@ -214,7 +214,7 @@ class _Picture:
             classes.append("keeps")
         if operator.shared_with or (operator.state and len(self.readers[operator.id]) > 1):
             classes.append("shared")
-        told = "\n".join(f"{name}: {value}" for name, value in details(operator))
+        told = "\n".join(f"{name}: {value}" for name, value in details(operator, analyze=self.analyze))
         bound = ""
         if operator.tells_cost:
             bound = (
@@ -245,7 +245,7 @@ class _Picture:
         drawn = self.drawn["view", view.name]
         (x, y), box = self.placed.boxes["view", view.name]
         return (
-            f'<g class="view" data-view="{_q(view.name)}" transform="translate({_n(x)} {_n(y)})">'
+            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" transform="translate({_n(x)} {_n(y)})">'
             f'<rect class="box" width="{_n(box.width)}" height="{_n(box.height)}" rx="10"/>{"".join(_texts(drawn))}</g>'
         )
 
