@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from altneu.provenance import Explanation
     from altneu.statements import Statements
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
@@ -426,6 +427,12 @@ class Session:
         with self.lock:
             self.ports(name)
             return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
+
+    def explain_row(self, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """``View.explain_row``, by the view's name."""
+        from altneu.provenance import explain_row
+
+        return explain_row(self, name, row, at)
 
     def reshard(self, shards: int) -> None:
         """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
