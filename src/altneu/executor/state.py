@@ -338,6 +338,29 @@ class StateTable:
         value = self.stored[name, shard]
         return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
 
+    def copy(self) -> StateTable:
+        """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
+        live, stored, layouts = dict(self.live), dict(self.stored), dict(self.layouts)
+        blobs: dict[str, Any] = {**self.store.blobs(), **self.blobs}
+        return StateTable(self.store, self.lattice, self.durable, live, stored, blobs=blobs, layouts=layouts)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Updates and about how many bytes each arrangement keeps, over all shards; nothing is opened to tell."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, shard in {**self.live, **self.stored}:
+            rows, size = found.get(name, (0, 0))
+            found[name] = rows + self._rows(name, shard), size + self._bytes(name, shard)
+        return found
+
+    def _bytes(self, name: str, shard: int) -> int:
+        state = self.live.get((name, shard))
+        if state is not None:
+            held = sum(run.nbytes for _, run in state.holds.runs)
+            return sum(batch.nbytes for batch in state.spine.batches) + held
+        value, files = self.stored[name, shard], self.files
+        parts = [*(b["data"] for b in value["batches"]), *(told["run"]["data"] for told in value["hold"])]
+        return sum(map(files.size, parts))
+
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
         return (
