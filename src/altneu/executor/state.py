@@ -346,7 +346,7 @@ class StateTable:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Updates and about how many bytes each arrangement keeps, over all shards; nothing is opened to tell."""
-        found: dict[str, tuple[int, int]] = {}
+        found = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
             rows, size = found.get(name, (0, 0))
             found[name] = rows + self._rows(name, shard), size + self._bytes(name, shard)

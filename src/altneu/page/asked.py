@@ -17,8 +17,8 @@ MOST = 1000  # rows of a result that are shown
 PATIENCE = 60.0  # seconds that a query waits for a step that runs
 
 
-def ask(board: Board, text: str, *, allow_writes: bool, most: int = MOST, patience: float = PATIENCE) -> dict[str, Any]:
-    """What the last of some statements gives, its rows cut at ``most``.
+def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
+    """What the last of some statements gives, at most ``MOST`` rows of it.
 
     SELECT, SHOW and EXPLAIN take no step: they are answered with the rows there are.
 
@@ -31,13 +31,13 @@ def ask(board: Board, text: str, *, allow_writes: bool, most: int = MOST, patien
         raise Refused(400, "no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
     for statement in statements:
         _check(statement, allow_writes=allow_writes)
-    with board.locked(patience):
+    with board.locked(PATIENCE):
         begin = time.perf_counter()
         result = _answer(board, text, statements)
         seconds = time.perf_counter() - begin
     if not result.has_rows:
         return {"message": result.message, "seconds": seconds}
-    return table_of(result.to_arrow(), most) | {"seconds": seconds, "plan": isinstance(statements[-1], Explain)}
+    return table_of(result.to_arrow(), MOST) | {"seconds": seconds, "plan": isinstance(statements[-1], Explain)}
 
 
 def _check(statement: Statement, *, allow_writes: bool) -> None:

@@ -116,9 +116,11 @@ def serve(session: Session, host: str, port: int, *, allow_writes: bool, token: 
             f"others than this machine reach {host!r}, and would see all rows: give a token "
             "(session.serve(host, token=secrets.token_urlsafe())), or say open_to_all=True"
         )
+    if not 0 <= port < 1 << 16:
+        raise SetupError(f"port={port} is none: from 1 to 65535, or 0 for a free one")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         sock = socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 takes a free one") from error
     return Page(session, sock, host, allow_writes=allow_writes, token=token)
