@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from altneu.cli.command import Commands
+from altneu.cli.doctor import doctor
 from altneu.cli.query import query
 from altneu.cli.run import run
 from altneu.cli.status import status
@@ -20,5 +21,5 @@ def main() -> None:
     """altneu: views that stay right while their sources change."""
 
 
-for command in (run, query, subscribe, status, vacuum):
+for command in (run, query, subscribe, status, vacuum, doctor):
     main.add_command(command)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from altneu.progress import watch
 from altneu.rows import Rows
@@ -93,6 +94,10 @@ class Output:
     def line(self, line: str = "", style: str = "") -> None:
         """A line of the result."""
         self._out.print(line, style=style, markup=False, soft_wrap=True)
+
+    def pair(self, mark: str, style: str, rest: str) -> None:
+        """A line that begins with a coloured mark."""
+        self._out.print(Text.assemble((mark, style), " ", rest), soft_wrap=True)
 
     def change(self, statement: str, columns: list[str], row: tuple[Any, ...]) -> None:
         """One row of a subscription."""
