@@ -38,7 +38,7 @@ from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
-from altneu.explain import explain, refuse_unbounded
+from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
@@ -418,14 +418,33 @@ class Session:
             self._check_open()
             return peek(self, collection, at, errors)
 
-    def explain(self, name: str) -> str:
+    def explain(self, name: str, *, analyze: bool = False, form: Form = "text") -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
+        is "text", "json" or "svg", a picture.
+
+        Raises:
+            PlanError: there is no such view, or no such form.
+        """
+        return rendered(self.explained(name), form, analyze=analyze)
+
+    def explained(self, name: str | None = None) -> Explained:
+        """The operators of a view, or of all views in one graph, and what each did since the session was opened.
+
+        Raises:
+            PlanError: there is no such view.
         """
         with self.lock:
-            self.ports(name)
-            return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
+            if name is not None:
+                self.ports(name)
+            return explained(self._plan, name, self.facts())
+
+    def facts(self) -> Facts:
+        """What is kept, and what was measured, as EXPLAIN tells it."""
+        table = self.table
+        return Facts(table.rows, table.size, partial(event_times, table))
 
     def reshard(self, shards: int) -> None:
         """Part all state into more shards, a multiple of what there are, and commit: no source is read again.

@@ -6,6 +6,7 @@ import click
 
 from altneu.cli.command import Commands
 from altneu.cli.doctor import doctor
+from altneu.cli.explain import explain
 from altneu.cli.query import query
 from altneu.cli.run import run
 from altneu.cli.status import status
@@ -21,5 +22,5 @@ def main() -> None:
     """altneu: views that stay right while their sources change."""
 
 
-for command in (run, query, subscribe, status, vacuum, doctor):
+for command in (run, explain, query, subscribe, status, vacuum, doctor):
     main.add_command(command)

@@ -34,12 +34,12 @@ class _Console(Console):
 class Output:
     """Where a command writes: results to the standard output, how it goes and what failed to the standard error."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
-        self._out = _Console(soft_wrap=as_json, highlight=False)
+        self._out = _Console(soft_wrap=as_json, highlight=False, quiet=quiet)
         if not self._out.is_terminal and "COLUMNS" not in os.environ:
             self._out.width = _WIDE
-        self._err = Console(stderr=True, highlight=False)
+        self._err = Console(stderr=True, highlight=False, quiet=quiet)
 
     @property
     def is_terminal(self) -> bool:

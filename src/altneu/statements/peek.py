@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,9 +13,8 @@ from altneu.collection import Collection
 from altneu.errors import HydrationError
 from altneu.executor.base import StepMode
 from altneu.executor.inputs import Inputs
-from altneu.executor.read import event_times
-from altneu.executor.state import StateTable
-from altneu.explain import explain
+from altneu.explain import Explained
+from altneu.explain import explained as explained_plan
 from altneu.hydrate import hydration_plan, missing
 from altneu.physical import Plan, ViewPorts
 from altneu.reading import Known, Time
@@ -74,15 +73,14 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
         table.layouts = layouts
 
 
-def explained(session: Session, collection: Collection) -> str:
+def explained(session: Session, collection: Collection) -> Explained:
     """What the operators of a collection would cost if it were maintained."""
     plan, _ = planned(session, collection)
     existing = session._journal.existing()
-    rows = StateTable.rows
-    told = explain(plan, NAME, partial(rows, session.table), partial(event_times, session.table))
     lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
     there = len(plan.arrangements_of(NAME)) - lacking
-    return f"{told}\narrangements: {there} there already, {lacking} to build"
+    told = explained_plan(plan, NAME, session.facts())
+    return replace(told, notes=(f"arrangements: {there} there already, {lacking} to build",))
 
 
 def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
