@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from altneu.cli.checks import Check
 from altneu.collection import source
@@ -15,9 +15,6 @@ from altneu.errors import AltneuError, PlanError
 from altneu.executor.memory import bytes_in
 from altneu.executor.spark_session import spark_session
 from altneu.session import Session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _WORKER = "Spark starts a Python for it that has to import everything: a small step takes two to three times as long"
 
@@ -123,12 +120,12 @@ def job(master: str, config: Mapping[str, str]) -> Iterator[Check]:
 _REMEDY = "the checks above may say why; JAVA_HOME, PYSPARK_PYTHON and SPARK_HOME decide what is started"
 
 
-def _of_session(spark: SparkSession) -> dict[str, str]:
+def _of_session(spark: Any) -> dict[str, str]:
     names = ("spark.sql.execution.arrow.pyspark.enabled", "spark.sql.session.timeZone")
     return {name: str(spark.conf.get(name)) for name in names}
 
 
-def _step(spark: SparkSession) -> None:
+def _step(spark: Any) -> None:
     rows = source("rows", "n long")
     with Session(spark, placement="spark", shards=1) as session:
         total = session.maintain("total", rows.group_by().agg(total="sum(n)"))

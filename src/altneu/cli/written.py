@@ -72,6 +72,8 @@ def write_text(text: str, path: Path) -> None:
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
     """A file beside another one, which it replaces at the end."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield draft
