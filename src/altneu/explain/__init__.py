@@ -13,7 +13,7 @@ from altneu.explain.model import (
 )
 from altneu.explain.picture import svg
 from altneu.explain.render import FORMS, Form, rendered
-from altneu.explain.text import text
+from altneu.explain.text import seconds_of, text
 
 __all__ = [
     "FORMS",
@@ -28,6 +28,7 @@ __all__ = [
     "explained",
     "refuse_unbounded",
     "rendered",
+    "seconds_of",
     "svg",
     "text",
 ]

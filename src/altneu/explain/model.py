@@ -81,7 +81,7 @@ class Measured:
 
     def with_part(self, part: Measured, *, starts: bool) -> Measured:
         """With what an operation did that is shown as a part of it; rows come in where it ``starts``."""
-        came = part.rows_in if starts else 0
+        came = self.rows_in + (part.rows_in if starts else 0)
         steps, rounds = max(self.steps, part.steps), max(self.rounds, part.rounds)
         return replace(self, rows_in=came, seconds=self.seconds + part.seconds, steps=steps, rounds=rounds)
 
@@ -90,14 +90,14 @@ class Measured:
 class Facts:
     """What is known of a plan while it runs: by arrangement what it keeps, by operator what was measured.
 
-    ``measured`` gives the sum since the session was opened, and the last advance alone; ``steps`` counts those summed.
+    ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are.
     """
 
     rows: Callable[[str], int] | None = None
     bytes: Callable[[str], int] | None = None
     event_times: Callable[[str], EventTimes | None] | None = None
     measured: Callable[[str], tuple[Measured, Measured]] | None = None
-    steps: int = 0
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class ExplainedScope:
 class Explained:
     """The operators of one view or of all views of a session, inputs before what reads them.
 
-    ``steps`` counts the steps that were measured: those since the session was opened.
+    ``run`` says in which steps it was measured.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -207,7 +207,7 @@ class Explained:
     views: tuple[ExplainedView, ...]
     operators: tuple[Operator, ...]
     scopes: tuple[ExplainedScope, ...] = ()
-    steps: int = 0
+    run: str = ""
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Operator:
@@ -231,7 +231,7 @@ class Explained:
         told: dict[str, Any] = {"views": [v.to_dict() for v in self.views], "operators": operators}
         told |= {"scopes": [asdict(s) for s in self.scopes], "notes": list(self.notes)}
         if analyze:
-            return {**told, "steps": self.steps}
+            return {**told, "run": self.run}
         for operator in operators:
             for name in ("total", "last"):
                 del operator[name]
@@ -271,7 +271,7 @@ class _Reading:
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
-        return Explained(tuple(map(self.view, names)), operators, scopes, self.facts.steps)
+        return Explained(tuple(map(self.view, names)), operators, scopes, self.facts.run)
 
     def _is_kept_source(self, i: int) -> bool:
         node = self.plan.nodes[i]
@@ -330,7 +330,10 @@ class _Reading:
         if told is None:
             return None, None
         total, last = told(nodes[i].identity)
-        for at in self._inner(i):
+        inner = self._inner(i)
+        if inner:
+            total, last = replace(total, rows_in=0), replace(last, rows_in=0)
+        for at in inner:
             starts = isinstance(nodes[at].operation, NewsOp)
             more = told(nodes[at].identity)
             total, last = total.with_part(more[0], starts=starts), last.with_part(more[1], starts=starts)

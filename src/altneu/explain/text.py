@@ -40,7 +40,7 @@ def _view(explained: Explained, view: ExplainedView, *, analyze: bool) -> list[s
     if view.by_arrival:
         lines.append("  depends on when rows come: a view added later starts from the present")
     if analyze:
-        lines.append(f"  measured: {_many(explained.steps, 'step')} since the session was opened")
+        lines.append(f"  measured: {explained.run}")
     return lines
 
 
@@ -78,10 +78,10 @@ def measured(found: Measured) -> str:
     >>> measured(Measured(1200, 3, 0, 0.0125, 2, 2))
     '1,200 rows in, 3 out, 12.5 ms in 2 steps'
     >>> measured(Measured())
-    'nothing so far'
+    'nothing'
     """
     if not found.steps:
-        return "nothing so far"
+        return "nothing"
     errors = f", {_many(found.errors, 'error')}" if found.errors else ""
     rounds = f" of {found.rounds:,} rounds" if found.rounds > found.steps else ""
     rows = "row" if found.rows_in == 1 else "rows"

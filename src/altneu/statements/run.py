@@ -184,11 +184,16 @@ class Statements:
     def _explained(self, statement: Explain) -> Explained:
         """The plan of a view that is kept, or of a query, which ANALYZE runs once."""
         if statement.query is not None:
-            return explained(self._session, self._bind(statement.query))
+            return self._explained_query(self._bind(statement.query), analyze=statement.analyze)
         found = self.known.get_defined(str(statement.name))
         if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
-            return explained(self._session, self.known[found.name])
+            return self._explained_query(self.known[found.name], analyze=statement.analyze)
         return self._session.explained(str(statement.name) if found is None else found.view or found.name)
+
+    def _explained_query(self, collection: Collection, *, analyze: bool) -> Explained:
+        if analyze:
+            self.settle()
+        return explained(self._session, collection, analyze=analyze)
 
     def _subscribe(self, statement: Subscribe) -> Subscribed:
         self._outside("SUBSCRIBE")
