@@ -94,6 +94,12 @@
       choose(group.dataset.operator ?? "view " + group.dataset.view);
     }
   });
+  svg.addEventListener("focusin", (event) => {
+    if (!event.target.matches(":focus-visible")) return;
+    const box = event.target.getBoundingClientRect(), around = stage.getBoundingClientRect();
+    const inside = box.left >= around.left && box.right <= around.right && box.top >= around.top && box.bottom <= around.bottom;
+    if (!inside) centre(event.target);
+  });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") choose(null); });
 
   // Finding -------------------------------------------------------------------------------------------------------
