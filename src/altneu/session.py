@@ -447,8 +447,10 @@ class Session:
 
         Raises:
             PlanError: there is no such view.
+            ReadError: the session is closed.
         """
         with self.lock:
+            self._check_open()
             if name is not None:
                 self.ports(name)
             return explained(self._plan, name, self.facts())

@@ -31,12 +31,16 @@ class Box:
 
 @dataclass
 class Laid:
-    """Boxes by their upper left corners, edges as the points that they pass, both from the upper left corner of all."""
+    """Boxes by their upper left corners, edges as the points that they pass, both from the upper left corner of all.
+
+    ``rows`` is where the layer of each box begins and ends: beside a box may be higher ones.
+    """
 
     width: float
     height: float
     corners: dict[Name, Point] = field(default_factory=dict)
     lines: dict[Name, list[Point]] = field(default_factory=dict)
+    rows: dict[Name, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ def layered(
         part = _layered({n: boxes[n] for n in boxes if n in names}, some, first & names, last & names)
         left = whole.width + APART if whole.corners else 0.0
         whole.corners |= {name: (x + left, y) for name, (x, y) in part.corners.items()}
+        whole.rows |= part.rows
         whole.lines |= {name: [(x + left, y) for x, y in line] for name, line in part.lines.items()}
         whole.width, whole.height = left + part.width, max(whole.height, part.height)
     return whole
@@ -102,7 +107,8 @@ def _layered(boxes: Mapping[Name, Box], edges: Sequence[Edge], top: Iterable[Nam
         name: (centres[name] - left - box.width / 2, tops[layers[name]] + (heights[layers[name]] - box.height) / 2)
         for name, box in boxes.items()
     }
-    laid = Laid(width, at - BELOW, corners)
+    extents = {name: (tops[layers[name]], tops[layers[name]] + heights[layers[name]]) for name in boxes}
+    laid = Laid(width, at - BELOW, corners, rows=extents)
     for name, path in paths.items():
         inner = [
             (centres[step] - left, y)

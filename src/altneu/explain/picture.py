@@ -150,7 +150,10 @@ class _Picture:
         starts = {e.name: p for name, edges in out.items() for e, p in self._ports(name, edges, below=True)}
         ends = {e.name: p for name, edges in into.items() for e, p in self._ports(name, edges, below=False)}
         for edge in self.edges:
-            points = [starts[edge.name], *self.placed.lines[edge.name], ends[edge.name]]
+            start, end = starts[edge.name], ends[edge.name]
+            out_of = (start[0], self.placed.rows[edge.source][1])  # beside a box may be higher ones
+            down_to = (end[0], min(self.placed.rows[edge.target][0], end[1] - _ARROW))
+            points = [start, out_of, *self.placed.lines[edge.name], down_to, end]
             yield self._line(edge, points, first=edge is into[edge.target][0])
         for operator in self.explained.operators:
             if operator.back is not None and operator.back in self.drawn:
