@@ -331,6 +331,13 @@ class Reader:
         """Refused: Spark reads stores by itself."""
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
+    def explain_row(self, name: str, row: Any, at: Time) -> NoReturn:
+        """Refused: a store has no plans."""
+        raise ReadError(
+            f"a reader has the rows of view {name!r} and not its query; explain_row is asked of the session that "
+            "maintains it, or of one opened on the store with the same views"
+        )
+
 
 def read(
     path: Location,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from altneu.executor.base import Region, StepMode, folded
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
+from altneu.executor.measured import Measurements
 from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
 from altneu.executor.read import event_times
@@ -38,7 +39,7 @@ from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
-from altneu.explain import explain, refuse_unbounded
+from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from altneu.page import Page
+    from altneu.provenance import Explanation
     from altneu.statements import Statements
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
@@ -180,6 +182,7 @@ class Session:
         self._catalogue = Catalogue(self._journal, self.lattice)
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
+        self._measured = Measurements()
         self.streams = Streams(self)
         self.subscribers = Subscribers()
         self.past = History()
@@ -336,16 +339,19 @@ class Session:
 
     def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
-        journal = self._journal
+        journal, outcome = self._journal, None
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
                 part, given, anew = hydration_plan(plan, name, existing, journal.filled)
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
-                journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
+                outcome = self._executor.step(part, self.table, Inputs(), region, mode)
+                journal.take(outcome)
             kept = described(plan, name, node)
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), deltas, kept)
+        if outcome is not None:
+            self._measured.fill(part, outcome.measured, given)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -362,6 +368,7 @@ class Session:
             self._journal.drop(name, plan.arrangements)
             self.subscribers.end(name)
             self._catalogue.remove(name, plan)
+            self._measured.keep(plan)
 
     def view(self, name: str) -> View:
         """A maintained view by name."""
@@ -423,14 +430,39 @@ class Session:
             self._check_open()
             return peek(self, collection, at, errors)
 
-    def explain(self, name: str) -> str:
+    def explain(self, name: str, *, analyze: bool = False, form: Form = "text") -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
+        is "text", "json" or "svg", a picture.
+
+        Raises:
+            PlanError: there is no such view, or no such form.
+        """
+        return rendered(self.explained(name), form, analyze=analyze)
+
+    def explained(self, name: str | None = None) -> Explained:
+        """The operators of a view, or of all views in one graph, and what each did since the session was opened.
+
+        Raises:
+            PlanError: there is no such view.
         """
         with self.lock:
-            self.ports(name)
-            return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
+            if name is not None:
+                self.ports(name)
+            return explained(self._plan, name, self.facts())
+
+    def facts(self) -> Facts:
+        """What is kept, and what was measured, as EXPLAIN tells it."""
+        table, found = self.table, self._measured
+        return Facts(table.rows, table.size, partial(event_times, table), found.read(), str(found))
+
+    def explain_row(self, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """``View.explain_row``, by the view's name."""
+        from altneu.provenance import explain_row
+
+        return explain_row(self, name, row, at)
 
     def reshard(self, shards: int) -> None:
         """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
@@ -727,6 +759,7 @@ class Session:
         started, before = clock.perf_counter(), self.lower
         self._make_ready()
         received, placements = 0, dict[str, None]()
+        self._measured.begin()
         try:
             for outcome in self._steps(before, upper, streams):
                 received += sum(outcome.received.values())
@@ -762,6 +795,7 @@ class Session:
             finally:
                 if self._journal.steps != steps:  # committed, even if an interrupt came right after
                     self._pending = Inputs()
+            self._measured.add(self._plan, outcome.measured)
             self._journal.tidy()
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet

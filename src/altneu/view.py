@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from altneu.provenance import Explanation
 
 OnErrors = Literal["raise", "ignore"]
 _SHOWN = 3
@@ -167,6 +170,44 @@ class View:
             self._session.subscribers.add(made)
             made.poll() if made.pushes else None
             return made
+
+    def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """Why a row is in the view at a time: the input rows that it rests on, and how it came of them.
+
+        ``row`` is a tuple of all columns, or a dictionary of enough of them to tell the row. The plan is followed back
+        through the arrangements: of a sum to all rows of the group, of a minimum to those that have it, through a loop
+        round by round. The rows of a source are told with their times where something keeps them: a source declared
+        with ``keep=True``, or a join or reduce that has whole rows of it; else what is known of them.
+
+        Cost:   lookups where arrangements have the keys that are asked for, else a pass over what is kept; a loop is
+                run again. Nothing is kept or committed.
+        Law:    the query over the input rows alone has the row as often, which is computed and said
+                (``Explanation.sufficient``; tests/provenance/test_explain_row.py).
+        Source: Chothia et al., Explaining Outputs in Modern Data Analytics, VLDB 2016.
+
+        Raises:
+            ReadError: there is no such row, or there are several; or the view is read without its plan.
+            HistoryGoneError, NotYetKnownError: as ``to_arrow``.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> with an.Session() as session:
+        ...     view = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     print(view.explain_row(("tea", 7)))
+        {"item": "tea", "total": 7} is in view total at time 0
+          source orders
+            {"item": "tea", "price": 3} at time 0
+            {"item": "tea", "price": 4} at time 0
+          by way of
+            select item, `#0` as total: {"item": "tea", "total": 7}
+              sum(price), group by item: {"item": "tea"}
+                source orders: 2 rows
+          the query over these rows alone has it
+        """
+        with self._session.lock:
+            return self._session.explain_row(self.name, row, at)
 
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""

@@ -361,7 +361,17 @@ def test_values_of_every_kind_are_shown():
         session.sql("INSERT INTO t (a) VALUES (NULL)")
         empty, full = sorted(rows(client, "t")["rows"], key=lambda row: row[0] is not None)
         assert empty == [None] * 13
-        assert full[:9] == [True, 1, "9223372036854775807", "NaN", "1.500", "ü", "0x00ff", "2013-01-31", "2013-01-31 10:00:00+00:00"]
+        assert full[:9] == [
+            True,
+            1,
+            "9223372036854775807",
+            "NaN",
+            "1.500",
+            "ü",
+            "0x00ff",
+            "2013-01-31",
+            "2013-01-31 10:00:00+00:00",
+        ]
         assert full[9:] == ["2013-01-31 10:00:00", [1, 2], [["a", 1]], {"x": 1, "y": ["z"]}]
         for text in ("9223372036854775807", "1.5", "2013-01", '"y": ["z"]'):
             assert rows(client, "t", filter=text)["selected"] == 1, text
@@ -409,7 +419,8 @@ def test_a_port_that_is_taken_is_said():
 
 
 def test_a_million_rows_open_at_once():
-    table = pa.table({"k": pa.array(range(1_000_000)), "name": pa.array([f"name {i % 997}" for i in range(1_000_000)])})
+    names = pa.array([f"name {i % 997}" for i in range(1_000_000)])
+    table = pa.table({"k": pa.array(range(1_000_000)), "name": names})
     with an.Session() as session, session.serve() as page, httpx.Client(base_url=page.url, timeout=60) as client:
         session.maintain("n", an.source("n", "k long, name string"))
         session.insert("n", table)

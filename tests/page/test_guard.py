@@ -17,7 +17,9 @@ def test_names_that_can_only_mean_this_machine_are_answered(client, page, host):
     assert client.get("healthz", headers={"host": host.format(port=port)}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil", "", "["])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil", "", "["]
+)
 @pytest.mark.parametrize("path", ["healthz", "", "api/session", "metrics", "api/news"])
 def test_a_name_that_was_pointed_here_is_not(client, host, path):
     answer = client.get(path, headers={"host": host})
@@ -27,7 +29,12 @@ def test_a_name_that_was_pointed_here_is_not(client, host, path):
 
 @pytest.mark.parametrize(
     "headers",
-    [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}],
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
 )
 def test_pages_of_other_sites_post_nothing(client, headers):
     assert client.post("api/sql", json={"text": "SELECT 1"}, headers=headers).status_code == 403

@@ -349,17 +349,20 @@ class StateTable:
         found = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
             rows, size = found.get(name, (0, 0))
-            found[name] = rows + self._rows(name, shard), size + self._bytes(name, shard)
+            found[name] = rows + self._rows(name, shard), size + self._size(name, shard)
         return found
 
-    def _bytes(self, name: str, shard: int) -> int:
-        state = self.live.get((name, shard))
+    def size(self, name: str) -> int:
+        """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""
+        return sum(self._size(name, s) for s in self.shards_of(name))
+
+    def _size(self, name: str, shard: int) -> int:
+        state, files = self.live.get((name, shard)), self.files
         if state is not None:
-            held = sum(run.nbytes for _, run in state.holds.runs)
-            return sum(batch.nbytes for batch in state.spine.batches) + held
-        value, files = self.stored[name, shard], self.files
-        parts = [*(b["data"] for b in value["batches"]), *(told["run"]["data"] for told in value["hold"])]
-        return sum(map(files.size, parts))
+            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
+        value = self.stored[name, shard]
+        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
+        return sum(map(files.size, told))
 
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
