@@ -419,7 +419,8 @@ def test_a_port_that_is_taken_is_said():
 
 
 def test_a_million_rows_open_at_once():
-    table = pa.table({"k": pa.array(range(1_000_000)), "name": pa.array([f"name {i % 997}" for i in range(1_000_000)])})
+    names = pa.array([f"name {i % 997}" for i in range(1_000_000)])
+    table = pa.table({"k": pa.array(range(1_000_000)), "name": names})
     with an.Session() as session, session.serve() as page, httpx.Client(base_url=page.url, timeout=60) as client:
         session.maintain("n", an.source("n", "k long, name string"))
         session.insert("n", table)

@@ -338,18 +338,6 @@ class StateTable:
         value = self.stored[name, shard]
         return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
 
-    def size(self, name: str) -> int:
-        """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""
-        return sum(self._size(name, s) for s in self.shards_of(name))
-
-    def _size(self, name: str, shard: int) -> int:
-        state, files = self.live.get((name, shard)), self.files
-        if state is not None:
-            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
-        value = self.stored[name, shard]
-        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
-        return sum(map(files.size, told))
-
     def copy(self) -> StateTable:
         """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
         live, stored, layouts = dict(self.live), dict(self.stored), dict(self.layouts)
@@ -363,6 +351,18 @@ class StateTable:
             rows, size = found.get(name, (0, 0))
             found[name] = rows + self._rows(name, shard), size + self._size(name, shard)
         return found
+
+    def size(self, name: str) -> int:
+        """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""
+        return sum(self._size(name, s) for s in self.shards_of(name))
+
+    def _size(self, name: str, shard: int) -> int:
+        state, files = self.live.get((name, shard)), self.files
+        if state is not None:
+            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
+        value = self.stored[name, shard]
+        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
+        return sum(map(files.size, told))
 
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""

@@ -58,6 +58,13 @@ function horizontals(lines) {
   };
 }
 
+// Powers of ten, and zero: what a bulk load took and what one row took are seen in one chart.
+function tens(_u, _axis, _least, most) {
+  const all = [0];
+  for (let at = 1; at <= most * 1.001; at *= 10) all.push(at);
+  return all.length > 6 ? all.filter((_value, at) => at % 2 === 0) : all;
+}
+
 const fromZero = (_u, _least, most) => [0, Math.max(1, most) * 1.06];
 const margin = (_u, least, most) => (least === most ? [least - 1, most + 1] : [least - 0.7, most + 0.7]);
 const label = { label: "step", value: (_u, at) => (at == null ? "–" : whole(at)) };
@@ -81,8 +88,8 @@ export const kinds = {
     return {
       height: 250,
       padding: [14, 16, 0, 0],
-      scales: { x: { time: false, range: margin }, y: { range: fromZero } },
-      axes: axes(short),
+      scales: { x: { time: false, range: margin }, y: { distr: 4, asinh: 1, range: (_u, _least, most) => [0, Math.max(1, most) * 1.4] } },
+      axes: axes(short, { splits: tens }),
       series: [
         label,
         { label: "in", stroke: coming, width: 1.75, fill: faded(coming, 0.12), points: { show: !many, size: 5, fill: coming }, value: (_u, v) => whole(v) },
@@ -106,12 +113,19 @@ export const kinds = {
 /** A chart in a place, as wide as it; `set` shows other data, `close` takes it away. */
 export function chart(place, options, data) {
   const drawn = new uPlot({ width: Math.max(place.clientWidth, 200), cursor: { y: false, drag: { x: false, y: false } }, ...options }, data, place);
+  // Where nothing is pointed at, the legend tells the last step.
+  const tellLast = () => drawn.setLegend({ idx: drawn.data[0].length - 1 });
+  drawn.over.addEventListener("mouseleave", () => setTimeout(tellLast));
+  tellLast();
   const watcher = new ResizeObserver(() => {
     if (place.clientWidth && Math.abs(place.clientWidth - drawn.width) > 1) drawn.setSize({ width: place.clientWidth, height: options.height });
   });
   watcher.observe(place);
   return {
-    set: (next) => drawn.setData(next),
+    set(next) {
+      drawn.setData(next);
+      if (drawn.cursor.idx == null) tellLast();
+    },
     close() {
       watcher.disconnect();
       drawn.destroy();

@@ -33,6 +33,6 @@ export function percentile(values, share) {
 /** A cell as it is shown; null is told apart from a text. */
 export function shown(value) {
   if (value === null) return "null";
-  if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(+value.toPrecision(15));
+  if (typeof value === "number") return String(value);
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -14,7 +14,7 @@ export function show(place, known) {
     try {
       const [told, followed] = await Promise.all([get("sources"), get("streams")]);
       fill(streams, followed.streams.length ? el("section", {}, el("h2", {}, "Streams"), el("p", { class: "note" }, "Structured Streaming queries that are followed; each micro-batch is a step."), table(followed.streams)) : null);
-      fill(list, told.sources.length ? el("div", { class: "grid" }, told.sources.map(card)) : el("section", { class: "hint" }, el("h2", {}, "No source yet"), el("p", {}, "A source is there as soon as a view reads it.")));
+      fill(list, told.sources.length ? el("div", { class: "grid sources" }, told.sources.map(card)) : el("section", { class: "hint" }, el("h2", {}, "No source yet"), el("p", {}, "A source is there as soon as a view reads it.")));
     } catch (error) {
       fill(list, el("p", { class: "error" }, error.message));
     } finally {

@@ -40,9 +40,9 @@ function direction(column, sorted) {
 }
 
 function sorter(column, sorted) {
-  const mine = sorted.column === column.name;
+  const arrow = el("span", { "aria-hidden": "true", class: "arrow" }, sorted.column === column.name ? (sorted.descending ? "▼" : "▲") : "");
   return el("button", { class: "sorter", type: "button", "data-column": column.name, title: `${column.type}: put in order`, onclick: () => sorted.onSort(column.name) },
-    column.name, el("span", { "aria-hidden": "true", class: "arrow" }, mine ? (sorted.descending ? "▼" : "▲") : ""));
+    column.number ? [arrow, column.name] : [column.name, arrow]);
 }
 
 /** First, previous, next and last page; `onOffset` is called with where the window begins. */
