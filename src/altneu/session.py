@@ -435,7 +435,7 @@ class Session:
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
         ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
-        is "text", "json" or "svg", a picture.
+        is "text", "json", "svg", a picture, or "html", a page with the picture in it.
 
         Raises:
             PlanError: there is no such view, or no such form.
@@ -447,8 +447,10 @@ class Session:
 
         Raises:
             PlanError: there is no such view.
+            ReadError: the session is closed.
         """
         with self.lock:
+            self._check_open()
             if name is not None:
                 self.ports(name)
             return explained(self._plan, name, self.facts())
