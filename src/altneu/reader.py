@@ -182,6 +182,11 @@ class Reader:
         return list(self._moment.views)
 
     @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What SQL statements have defined, by name (docs/format.md)."""
+        return {k[4:]: v for k, v in self._moment.snapshot.state.items() if k.startswith("sql/")}
+
+    @property
     def table(self) -> StateTable:
         """The state of every arrangement."""
         return self._moment.table
