@@ -63,6 +63,7 @@ class App:
             "/api/graph": self.graph,
             "/api/sources": self.sources,
             "/api/streams": self.streams,
+            "/api/jobs": self.jobs,
         }
         routes = [Route(path, _answered(partial(_in_thread, look))) for path, look in looks.items()]
         routes += [
@@ -74,7 +75,7 @@ class App:
             Route("/", _answered(self.file)),
             Route("/{name}", _answered(self.file)),
         ]
-        handlers: Any = {HTTPException: _not_found}
+        handlers: Any = {HTTPException: _not_found, Exception: _not_found}
         return Starlette(routes=routes, exception_handlers=handlers)
 
     # what is there --------------------------------------------------------------------------------------------------
@@ -144,7 +145,11 @@ class App:
 
     def streams(self, _: Request) -> dict[str, Any]:
         """The streams that are followed."""
-        return {"streams": [told.stream_told(self.board, status) for status in self.board.shot.streams.values()]}
+        return {"streams": told.streams_told(self.board.shot)}
+
+    def jobs(self, _: Request) -> dict[str, Any]:
+        """The Spark jobs of the session."""
+        return told.jobs_told(self.board)
 
     def _view(self, request: Request) -> tuple[Shot, str]:
         """The view that a request names.
@@ -270,7 +275,7 @@ def _answered(endpoint: Endpoint) -> Endpoint:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return refusal(status, f"{request.method} {request.url.path}: {error}")
+    return refusal(status, f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
 
 
 ADDRESSES = {
@@ -286,6 +291,7 @@ ADDRESSES = {
     "/api/graph?view=&picture=0": "the operators of all views or of one: what they keep and did; picture=1: SVG too",
     "/api/sources": "the sources, with their columns",
     "/api/streams": "the streams that are followed: how far, how late, and Spark's own progress",
+    "/api/jobs": "the Spark jobs that steps were: seconds, and rows read by source as Spark's observable metrics count",
     "/api/news?after=0": "server-sent events: steps as they end, and the session as in /api/session",
     "POST /api/sql": '{"text": "SELECT ..."}: what a statement gives; SELECT, EXPLAIN and SHOW',
     "POST /api/why": '{"view": "...", "row": "..."}: why a row is there; its id is from /api/rows',

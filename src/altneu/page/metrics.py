@@ -13,7 +13,7 @@ from altneu.page.board import Board
 from altneu.page.graph import explained_of
 from altneu.page.rows import count_errors
 from altneu.page.shot import Shot
-from altneu.page.told import stream_told
+from altneu.page.told import streams_told
 
 Labels = tuple[str, ...]
 Samples = Iterable[tuple[Labels, float]]
@@ -37,7 +37,12 @@ class Looked(Collector):
         yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
         yield from _state(shot)
         yield from _operators(self._board, shot)
-        yield from _streams(self._board, shot)
+        yield from _streams(shot)
+        jobs = self._board.session.jobs
+        yield _counter("altneu_spark_jobs", "Spark jobs that steps were.", [((), jobs.count)])
+        yield _counter("altneu_spark_job_seconds", "Wall time of them.", [((), jobs.seconds)])
+        read = [((source,), float(rows)) for source, rows in jobs.read.items()]
+        yield _counter("altneu_spark_rows_read", "Rows of DataFrames, as Spark counts them.", read, ("source",))
 
 
 def _gauge(name: str, help_: str, samples: Samples, labels: Labels = ()) -> Metric:
@@ -81,8 +86,8 @@ def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
     yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
 
 
-def _streams(board: Board, shot: Shot) -> Iterator[Metric]:
-    told = [stream_told(board, status) for status in shot.streams.values()]
+def _streams(shot: Shot) -> Iterator[Metric]:
+    told = streams_told(shot)
     named: Labels = ("stream",)
 
     def of(key: str) -> Samples:
