@@ -40,10 +40,10 @@ from altneu.executor.schedule import Outcome
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
+from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
-from altneu.progress import watch
 from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from altneu.page import Page
     from altneu.provenance import Explanation
     from altneu.statements import Statements
 
@@ -184,6 +185,8 @@ class Session:
         self._measured = Measurements()
         self.streams = Streams(self)
         self.subscribers = Subscribers()
+        self.past = History()
+        self.pages: list[Page] = []
         self.statements: Statements | None = None
         self._closed = False
 
@@ -200,9 +203,11 @@ class Session:
     def close(self) -> None:
         """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.
 
-        Streams that are followed are stopped first, each after the micro-batch that it is at.
+        Streams that are followed are stopped first, each after the micro-batch that it is at, and pages are closed.
         """
         self.streams.stop()
+        for page in [*self.pages]:
+            page.close()
         with self.lock:
             if self._closed:
                 return
@@ -323,7 +328,7 @@ class Session:
         self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
         try:
             if name not in self._journal.views:
-                with watch(f"altneu: computing view {name}"):
+                with self.past.watch(f"computing view {name}"):
                     self._hydrate(plan, name, node, deltas)
             else:
                 self._journal.describe(name, described(plan, name, node))
@@ -573,6 +578,51 @@ class Session:
         """How many steps this session has committed."""
         return self._journal.steps
 
+    def history(self, n: int = 1000) -> list[Past]:
+        """The last steps, at most ``n`` of the last thousand, the oldest first: each with when it ended.
+
+        >>> import altneu as an
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("all", an.source("n", "k long"))
+        ...     session.insert("n", [1, 2])
+        ...     _ = session.advance()
+        ...     [(past.number, past.step.changes_in) for past in session.history()]
+        [(1, 2)]
+        """
+        return self.past.last(n)
+
+    def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        allow_writes: bool = False,
+        token: str | None = None,
+        open_to_all: bool = False,
+    ) -> Page:
+        """Show the session in a browser while it runs: its graph, steps, views, streams, and a box for queries.
+
+        The page is served by a thread of this process at ``page.url``, until ``page.close()`` or the session's. Port 0
+        is a free one. It only looks, takes no step and changes nothing, unless ``allow_writes``. Anybody on this
+        machine can open it; a ``host`` that others reach wants a ``token``, which the address then has to tell, or
+        ``open_to_all=True`` (docs/live_page.md).
+
+        Cost:   a step tells what it did and is not waited for; reading goes on while a step runs, a query waits for it
+                and the next step for the query.
+
+        Raises:
+            SetupError: the port is taken, or others could reach the host and nothing was said of that.
+
+        >>> import altneu as an
+        >>> with an.Session() as session, session.serve() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
+        """
+        from altneu.page import serve
+
+        self._check_open()
+        return serve(self, host, port, allow_writes=allow_writes, token=token, open_to_all=open_to_all)
+
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
         streams: Mapping[str, DataFrame] = MappingProxyType({}),
@@ -715,6 +765,7 @@ class Session:
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
         except BaseException as error:
+            self.past.fail(error)
             if before < self.lower < upper:
                 error.add_note(
                     f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
@@ -725,7 +776,7 @@ class Session:
         changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
         rows = sum(self.table.rows(n) for n in self.table.layouts)
         seconds = clock.perf_counter() - started
-        return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
@@ -739,7 +790,7 @@ class Session:
             end = portion(self.table, self._pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
-                with watch(f"altneu: closing times {before} to {upper}{closed}", started):
+                with self.past.watch(f"closing times {before} to {upper}{closed}", started):
                     outcome = self._step(lower, end, streams, further=lower != before)
             finally:
                 if self._journal.steps != steps:  # committed, even if an interrupt came right after

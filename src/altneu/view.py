@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,9 +10,11 @@ import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
+from altneu.executor.state import StateTable
 from altneu.order import Epoch
+from altneu.physical import ViewPorts
 from altneu.reading import Followed, Readings, Time, updates_table
-from altneu.rows import Rows
+from altneu.rows import Ints, Rows
 from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
@@ -202,7 +203,8 @@ class View:
           by way of
             select item, `#0` as total: {"item": "tea", "total": 7}
               sum(price), group by item: {"item": "tea"}
-                source orders: 2 rows
+                select item, price as #arg0: 2 rows
+                  source orders: 2 rows
           the query over these rows alone has it
         """
         with self._session.lock:
@@ -216,15 +218,9 @@ class View:
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
     def _errors(self, time: At, found: Updates) -> Rows:
-        table = self._session.table
-        found_by_origin = [contents(table, name, time) for name in self._session.ports(self.name).errors]
-        parts = [consolidate(p, table.lattice) for p in found_by_origin if len(p)]  # over shards
-        parts = [replace(p, diffs=np.ones_like(p.diffs)) for p in parts]  # a set: counts of two origins cancel nothing
         bad = negatives(found, self.name)
-        if not parts and bad is None:
-            return Rows.empty(ERROR_SCHEMA)
-        together = Updates.concat([*parts, *([bad] if bad is not None else [])], ERROR_SCHEMA, 1)
-        return consolidate(together, table.lattice).rows
+        kept = errors_kept(self._session.table, self._session.ports(self.name), time)
+        return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
 
     def raise_errors(self, time: At) -> None:
         """Raise if an operator below the view has an error at a time.
@@ -247,6 +243,25 @@ class View:
             "They go away when the rows that cause them are retracted or corrected. view.errors() lists them; "
             'errors="ignore" reads the rest, which may be wrong.'
         )
+
+
+def errors_kept(table: StateTable, ports: ViewPorts, time: At) -> Rows:
+    """The errors of the operators below a view at a time, each once."""
+    found_by_origin = [contents(table, name, time) for name in ports.errors]
+    return _each_once([consolidate(p, table.lattice) for p in found_by_origin if len(p)])  # over shards
+
+
+def _each_once(parts: list[Updates]) -> Rows:
+    """A set: counts of two origins cancel nothing."""
+    if not parts:
+        return Rows.empty(ERROR_SCHEMA)
+    together = Updates.concat([Updates(p.rows, *_ones(len(p))) for p in parts], ERROR_SCHEMA, 1)
+    return consolidate(together, Epoch()).rows
+
+
+def _ones(count: int) -> tuple[Ints, Ints]:
+    """So many updates at time 0, each of one row."""
+    return np.zeros((1, count), np.int64), np.ones(count, np.int64)
 
 
 def repeated(found: Updates) -> Rows:

@@ -174,6 +174,12 @@ class Statements:
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 
+    def look(self, statement: Select | Show | Explain) -> Result:
+        """Answer with what is there: no step is taken for rows that wait, and nothing is changed."""
+        if isinstance(statement, Select):
+            return self._table(self._rows(statement.query, statement.at))
+        return _DO[type(statement)](self, statement)
+
     def _show(self, statement: Show) -> Result:
         return self._table(show(statement, self._session, self.known))
 
