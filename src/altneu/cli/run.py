@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from altneu.cli.command import Taught, stopped_cleanly
 from altneu.cli.opening import open_session
 from altneu.cli.output import Output
 from altneu.errors import AltneuError
@@ -22,7 +20,32 @@ from altneu.streams import Following
 LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    examples=[
+        (
+            "make a store, or go on with the one that is there",
+            """\
+echo "
+  CREATE TABLE orders (item STRING, price INT);
+  CREATE MATERIALIZED VIEW totals AS
+    SELECT item, sum(price) AS total FROM orders GROUP BY item;
+" | altneu run - --path state""",
+        ),
+        (
+            "change rows, and see what has changed",
+            """\
+echo "
+  SUBSCRIBE totals WITH (SNAPSHOT = false);
+  INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4);
+" | altneu run - --path state --set retain=all""",
+        ),
+        ("ask, and keep nothing", """echo "VALUES (1, 'tea'), (2, 'jam')" | altneu run - --json"""),
+    ],
+    exits={1: "a statement failed; those before it are done"},
+    shape='an object a statement: {"statement", "message"} or, of a query, {"statement", "columns", "rows"}; an object '
+    'a change of a subscription: {"statement", "change": {…}}; at the end perhaps {"error", "message", "notes"}',
+)
 @click.argument("pipeline", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--path", help="Folder or address of the store; without it nothing lasts.")
 @click.option("--master", help='Run on Spark, such as "local[*]"; without it everything runs in this process.')
@@ -40,12 +63,11 @@ def run(
     """Run the statements of a file ("-": of the standard input).
 
     Definitions that a store has already are taken up where they were left; sources are read once, streams go on where
-    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Exits with 0 if all went well, 1 if a
-    statement failed, 2 if the command is not understood.
+    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Ctrl-C stops it; what was committed stays.
     """
     text = sys.stdin.read() if pipeline == "-" else Path(pipeline).read_text(encoding="utf-8")
     out = Output(as_json=as_json)
-    with _stopped_cleanly():
+    with stopped_cleanly():
         try:
             parse(text)
             with out.busy("opening"):
@@ -57,20 +79,6 @@ def run(
             sys.exit(1)
         except KeyboardInterrupt:
             out.said("", "stopped; what was committed stays")
-
-
-@contextmanager
-def _stopped_cleanly() -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does: the store is closed."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Pipeline:

@@ -84,6 +84,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                 made.new.setdefault(name, []).append(working.result.new[name])
             for node, updates in working.taps.items():
                 made.taps.setdefault(node, []).extend(updates)
+            made.measured.add(working.result.measured)
     return made
 
 

@@ -115,6 +115,7 @@ class SparkExecutor:
         here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
         if here:
             result = run(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
+            made.measured.add(result.measured)
             for shard, channel, message in result.outbox:
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)
@@ -263,6 +264,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome
         for source, count in meta.get("received", {}).items():
             made.received[source] = made.received.get(source, 0) + count
         made.passed += meta["passed"]
+        made.measured.add({int(node): counts for node, counts in meta.get("measured", {}).items()})
         made.sent += [(shard, channel, parcel) for shard, channel, parcel in meta["sent"]]
         for name, value in meta.get("states", {}).items():
             made.stored[name, meta["shard"]] = value
