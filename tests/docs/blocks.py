@@ -16,9 +16,10 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import altneu
+from altneu.cli import main
 
 _NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 _TITLE = re.compile(r'title="([\w./]+)"')
@@ -121,15 +123,19 @@ class Reading:
                 assert same, f"{block.where}: {command}\n--- wanted\n{wanted}--- given\n{given}"
 
     def _use(self, text: str) -> None:
-        """Names of files that a command has, and of modules that these import."""
-        for name in [name for name in self._unused if re.search(rf"\b{re.escape(name)}", text)]:
-            imported = re.findall(r"^from (\w+) import", Path(name).read_text(), re.MULTILINE)
-            self._unused -= {name, *(f"{module}.py" for module in imported)}
+        """Note which files of the document a command uses, and which ones those use in turn."""
+        for name in sorted(self._unused):
+            if name in text or re.search(rf"^from {Path(name).stem} import", text, re.MULTILINE):
+                self._unused.discard(name)
+                self._use(Path(name).read_text())
 
     def _run(self, command: str) -> str:
         program, *arguments = shlex.split(command)
-        if program == "python" and arguments[0].endswith(".py"):
-            return self._run_here(*arguments)
+        if not set(";|&<>$`") & set(command):
+            if program == "altneu":
+                return self._run_here(arguments, partial(main, arguments, prog_name="altneu", standalone_mode=False))
+            if program == "python" and arguments[0].endswith(".py"):
+                return self._run_here(arguments, partial(runpy.run_path, arguments[0], run_name="__main__"))
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-ec", command],
@@ -142,12 +148,13 @@ class Reading:
         assert done.returncode == 0, f"{command}\n{done.stdout}"
         return done.stdout
 
-    def _run_here(self, program: str) -> str:
+    def _run_here(self, arguments: list[str], program: Callable[[], object]) -> str:
         """A program in this process, which has imported altneu, and has the one Spark session of the run."""
         told, known = StringIO(), set(sys.modules)
-        with self._patch.context() as patch, redirect_stdout(told):
+        with self._patch.context() as patch, redirect_stdout(told), redirect_stderr(told):
             patch.syspath_prepend(self._folder)
-            runpy.run_path(program, run_name="__main__")
+            patch.setattr(sys, "argv", arguments)
+            program()
         for name in set(sys.modules) - known:
             if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(self._folder):
                 del sys.modules[name]
