@@ -311,6 +311,7 @@ class Statements:
         sources = [d for d in self.known.all.values() if d.kind == "SOURCE" and d.statement.origin.kind != "insert"]
         if statement.name is not None:
             sources = [self.known.defined(statement.name, "SOURCE")]
+        self.settle()  # what waits to be counted is no news: the comparison is with rows that are counted
         for source in sources:
             if statement.name is not None or source.view is not None or source.statement.origin.kind == "stream":
                 self.feeds.refresh(source)
