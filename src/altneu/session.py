@@ -564,6 +564,11 @@ class Session:
         """Whether anything was inserted that no step has taken up."""
         return bool(self._pending.updates or self._pending.frames)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a commit has taken up rows and no time was closed since, so that they do not count yet."""
+        return self._journal.is_open
+
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""
         with self.lock:
