@@ -37,6 +37,7 @@ from altneu.executor.portion import portion
 from altneu.executor.read import event_times
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
+from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
@@ -269,6 +270,11 @@ class Session:
     def views_stored(self) -> list[str]:
         """Names of the views that the store has, those included that wait to be maintained here."""
         return list(self._journal.views)
+
+    @property
+    def jobs(self) -> Jobs:
+        """The Spark jobs that steps were, and how many rows they read."""
+        return self._executor.jobs
 
     @property
     def _plan(self) -> Plan:
@@ -557,6 +563,11 @@ class Session:
     def has_pending(self) -> bool:
         """Whether anything was inserted that no step has taken up."""
         return bool(self._pending.updates or self._pending.frames)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a commit has taken up rows and no time was closed since, so that they do not count yet."""
+        return self._journal.is_open
 
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""
