@@ -30,10 +30,11 @@ def as_markdown(text: str) -> str:
     * **Cost:** nothing,
       ever.
     * **Law:** it holds.
+    <BLANKLINE>
     """
     return _EXAMPLE.sub(lambda example: f"```pycon\n{example.group()}\n```", _SLOTS.sub(_as_list, text))
 
 
 def _as_list(slots: re.Match[str]) -> str:
     lines = re.sub(r"^ +", "  ", slots.group(), flags=re.MULTILINE)
-    return "\n" + re.sub(r"^(\w+): +", r"* **\1:** ", lines, flags=re.MULTILINE)
+    return "\n" + re.sub(r"^(\w+): +", r"* **\1:** ", lines, flags=re.MULTILINE) + "\n"
