@@ -37,6 +37,7 @@ from altneu.executor.portion import portion
 from altneu.executor.read import event_times
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
+from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
@@ -271,6 +272,11 @@ class Session:
         return list(self._journal.views)
 
     @property
+    def jobs(self) -> Jobs:
+        """The Spark jobs that steps were, and how many rows they read."""
+        return self._executor.jobs
+
+    @property
     def _plan(self) -> Plan:
         return self._catalogue.plan
 
@@ -435,7 +441,7 @@ class Session:
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
         ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
-        is "text", "json" or "svg", a picture.
+        is "text", "json", "svg", a picture, or "html", a page with the picture in it.
 
         Raises:
             PlanError: there is no such view, or no such form.
@@ -447,8 +453,10 @@ class Session:
 
         Raises:
             PlanError: there is no such view.
+            ReadError: the session is closed.
         """
         with self.lock:
+            self._check_open()
             if name is not None:
                 self.ports(name)
             return explained(self._plan, name, self.facts())
@@ -555,6 +563,11 @@ class Session:
     def has_pending(self) -> bool:
         """Whether anything was inserted that no step has taken up."""
         return bool(self._pending.updates or self._pending.frames)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a commit has taken up rows and no time was closed since, so that they do not count yet."""
+        return self._journal.is_open
 
     def discard(self, source: str | None = None) -> None:
         """Forget what was inserted into a source (or into all) since the last advance."""

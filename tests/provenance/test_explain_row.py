@@ -228,6 +228,20 @@ def test_a_row_that_is_not_there_and_a_row_that_is_not_told():
             view.explain_row((1, "tea", 3), at=2)
 
 
+def test_a_row_with_a_negative_count_rests_on_who_owes_it():
+    with Session() as session:
+        view = session.maintain("v", ORDERS.select("item", "price"))
+        session.insert("orders", [(1, "tea", 3), (2, "tea", 4)])
+        session.retract("orders", [(2, "tea", 4), (3, "tea", 4)])
+        session.advance()
+        explanation = view.explain_row(("tea", 4))
+        assert (explanation.count, explanation.sufficient) == (-1, True)
+        assert explanation.to_arrow("orders").to_pylist() == [
+            {"id": 3, "item": "tea", "price": 4, "time": 0, "diff": -1}
+        ]
+        assert "is in view v at time 0, -1 times" in str(explanation)
+
+
 def test_as_a_dictionary_and_from_a_reader(tmp_path):
     with Session(path=tmp_path) as session:
         view = session.maintain("totals", TOTALS)

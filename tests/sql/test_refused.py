@@ -9,7 +9,7 @@ from altneu.sql import query
 T, U = an.source("t", "a int, b string, x bigint"), an.source("u", "a int, y bigint, arr array<int>")
 
 REFUSED = {
-    "select a, from t where": "line 1, column 22: an operand or argument is missing",
+    "select a, from t where": "line 1, column 9: something is missing beside a comma",
     "select a fro t": "line 1, column 14",
     "insert into t values (1)": "one query is wanted (SELECT, VALUES, WITH ...), and this is INSERT",
     "select 1; select 2": "2 statements",

@@ -81,8 +81,8 @@ def test_a_transaction_is_one_step_or_none(orders):
     for text, told in [
         ("COMMIT", "there was no BEGIN"),
         ("BEGIN; BEGIN", "has not ended"),
-        ("CREATE VIEW x AS SELECT 1", "no part of a transaction"),
-        ("DROP TABLE orders CASCADE", "no part of a transaction"),
+        ("ROLLBACK; BEGIN; CREATE VIEW x AS SELECT 1", "no part of a transaction"),
+        ("ROLLBACK; BEGIN; DROP TABLE orders CASCADE", "no part of a transaction"),
     ]:
         with pytest.raises(StatementError, match=told):
             orders.sql(text)
@@ -156,7 +156,7 @@ def test_rows_are_in_the_order_that_is_asked_for(session):
     assert rows(session, "SELECT DISTINCT a > 1 AS b FROM t ORDER BY b") == [(None,), (False,), (True,)]
     assert session.sql("SELECT a FROM t ORDER BY c").columns == ["a"]
     for text in ("SELECT a FROM t ORDER BY 2", "SELECT DISTINCT a FROM t ORDER BY c", "SELECT a FROM t LIMIT a"):
-        with pytest.raises(StatementError):
+        with pytest.raises((StatementError, PlanError), match=r"ORDER BY|LIMIT|'c'"):
             session.sql(text)
 
 
@@ -293,7 +293,7 @@ def test_plans_are_explained(orders):
         ("INSERT INTO orders (item, ITEM) VALUES ('a', 'b')", StatementError, "comes twice"),
         ("INSERT INTO orders VALUES ('a', 'b')", StatementError, "price.* is bigint.* gives string; CAST it"),
         ("INSERT INTO orders VALUES (NULL, 1)", SchemaError, "NOT NULL"),
-        ("INSERT INTO orders SELECT * FROM orders LIMIT 1", StatementError, "LIMIT"),
+        ("UPDATE orders SET price = 1, PRICE = 2", StatementError, "sets column 'price' twice"),
         ("UPDATE orders SET x = 1", StatementError, "no column 'x'"),
         ("INSERT INTO orders VALUES ('a', 1 div 0)", PlanError, "Division by zero"),
         ("INSERT INTO orders SELECT item, price div (price - 3) FROM orders", ViewHasErrorsError, "DIVIDE_BY_ZERO"),

@@ -1,5 +1,7 @@
 """A statement that fails has not happened, and what would break a table is refused."""
 
+import threading
+
 import pytest
 
 import altneu as an
@@ -22,7 +24,7 @@ def test_an_update_that_fails_takes_nothing_away(session, before):
     with pytest.raises(AltneuError):
         session.sql(f"{before} UPDATE t SET id = NULL WHERE id = 1")
     if before:
-        session.sql("COMMIT")
+        assert session.sql("COMMIT").message.startswith("ROLLBACK: nothing of the transaction counts")
     session.sql("INSERT INTO t VALUES (3, 4)")
     assert rows(session) == [(1, 2), (2, 3), (3, 4)]
 
@@ -59,3 +61,87 @@ def test_a_source_that_nothing_keeps_is_not_taken_for_empty(session, tmp_path):
     session.sql(f"CREATE SOURCE a FROM FILE '{tmp_path / 'a.csv'}' FORMAT CSV OPTIONS (header = true)")
     with pytest.raises(HydrationError, match="declare it with KEEP"):
         session.sql("SELECT count(*) FROM a")
+
+
+# transactions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong", ["INSERT INTO nosuch VALUES (1)", "SELEC 1", "UPDATE t SET n = 1 div 0", "DROP TABLE t"]
+)
+def test_an_error_gives_a_transaction_up(session, wrong):
+    session.sql("BEGIN; INSERT INTO t VALUES (3, 4)")
+    with pytest.raises(AltneuError):
+        session.sql(wrong)
+    for more in ("INSERT INTO t VALUES (5, 6)", "SELECT * FROM t", "BEGIN", "SHOW TABLES"):
+        with pytest.raises(StatementError, match="was given up at an error"):
+            session.sql(more)
+    assert "ROLLBACK" in session.sql("COMMIT").message
+    assert rows(session) == [(1, 2), (2, 3)]
+    session.sql("BEGIN; INSERT INTO t VALUES (3, 4); COMMIT")
+    assert rows(session) == [(1, 2), (2, 3), (3, 4)]
+
+
+def test_rollback_ends_a_transaction_that_was_given_up(session):
+    with pytest.raises(StatementError) as caught:
+        session.sql("BEGIN; INSERT INTO t VALUES (3, 4); INSERT INTO nosuch VALUES (1)")
+    assert any("of which nothing counts" in note for note in caught.value.__notes__)
+    assert session.sql("ROLLBACK").message == "ROLLBACK"
+    assert rows(session) == [(1, 2), (2, 3)]
+
+
+def test_a_commit_that_a_view_fails_on_is_rolled_back(session):
+    session.sql("""
+        CREATE TABLE s (k INT);
+        CREATE MATERIALIZED VIEW m AS WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 3)
+            r (k INT) AS (SELECT k FROM s UNION SELECT k + 1 FROM r) SELECT * FROM r
+    """)
+    with pytest.raises(AltneuError):
+        session.sql("BEGIN; INSERT INTO s VALUES (1); INSERT INTO t VALUES (3, 4); COMMIT")
+    assert rows(session) == [(1, 2), (2, 3)]
+    with pytest.raises(StatementError, match="there was no BEGIN"):
+        session.sql("ROLLBACK")
+
+
+# what a program inserts -----------------------------------------------------------------------------------------------
+
+
+def test_what_was_inserted_and_committed_counts_in_the_next_query(tmp_path):
+    with an.Session(path=tmp_path) as session:
+        session.sql("CREATE TABLE t (n INT)")
+        session.insert("t", [(1,)])
+        session.commit()
+        assert session.sql("SELECT * FROM t").to_pylist() == [(1,)]
+        assert session.sql("SELECT count(*) FROM t").to_pylist() == [(1,)]
+        assert session.lower == 1
+        session.insert("t", [(2,)])
+        session.commit()
+    with an.Session(path=tmp_path) as session:
+        assert sorted(session.sql("SELECT * FROM t").to_pylist()) == [(1,), (2,)]
+        assert session.sql("SELECT count(*) FROM t").to_pylist() == [(2,)]
+        assert session.lower == 2
+
+
+# threads --------------------------------------------------------------------------------------------------------------
+
+
+def test_statements_of_several_threads_do_not_mix(session):
+    session.sql("CREATE TABLE counts (k INT, n INT); INSERT INTO counts VALUES (0, 0), (1, 0)")
+    failed, seen = [], []
+
+    def work(k):
+        try:
+            for _ in range(8):
+                session.sql("UPDATE counts SET n = n + 1")
+                seen.append(len(session.sql("SELECT k, n FROM counts ORDER BY k")))
+                session.sql(f"CREATE VIEW v{k} AS SELECT * FROM counts; DROP VIEW v{k}")
+        except AltneuError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (failed, seen) == ([], [2] * 24)
+    assert session.sql("SELECT n FROM counts").to_pylist() == [(24,), (24,)]

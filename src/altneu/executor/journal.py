@@ -34,7 +34,7 @@ class Journal:
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``streams`` how far each stream was taken; ``definitions`` what statements
     have defined, by name. ``steps`` counts the steps committed here; ``began`` is where the last advance began, whose
-    updates of views are told apart.
+    updates of views are told apart; ``is_open`` says that a commit took up rows and no time was closed since.
     Whatever changes here changes by a commit, or not at all.
     """
 
@@ -57,6 +57,7 @@ class Journal:
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
         self.began = int(known.get("began", self.lower))
+        self.is_open = bool(known.get("open", False))
         self.filled: set[str] = set(known.get("filled", []))
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
         self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
@@ -111,7 +112,8 @@ class Journal:
         """
         kept = self.filled | set(filled)
         began = self.began if further or new is None else self.lower
-        values = self._session(since, events, kept, began)
+        is_open = new is None and (self.is_open or bool(filled))
+        values = self._session(since=since, events=events, filled=sorted(kept), began=began, open=is_open)
         values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
@@ -129,6 +131,7 @@ class Journal:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
+        self.is_open = is_open
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -144,7 +147,7 @@ class Journal:
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
         view["added"] = self.store.next_number
         if self.table.durable:
-            values = self._session(self.since, self.events, self.filled, self.began) | {f"view/{name}": view}
+            values = self._session() | {f"view/{name}": view}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
 
@@ -170,7 +173,7 @@ class Journal:
         values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
         gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
-            values |= self._session(self.since, self.events, self.filled - self._forgotten, self.began)
+            values |= self._session(filled=sorted(self.filled - self._forgotten))
             gone += [f"stream/{name}" for name in self._forgotten]
         return values, [key for key in gone if key in self.store.state]
 
@@ -199,7 +202,7 @@ class Journal:
                 self.take(outcome)
                 self.shards = shards
                 if self.table.durable:
-                    values = self._session(self.since, self.events, self.filled, self.began)
+                    values = self._session()
                     self._commit(self.lower, values, [], {"shards": [before, shards]})
             except BaseException:
                 self.shards = before
@@ -215,9 +218,10 @@ class Journal:
             self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
         self.views.pop(name, None)
 
-    def _session(self, since: int, events: int, filled: Collection[str], began: int) -> dict[str, Any]:
-        known = {"shards": self.shards, "since": since, "events": events, "filled": sorted(filled), "began": began}
-        return {"session": known}
+    def _session(self, **changed: Any) -> dict[str, Any]:
+        """What a commit tells of the session, with what it changes of that."""
+        known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
+        return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
 
     def _name(self, batch: Batch | Data) -> Data:
         return batch if isinstance(batch, dict) else self.table.names.of(batch)

@@ -11,6 +11,7 @@ from altneu.explain.model import (
     explained,
     refuse_unbounded,
 )
+from altneu.explain.page import page
 from altneu.explain.picture import svg
 from altneu.explain.render import FORMS, Form, rendered
 from altneu.explain.text import seconds_of, text
@@ -26,6 +27,7 @@ __all__ = [
     "Measured",
     "Operator",
     "explained",
+    "page",
     "refuse_unbounded",
     "rendered",
     "seconds_of",

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from altneu.explain.model import Operator
+from altneu.explain.model import ExplainedView, Operator
 from altneu.explain.text import exchange, measured, size_of
 
 
-def details(operator: Operator) -> list[tuple[str, str]]:
-    """All that is known of an operator, as names and values for people."""
-    return [(name, value) for name, value in _told(operator) if value]
+def details(operator: Operator, *, analyze: bool = True) -> list[tuple[str, str]]:
+    """All that is known of an operator, as names and values for people; without ``analyze`` nothing measured."""
+    return [(name, value) for name, value in _told(operator, analyze=analyze) if value]
 
 
-def _told(operator: Operator) -> Iterator[tuple[str, str]]:
+def view_details(view: ExplainedView) -> list[tuple[str, str]]:
+    """What is known of a view as a whole."""
+    told = [
+        ("cost per step", f"bounded by {view.bound} ({view.called})"),
+        ("exchanges", str(view.exchanges)),
+        ("errors", f"of {view.errors} operator(s), each a set, kept apart" if view.errors else "none are possible"),
+    ]
+    if view.by_arrival:
+        told.append(("depends on when rows come", "a view added later starts from the present"))
+    return told
+
+
+def _told(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:
     yield "operator", operator.label
     yield "kind", operator.kind
     if operator.tells_cost:
@@ -30,7 +42,7 @@ def _told(operator: Operator) -> Iterator[tuple[str, str]]:
     for note in operator.notes:
         yield "join plan", note
     yield "event times of a group", operator.event_times or ""
-    if operator.total is not None:
+    if analyze and operator.total is not None:
         yield "measured", measured(operator.total)
-    if operator.last is not None:
+    if analyze and operator.last is not None:
         yield "in the last advance", measured(operator.last)

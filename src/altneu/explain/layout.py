@@ -15,10 +15,9 @@ from typing import Any
 Name = Hashable
 Point = tuple[float, float]
 BESIDE = 28.0  # between two boxes of a layer
+APART = 60.0  # between pictures that are not joined
 BELOW = 46.0  # between two layers
 LINE = 14.0  # what a line takes up that passes a layer
-INSIDE = 26.0  # between the outline of a loop and what is in it
-TITLE = 20.0  # for the name of a loop
 _SWEEPS = 12
 
 
@@ -32,12 +31,16 @@ class Box:
 
 @dataclass
 class Laid:
-    """Boxes by their upper left corners, edges as the points that they pass, both from the upper left corner of all."""
+    """Boxes by their upper left corners, edges as the points that they pass, both from the upper left corner of all.
+
+    ``rows`` is where the layer of each box begins and ends: beside a box may be higher ones.
+    """
 
     width: float
     height: float
     corners: dict[Name, Point] = field(default_factory=dict)
     lines: dict[Name, list[Point]] = field(default_factory=dict)
+    rows: dict[Name, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,34 @@ def layered(
 ) -> Laid:
     """Place boxes in layers, so that every edge goes down; ``top`` are in the first layer, ``end`` in the last one.
 
+    What is not joined is placed side by side.
+
     Shape:  edges make no circle; no two boxes overlap, and no edge passes through a box.
     """
-    if not boxes:
-        return Laid(0.0, 0.0)
+    whole, first, last = Laid(0.0, 0.0), {*top}, {*end}
+    for names in _components(boxes, edges):
+        some = [edge for edge in edges if edge.source in names]
+        part = _layered({n: boxes[n] for n in boxes if n in names}, some, first & names, last & names)
+        left = whole.width + APART if whole.corners else 0.0
+        whole.corners |= {name: (x + left, y) for name, (x, y) in part.corners.items()}
+        whole.rows |= part.rows
+        whole.lines |= {name: [(x + left, y) for x, y in line] for name, line in part.lines.items()}
+        whole.width, whole.height = left + part.width, max(whole.height, part.height)
+    return whole
+
+
+def _components(boxes: Mapping[Name, Box], edges: Sequence[Edge]) -> list[set[Name]]:
+    """Boxes that are joined, in the order in which they are given."""
+    from igraph import Graph
+
+    names = [*boxes]
+    number = {name: i for i, name in enumerate(names)}
+    graph = Graph(n=len(names), edges=[(number[e.source], number[e.target]) for e in edges])
+    return [{names[i] for i in found} for found in sorted(graph.connected_components(), key=min)]
+
+
+def _layered(boxes: Mapping[Name, Box], edges: Sequence[Edge], top: Iterable[Name], end: Iterable[Name]) -> Laid:
+    """Place boxes that are joined."""
     layers = _layers(boxes, edges, top, end)
     sizes, paths = dict(boxes), dict[Name, list[Name]]()
     for edge in edges:  # a line has a place in every layer that it passes
@@ -80,7 +107,8 @@ def layered(
         name: (centres[name] - left - box.width / 2, tops[layers[name]] + (heights[layers[name]] - box.height) / 2)
         for name, box in boxes.items()
     }
-    laid = Laid(width, at - BELOW, corners)
+    extents = {name: (tops[layers[name]], tops[layers[name]] + heights[layers[name]]) for name in boxes}
+    laid = Laid(width, at - BELOW, corners, rows=extents)
     for name, path in paths.items():
         inner = [
             (centres[step] - left, y)

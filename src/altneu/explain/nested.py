@@ -14,13 +14,17 @@ TITLE = 22.0  # for what a loop is called
 
 @dataclass
 class Placed:
-    """Boxes and outlines of loops by upper left corner and size, edges as the points that they pass, ends apart."""
+    """Boxes and outlines of loops by upper left corner and size, edges as the points that they pass, ends apart.
+
+    ``rows`` is where the layer of each box begins and ends.
+    """
 
     width: float
     height: float
     boxes: dict[Name, tuple[Point, Box]] = field(default_factory=dict)
     outlines: dict[int, tuple[Point, Box]] = field(default_factory=dict)
     lines: dict[Name, list[Point]] = field(default_factory=dict)
+    rows: dict[Name, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,6 +98,8 @@ class Nest:
             at = _moved(place, corner)
             if name in self.boxes:
                 found.boxes[name] = (at, self.boxes[name])
+                begin, end = laid.rows[name]
+                found.rows[name] = (begin + corner[1], end + corner[1])
             elif isinstance(name, tuple) and name[0] == "loop":
                 found.outlines[name[1]] = (at, self._sizes["loop", name[1]])
         for edge, points in laid.lines.items():

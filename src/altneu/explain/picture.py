@@ -150,7 +150,10 @@ class _Picture:
         starts = {e.name: p for name, edges in out.items() for e, p in self._ports(name, edges, below=True)}
         ends = {e.name: p for name, edges in into.items() for e, p in self._ports(name, edges, below=False)}
         for edge in self.edges:
-            points = [starts[edge.name], *self.placed.lines[edge.name], ends[edge.name]]
+            start, end = starts[edge.name], ends[edge.name]
+            out_of = (start[0], self.placed.rows[edge.source][1])  # beside a box may be higher ones
+            down_to = (end[0], min(self.placed.rows[edge.target][0], end[1] - _ARROW))
+            points = [start, out_of, *self.placed.lines[edge.name], down_to, end]
             yield self._line(edge, points, first=edge is into[edge.target][0])
         for operator in self.explained.operators:
             if operator.back is not None and operator.back in self.drawn:
@@ -214,7 +217,7 @@ class _Picture:
             classes.append("keeps")
         if operator.shared_with or (operator.state and len(self.readers[operator.id]) > 1):
             classes.append("shared")
-        told = "\n".join(f"{name}: {value}" for name, value in details(operator))
+        told = "\n".join(f"{name}: {value}" for name, value in details(operator, analyze=self.analyze))
         bound = ""
         if operator.tells_cost:
             bound = (
@@ -245,7 +248,7 @@ class _Picture:
         drawn = self.drawn["view", view.name]
         (x, y), box = self.placed.boxes["view", view.name]
         return (
-            f'<g class="view" data-view="{_q(view.name)}" transform="translate({_n(x)} {_n(y)})">'
+            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" transform="translate({_n(x)} {_n(y)})">'
             f'<rect class="box" width="{_n(box.width)}" height="{_n(box.height)}" rx="10"/>{"".join(_texts(drawn))}</g>'
         )
 

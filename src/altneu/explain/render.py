@@ -7,10 +7,11 @@ from typing import Literal, get_args
 
 from altneu.errors import PlanError
 from altneu.explain.model import Explained
+from altneu.explain.page import page
 from altneu.explain.picture import svg
 from altneu.explain.text import text
 
-Form = Literal["text", "json", "svg"]
+Form = Literal["text", "json", "svg", "html"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 
@@ -27,5 +28,7 @@ def rendered(explained: Explained, form: Form = "text", *, analyze: bool = False
             return json.dumps(explained.to_dict(analyze=analyze), indent=2, ensure_ascii=False)
         case "svg":
             return svg(explained, analyze=analyze)
+        case "html":
+            return page(explained, analyze=analyze)
         case _:
             raise PlanError(f"EXPLAIN has no form {form!r}; it has {', '.join(FORMS)}")

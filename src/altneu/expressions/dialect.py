@@ -40,6 +40,16 @@ class SparkExpressions(Spark):
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
 
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """A list, in which nothing may be missing before or after a comma."""
+            items = [parse_method()]
+            while self._match(sep):
+                comma = self._prev
+                items.append(parse_method())
+                if None in (items[-2], items[-1]):
+                    self.raise_error("something is missing beside a comma", comma)
+            return [item for item in items if item is not None]
+
         def _parse_bitwise(self) -> exp.Expr | None:
             return self._parse_levels(0)
 

@@ -107,16 +107,16 @@ class _Search:
         if not isinstance(expr, Call) or not expr.columns:
             return
         times = self.seen[expr] = self.seen.get(expr, 0) + 1
-        if times == 1 and (always or not expr.can_fail) and not _is_plain(expr):
+        if times == 1 and (always or not expr.can_fail) and not is_plain(expr):
             self.sound.add(expr)
         if times == 1 or expr not in self.sound:
             for arg, surely in _in_order(expr):
                 self.visit(arg, always and surely)
 
 
-def _is_plain(expr: Expr) -> bool:
+def is_plain(expr: Expr) -> bool:
     """Whether it is a column, a constant, or a cast that coercion put around one."""
-    return not isinstance(expr, Call) or (expr.implicit and _is_plain(expr.args[0]))
+    return not isinstance(expr, Call) or (expr.implicit and is_plain(expr.args[0]))
 
 
 _STRICT = frozenset(("=", "!=", "<", "<=", ">", ">=", "in", "aggregate"))

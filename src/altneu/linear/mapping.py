@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 from altneu.expressions import Call, Column, Expr
@@ -84,6 +85,11 @@ def parts_of(expression: Expr) -> Iterator[Expr]:
 
 def calls_in(expression: Expr) -> int:
     """How many calls an expression makes, those that are equal counted each time."""
+    return _calls_in(expression) if isinstance(expression, Call | Lambda) else 0
+
+
+@lru_cache(maxsize=10_000)
+def _calls_in(expression: Expr) -> int:
     return sum(isinstance(part, Call) for part in parts_of(expression))
 
 

@@ -22,8 +22,8 @@ from altneu.expressions.sharing import conjuncts, simplify
 from altneu.expressions.temporal import Bound
 from altneu.linear.blocks import DEEPEST, Block, Test
 from altneu.linear.bound import BoundLogic
-from altneu.linear.mapping import expressions_of, fits, mapped
-from altneu.linear.shared import work
+from altneu.linear.mapping import calls_in, expressions_of, fits, mapped
+from altneu.linear.shared import adds_at_most, work
 from altneu.linear.steps import (
     Emit,
     Extend,
@@ -39,7 +39,7 @@ from altneu.linear.steps import (
     Unnest,
 )
 
-S = TypeVar("S", Project, Emit, Test)
+S = TypeVar("S", Project, Extend, Emit, Test)
 LARGEST = 300  # calls in one expression that is put together here
 NOTHING = Filter(literal(False))
 _ROUNDS = 10
@@ -101,7 +101,7 @@ class Cutter:
             case Project(outputs):
                 self._project(outputs)
             case Extend(outputs):
-                self._project((*((n, Column(n, e.type, e.nullable)) for n, e in self.last.outputs.items()), *outputs))
+                self._extend(outputs)
             case Emit():
                 self._emit(step)
             case _:
@@ -125,6 +125,14 @@ class Cutter:
             self._close(None)
             made = Project(outputs)
         self.last.outputs = dict(made.outputs)
+
+    def _extend(self, outputs: Outputs) -> None:
+        kept = tuple(Column(n, e.type, e.nullable) for n, e in self.last.outputs.items())
+        made = self._over(Extend(outputs), self.last) if fits(kept, self.last.outputs, LARGEST, DEEPEST) else None
+        if made is None:
+            self._close(None)
+            made = Extend(outputs)
+        self.last.outputs = self.last.outputs | dict(made.outputs)
 
     def _emit(self, step: Emit) -> None:
         if len(step.updates) == 1:
@@ -152,10 +160,12 @@ class Cutter:
         if not fits(expressions, block.outputs, LARGEST, DEEPEST):
             return None
         made = mapped(step, lambda e: _substituted(e, block.outputs))
-        replaces = isinstance(step, Project | Emit)
-        written = Project(tuple(block.outputs.items()))
-        together = work([*block.tests, made] if replaces else [*block.tests, made, written])
-        return made if together <= work([*block.tests, written]) + work([step]) else None
+        if not any(calls_in(block.outputs[c]) for e in expressions for c in e.columns if c in block.outputs):
+            return made  # nothing is computed that was not
+        written, alone = Project(tuple(block.outputs.items())), work([step])
+        if isinstance(step, Project | Emit):
+            return made if work([*block.tests, made]) <= work([*block.tests, written]) + alone else None
+        return made if adds_at_most(alone, made, block.tests, written) else None
 
     # tests ----------------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-from altneu.expressions import Column, Expr
-from altneu.expressions.sharing import replace_subexpressions, shared_subexpressions
+from altneu.expressions import Call, Column, Expr
+from altneu.expressions.lambdas import Lambda
+from altneu.expressions.sharing import is_plain, replace_subexpressions, shared_subexpressions
 from altneu.linear.mapping import calls_in, expressions_of, mapped, parts_of
-from altneu.linear.steps import Emit, Extend, Filter, Step, Temporal
+from altneu.linear.steps import Emit, Extend, Filter, Project, Step, Temporal
 
 _LONG = 60
 
@@ -45,6 +47,42 @@ def work(steps: Sequence[Step]) -> int:
         total += calls_in(replace_subexpressions(expression, columns))
         columns[expression] = Column(_name(expression, i), expression.type, expression.nullable)
     return total + sum(calls_in(replace_subexpressions(e, columns)) for part in asked for e, _ in part)
+
+
+def adds_at_most(most: int, step: Step, before: Sequence[Step], after: Project) -> bool:
+    """Whether a step between others adds so much work to theirs, or less."""
+    mine = _calls_of(step)
+    known = {c for c in mine if not c.can_fail and not is_plain(c) and _is_called(c, before, after)}
+    if sum(_new_calls(e, known) for e in expressions_of(step)) <= most:
+        return True
+    # What has nothing in common with the step is as much work with it as without.
+    tests = [s for s in before if not mine.isdisjoint(_calls_of(s))]
+    written = Project(tuple((n, e) for n, e in after.outputs if not mine.isdisjoint(_calls(e))))
+    return work([*tests, step, written]) <= work([*tests, written]) + most
+
+
+def _is_called(call: Expr, before: Sequence[Step], after: Project) -> bool:
+    return any(call in _calls(e) for _, e in after.outputs) or any(call in _calls_of(s) for s in before)
+
+
+def _new_calls(expression: Expr, known: set[Expr]) -> int:
+    """At most so many calls an expression makes beside ``known`` ones, which are computed once for all."""
+    if expression in known:
+        return 0
+    inner = expression.args if isinstance(expression, Call) else ()
+    parts = (expression.body,) if isinstance(expression, Lambda) else inner
+    return isinstance(expression, Call) + sum(_new_calls(part, known) for part in parts)
+
+
+def _calls_of(step: Step) -> frozenset[Expr]:
+    if isinstance(step, Filter):
+        return _calls(step.predicate)
+    return frozenset().union(*map(_calls, expressions_of(step)))
+
+
+@lru_cache(maxsize=10_000)
+def _calls(expression: Expr) -> frozenset[Expr]:
+    return frozenset(part for part in parts_of(expression) if isinstance(part, Call))
 
 
 def _common(asked: Sequence[Sequence[tuple[Expr, bool]]]) -> list[Expr]:

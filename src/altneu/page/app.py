@@ -25,9 +25,11 @@ from altneu.page import metrics, told
 from altneu.page.asked import ask
 from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board
 from altneu.page.cells import cells_of, columns_of
+from altneu.page.graph import explained_of, graph_told, picture
 from altneu.page.replies import MOST_ROWS, Json, Refused, body, field, number, refusal, text
 from altneu.page.rows import Asked, errors_of
 from altneu.page.shot import Shot
+from altneu.page.why import why
 
 PAUSE = 0.1  # seconds between two pieces of news: what happens in between comes together
 LOOK = 0.5  # seconds after which it is looked whether a step runs
@@ -58,19 +60,22 @@ class App:
             "/api/rows": self.rows,
             "/api/changes": self.changes,
             "/api/errors": self.errors,
+            "/api/graph": self.graph,
             "/api/sources": self.sources,
             "/api/streams": self.streams,
+            "/api/jobs": self.jobs,
         }
         routes = [Route(path, _answered(partial(_in_thread, look))) for path, look in looks.items()]
         routes += [
             Route("/api/sql", _answered(self.sql), methods=["POST"]),
+            Route("/api/why", _answered(self.why), methods=["POST"]),
             Route("/api/news", self.news),
             Route("/metrics", _answered(partial(_in_thread, self.metrics))),
             Route("/healthz", _answered(self.health)),
             Route("/", _answered(self.file)),
             Route("/{name}", _answered(self.file)),
         ]
-        handlers: Any = {HTTPException: _not_found}
+        handlers: Any = {HTTPException: _not_found, Exception: _not_found}
         return Starlette(routes=routes, exception_handlers=handlers)
 
     # what is there --------------------------------------------------------------------------------------------------
@@ -121,6 +126,18 @@ class App:
         rows = cells_of(found.slice(min(offset, end), end))
         return {"columns": columns_of(found.schema), "rows": rows, "total": found.count, "offset": offset}
 
+    def graph(self, request: Request) -> dict[str, Any]:
+        """The operators of all views or of one, and the picture of them."""
+        shot, view = self.board.shot, None
+        if request.query_params.get("view"):
+            shot, view = self._view(request)
+        remembered = self.board.windows.remembered
+        found = remembered((shot, view, "graph"), lambda: explained_of(shot, view))
+        told: dict[str, Any] = {"plan": str(id(shot.plan))} | graph_told(found)
+        if number(request, "picture", 0, 0, 1):
+            told["picture"] = remembered((id(shot.plan), view, "picture"), lambda: picture(found))
+        return told
+
     def sources(self, _: Request) -> dict[str, Any]:
         """The sources."""
         shot = self.board.shot
@@ -128,7 +145,11 @@ class App:
 
     def streams(self, _: Request) -> dict[str, Any]:
         """The streams that are followed."""
-        return {"streams": [told.stream_told(self.board, status) for status in self.board.shot.streams.values()]}
+        return {"streams": told.streams_told(self.board.shot)}
+
+    def jobs(self, _: Request) -> dict[str, Any]:
+        """The Spark jobs of the session."""
+        return told.jobs_told(self.board)
 
     def _view(self, request: Request) -> tuple[Shot, str]:
         """The view that a request names.
@@ -147,6 +168,12 @@ class App:
         """What a statement gives."""
         statement = field(await body(request), "text")
         asked = partial(ask, self.board, statement, allow_writes=self.allow_writes)
+        return await anyio.to_thread.run_sync(asked, limiter=self._queries)
+
+    async def why(self, request: Request) -> dict[str, Any]:
+        """Why a row is there."""
+        posted = await body(request)
+        asked = partial(why, self.board, field(posted, "view"), field(posted, "row"))
         return await anyio.to_thread.run_sync(asked, limiter=self._queries)
 
     # news -----------------------------------------------------------------------------------------------------------
@@ -221,6 +248,8 @@ def _file(name: str) -> str | None:
     """A file of the page as text, None if there is none of that name."""
     if name in ("uPlot.iife.min.js", "uPlot.min.css"):
         return uplot.asset(name)
+    if name == "picture.css":
+        return files("altneu.explain").joinpath(name).read_text(encoding="utf-8")
     known = {path.name: path for path in files("altneu.page").joinpath("static").iterdir()}
     return known[name].read_text(encoding="utf-8") if name in known and name.rpartition(".")[2] in _KINDS else None
 
@@ -246,7 +275,7 @@ def _answered(endpoint: Endpoint) -> Endpoint:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return refusal(status, f"{request.method} {request.url.path}: {error}")
+    return refusal(status, f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
 
 
 ADDRESSES = {
@@ -259,8 +288,11 @@ ADDRESSES = {
     "/api/rows?view=&offset=0&limit=50&sort=&descending=0&filter=": f"rows of a view, at most {MOST_ROWS}, with counts",
     "/api/changes?view=&after=0&limit=20": f"what steps changed in a view, {CHANGES_KEPT} rows of each",
     "/api/errors?view=&offset=0&limit=50": "errors of a view: operator, code, message, row",
+    "/api/graph?view=&picture=0": "the operators of all views or of one: what they keep and did; picture=1: SVG too",
     "/api/sources": "the sources, with their columns",
     "/api/streams": "the streams that are followed: how far, how late, and Spark's own progress",
+    "/api/jobs": "the Spark jobs that steps were: seconds, and rows read by source as Spark's observable metrics count",
     "/api/news?after=0": "server-sent events: steps as they end, and the session as in /api/session",
     "POST /api/sql": '{"text": "SELECT ..."}: what a statement gives; SELECT, EXPLAIN and SHOW',
+    "POST /api/why": '{"view": "...", "row": "..."}: why a row is there; its id is from /api/rows',
 }

@@ -10,9 +10,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from altneu.page.board import Board
+from altneu.page.graph import explained_of
 from altneu.page.rows import count_errors
 from altneu.page.shot import Shot
-from altneu.page.told import stream_told
+from altneu.page.told import streams_told
 
 Labels = tuple[str, ...]
 Samples = Iterable[tuple[Labels, float]]
@@ -35,7 +36,13 @@ class Looked(Collector):
         failed = float(self._board.session.past.failed is not None)
         yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
         yield from _state(shot)
-        yield from _streams(self._board, shot)
+        yield from _operators(self._board, shot)
+        yield from _streams(shot)
+        jobs = self._board.session.jobs
+        yield _counter("altneu_spark_jobs", "Spark jobs that steps were.", [((), jobs.count)])
+        yield _counter("altneu_spark_job_seconds", "Wall time of them.", [((), jobs.seconds)])
+        read = [((source,), float(rows)) for source, rows in jobs.read.items()]
+        yield _counter("altneu_spark_rows_read", "Rows of DataFrames, as Spark counts them.", read, ("source",))
 
 
 def _gauge(name: str, help_: str, samples: Samples, labels: Labels = ()) -> Metric:
@@ -64,8 +71,23 @@ def _state(shot: Shot) -> Iterator[Metric]:
     yield _gauge("altneu_view_errors", "Rows and groups that failed below a view.", errors, viewed)
 
 
-def _streams(board: Board, shot: Shot) -> Iterator[Metric]:
-    told = [stream_told(board, status) for status in shot.streams.values()]
+def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
+    found = board.windows.remembered((shot, None, "graph"), lambda: explained_of(shot, None))
+    named: Labels = ("operator", "kind", "label")
+    did = [((o.id, o.kind, o.label), o.total) for o in found.operators if o.total is not None]
+
+    def of(key: str) -> Samples:
+        return [(labels, float(getattr(total, key))) for labels, total in did]
+
+    yield _counter("altneu_operator_rows_in", "Updates that came into an operator.", of("rows_in"), named)
+    yield _counter("altneu_operator_rows_out", "Updates that came out of it.", of("rows_out"), named)
+    yield _counter("altneu_operator_errors", "Error rows that came of it.", of("errors"), named)
+    yield _counter("altneu_operator_seconds", "Its work, added up over shards.", of("seconds"), named)
+    yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
+
+
+def _streams(shot: Shot) -> Iterator[Metric]:
+    told = streams_told(shot)
     named: Labels = ("stream",)
 
     def of(key: str) -> Samples:

@@ -30,11 +30,12 @@ class Shot:
         self.lock = threading.RLock()
         self.mark = mark_of(session)
         self.lower, self.shards = journal.lower, session.shards
+        self.facts = session.facts()  # what was measured
         self.errors: dict[str, int] = {}  # of views, as they were counted
         self.plan, self.table = session._plan, journal.table.copy()
         self.filled = frozenset(journal.filled)
         self.sources, self.place = dict(catalogue.sources), place_of(session)
-        self.streams = {name: stream.status for name, stream in session.streams.followed.items()}
+        self.streams = {name: (stream, stream.record) for name, stream in session.streams.followed.items()}
         self.since, self._events, self._began = journal.since, journal.events, journal.began
         self._nodes = {n: node for n, node in catalogue.nodes.items() if not n.startswith(TEMPORARY)}
         self._views = {n: int(told["since"]) for n, told in journal.views.items()}

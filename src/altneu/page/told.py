@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from altneu.history import Past
@@ -10,6 +11,7 @@ from altneu.page.cells import cells_of, columns_of
 from altneu.page.rows import count_errors
 from altneu.page.shot import TEMPORARY, Shot
 from altneu.streams import Status
+from altneu.streams.stream import Stream
 
 
 def session_told(board: Board, *, allow_writes: bool) -> dict[str, Any]:
@@ -98,15 +100,25 @@ def source_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
     }
 
 
-def stream_told(board: Board, status: Status) -> dict[str, Any]:
+def jobs_told(board: Board) -> dict[str, Any]:
+    """The Spark jobs of the session: how many, how long, the last ones, and the rows that they read by source."""
+    jobs = board.session.jobs
+    return {"count": jobs.count, "seconds": jobs.seconds, "read": jobs.read, "last": [asdict(j) for j in [*jobs.last]]}
+
+
+def streams_told(shot: Shot) -> list[dict[str, Any]]:
+    """The streams that are followed, or were."""
+    return [_stream(stream, stream.status_at(record, shot.lower)) for stream, record in shot.streams.values()]
+
+
+def _stream(stream: Stream, status: Status) -> dict[str, Any]:
     """A stream: how far it was taken, how far behind it is, and what Spark says of its last micro-batch."""
-    stream = board.session.streams.followed[status.name]
     query, error = stream.query, stream.error
     progress = None if query is None else query.lastProgress
     shown = ("batchId", "numInputRows", "inputRowsPerSecond", "processedRowsPerSecond", "batchDuration")
     return {
         "name": status.name,
-        "active": stream.active,
+        "active": status.active,
         "batch": status.batch,
         "batches": status.batches,
         "rows": status.rows,

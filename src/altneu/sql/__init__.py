@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.sql.binder import query
 from altneu.sql.dialect import SparkQueries, parse_query, syntax_error
+from altneu.sql.queries import Shown, query, shown
 
-__all__ = ["SparkQueries", "parse_query", "query", "syntax_error"]
+__all__ = ["Shown", "SparkQueries", "parse_query", "query", "shown", "syntax_error"]

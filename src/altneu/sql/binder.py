@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +11,8 @@ from altneu import ir
 from altneu.collection import Collection
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, cast, parse
-from altneu.grouping import check_names
 from altneu.joining import project
-from altneu.sql import grouped, tables
-from altneu.sql.dialect import parse_query
+from altneu.sql import grouped, ordering, tables
 from altneu.sql.fromclause import FromClause
 from altneu.sql.recursion import with_recursive
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound, place_of
@@ -44,11 +41,13 @@ class Answer:
     """What a query gives: its relation, of which ``*`` are the outputs.
 
     ``empties`` are the values of its columns over no rows, None for null, where it aggregates without GROUP BY: such a
-    query has one row, whatever there is to aggregate.
+    query has one row, whatever there is to aggregate. ``order`` is that of a query whose rows are shown: columns of the
+    plan, with descending and nulls first of each.
     """
 
     relation: Relation
     empties: tuple[Expr | None, ...] | None = None
+    order: tuple[tuple[str, bool, bool], ...] = ()
 
 
 class Binder:
@@ -75,7 +74,8 @@ class Binder:
                 inner = binder.query(tree.this, around)
                 return binder.ordered(tree, inner, Scope(inner.relation, around))
             case exp.Values():
-                return Answer(tables.values(tree))
+                relation = tables.values(tree)
+                return binder.ordered(tree, Answer(relation), Scope(relation, around))
             case exp.Table():
                 return Answer(binder.table(tree))
         raise PlanError(f"{tree.key.upper()} is no query that can be kept: `{tree.sql('spark')[:80]}`")
@@ -100,8 +100,10 @@ class Binder:
         for name, remedy in _REFUSED.items():
             if tree.args.get(name):
                 raise PlanError(f"not supported: {remedy}")
+        if not tree.expressions:
+            raise PlanError("SELECT names no column; SELECT * has all of them")
         _refuse_clock(tree)
-        tree = with_spans(tree)
+        tree = with_spans(tree.copy())
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)
@@ -117,19 +119,26 @@ class Binder:
         return self.ordered(tree, answer, Scope(_with_source(relation, made, outputs), around))
 
     def ordered(self, tree: exp.Expr, answer: Answer, scope: Scope) -> Answer:
-        """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the query around; else no order."""
+        """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the query around; else no order.
+
+        Of a query that is shown, and not limited, the order is told beside the rows.
+        """
         limit, offset = _count(tree, "limit"), _count(tree, "offset")
-        if (limit is None and offset is None) or (answer.empties is not None and not offset and limit != 0):
+        if not ordering.counts(tree) or (answer.empties is not None and not offset and limit != 0):
             return answer  # what aggregates without GROUP BY has one row
         order = tree.args.get("order")
         outputs = [f.column for f in scope.relation.fields[: len(answer.relation.shown)]]
-        keys = [_ordered_by(key, scope, outputs) for key in order.expressions] if order else []
+        keys = [ordering.key_of(key, scope, outputs) for key in order.expressions] if order else []
+        columns = [(answer.relation.carried[o], c) for o, c in scope.relation.carried.items()]
+        columns += [(f.column, c) for f, c in zip(answer.relation.shown, outputs, strict=True)]
+        if limit is None and not offset:
+            return _with_order(answer, scope, columns, keys)
         if not keys:
             keys = [exp.Ordered(this=bound(column), desc=False, nulls_first=True) for column in outputs]
         per = list(dict.fromkeys(scope.relation.carried.values()))
         read = dict.fromkeys([*per, *outputs, *sorted(c for key in keys for c in columns_in(key))])
         schema = scope.relation.node.schema
-        kept = Collection(_projected(scope.relation.node, [(c, parse(bound(c), schema)) for c in read]))
+        kept = Collection(projected(scope.relation.node, [(c, parse(bound(c), schema)) for c in read]))
 
         def first(count: int) -> Collection:
             return kept.top_k(count, keys, per) if count else kept.filter("false")  # type: ignore[arg-type]
@@ -138,9 +147,7 @@ class Binder:
         chosen = kept if limit is None else first(skipped + limit)
         if skipped:
             chosen = chosen.concat(first(skipped).negate())
-        columns = [(answer.relation.carried[o], c) for o, c in scope.relation.carried.items()]
-        columns += [(f.column, c) for f, c in zip(answer.relation.shown, outputs, strict=True)]
-        made = _projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
+        made = projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
         return Answer(answer.relation.with_node(made))
 
     # set operations -------------------------------------------------------------------------------------------------
@@ -206,7 +213,7 @@ def _refuse_clock(tree: exp.Expr) -> None:
 def _count(tree: exp.Expr, what: str) -> int | None:
     """The number of a LIMIT or OFFSET."""
     clause = tree.args.get(what)
-    if clause is None or (isinstance(clause.expression, exp.Column) and clause.expression.name.lower() == "all"):
+    if clause is None or (clause.expression and clause.expression.name.lower() == "all"):
         return None
     if isinstance(clause, exp.Fetch):
         number: exp.Expr | None = clause.args.get("count")
@@ -260,7 +267,7 @@ def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relatio
         column = fresh(name, (n for n, _ in columns))
         columns.append((column, value))
         fields.append(Field("", name, column))
-    return Relation(_projected(relation.node, columns), tuple(fields), carried, relation.plain)
+    return Relation(projected(relation.node, columns), tuple(fields), carried, relation.plain)
 
 
 def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
@@ -278,17 +285,20 @@ def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str
     return Relation(project(relation.node, columns), tuple(fields), relation.carried)
 
 
-def _ordered_by(key: exp.Expr, scope: Scope, outputs: Sequence[str]) -> exp.Expr:
-    """A sort key, resolved; a number is the place of an output."""
-    made, value = key.copy(), key.this
-    if isinstance(value, exp.Literal) and not value.is_string:
-        place = int(value.this) - 1
-        if not 0 <= place < len(outputs):
-            raise PlanError(f"ORDER BY {value.this}: there are {len(outputs)} columns")
-        made.set("this", bound(outputs[place]))
-    else:
-        made.set("this", scope.resolve(value))
-    return made
+def _with_order(
+    answer: Answer, scope: Scope, columns: Sequence[tuple[str, str]], keys: Sequence[exp.Ordered]
+) -> Answer:
+    """An answer with a column for each key of its order."""
+    schema = scope.relation.node.schema
+    outputs = [(name, parse(bound(c), schema)) for name, c in columns]
+    order = []
+    for i, key in enumerate(keys):
+        name = fresh(f"^key {i}", (n for n, _ in outputs))
+        outputs.append((name, parse(key.this, schema)))
+        descending, first = bool(key.args.get("desc")), key.args.get("nulls_first")
+        order.append((name, descending, not descending if first is None else bool(first)))
+    made = projected(scope.relation.node, outputs)
+    return replace(answer, relation=answer.relation.with_node(made), order=tuple(order))
 
 
 def distinct(relation: Relation) -> Relation:
@@ -331,57 +341,14 @@ def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Rela
         kind = common_type((one.type, other.type), said)
         outputs[0].append((name, cast(one, kind)))
         outputs[1].append((name, cast(other, kind)))
-    made = [r.with_node(_projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
+    made = [r.with_node(projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
     return made[0], left.with_node(made[1].node)
 
 
-def _projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
+def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
     """A projection, unless it changes nothing."""
     plain = all(e.is_column and e.column_name == n for n, e in outputs)
     return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
 
 
-# the way in -----------------------------------------------------------------------------------------------------------
-
-
-def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:
-    """The collection that a SQL query describes, over named collections.
-
-    Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
-    collection has no order. docs/sql.md says what there is.
-
-    Raises:
-        ExpressionSyntaxError: it does not parse; with the place.
-        UnknownColumnError: a name that is no column, or one of several tables.
-        PlanError: what is not supported, by name.
-
-    >>> import altneu as an
-    >>> flights = an.source("flights", "carrier string, delay long")
-    >>> from altneu.sql import query
-    >>> query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier", {"flights": flights})
-    Collection(carrier: string, n: bigint)
-    """
-    tree = parse_query(text) if isinstance(text, str) else text.copy()
-    names = {name.lower(): name for name in catalog}
-
-    def known(table: exp.Table) -> Relation:
-        wanted = ".".join(part.name for part in table.parts)
-        if wanted.lower() not in names:
-            close = difflib.get_close_matches(wanted.lower(), names, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise PlanError(
-                f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
-            )
-        found = catalog[names[wanted.lower()]]
-        return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
-
-    relation = Binder(known).query(tree).relation
-    outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
-    try:
-        check_names([n for n, _ in outputs])
-    except SchemaError as error:
-        raise SchemaError(f"{error}: SELECT ... AS name") from None
-    return Collection(_projected(relation.node, outputs))
-
-
-__all__ = ["Answer", "Binder", "clocked", "distinct", "is_bound", "name_of", "query"]
+__all__ = ["Answer", "Binder", "clocked", "distinct", "is_bound", "name_of", "projected"]

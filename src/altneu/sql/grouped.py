@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, literal
 from altneu.expressions.names import AGGREGATES
 from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
+from altneu.sql.ordering import computed_keys
 from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
@@ -79,18 +80,16 @@ class Stage:
 
         names = [name_of(item) for item in items]
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
-        aliases = dict(zip(names, trees, strict=True))
-        qualify = [_unaliased(windows.named(tree, c), scope, aliases) for c in _qualify(tree)]
+        aliases = list(zip(names, trees, strict=True))
+        qualify = [unaliased(windows.named(tree, c), aliases, scope.is_local) for c in _qualify(tree)]
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
         made = Groups(binder, scope, trees, names, group) if groups else None
         read = made.translated if made else _copied
-        trees = [read(t) for t in trees]
-        for key in order:
-            if has_aggregate(key.this):
-                key.set("this", read(key.this))
-        conditions = [read(_unaliased(having.this, scope, aliases))] if having else []
+        keys = computed_keys(tree, aliases, groups=groups)
+        trees = [read(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
+        conditions = [read(unaliased(having.this, aliases, made.is_key))] if having and made else []
         qualify = [read(c) for c in qualify]
         if made:
             scope = made.grouped()
@@ -107,6 +106,9 @@ class Stage:
             scope, value = binder.value(condition, scope)
             scope, (value,) = windows.computed(scope, [value])
             scope = Scope(scope.relation.filtered(value), scope.around)
+        for (key, _), value in zip(keys, resolved[len(names) :], strict=True):
+            key.set("this", value)
+        resolved = resolved[: len(names)]
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
         if made and group is None and (having is not None or qualify) and scope.relation.carried:
@@ -138,12 +140,21 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
     return [clause.this] if clause else []
 
 
-def _unaliased(tree: exp.Expr, scope: Scope, items: dict[str, exp.Expr]) -> exp.Expr:
-    """An expression with the items that its names are aliases of, where they are no columns."""
-    known = {name.lower(): item for name, item in items.items()}
+def unaliased(
+    tree: exp.Expr, items: Sequence[tuple[str, exp.Expr]], is_column: Callable[[exp.Column], bool]
+) -> exp.Expr:
+    """An expression with the items that its names are aliases of, where they are no columns.
+
+    What an aggregate is of, and what a subquery reads, are columns in any case.
+    """
+    known = {name.lower(): item for name, item in reversed(items)}
 
     def visit(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and not node.table and not scope.is_local(node) and node.name.lower() in known:
+        if isinstance(node, exp.In) and is_subquery(node):
+            return exp.In(this=unaliased(node.this, items, is_column), query=node.args["query"].copy())
+        if is_subquery(node) or is_aggregate(node):
+            return node.copy()
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known and not is_column(node):
             return exp.Paren(this=known[node.name.lower()].copy())
         return node
 
@@ -247,6 +258,10 @@ class Groups:
             return None
         resolved = self.scope.resolve(node)
         return next((name for tree, name in self.keys if tree == resolved), None)
+
+    def is_key(self, node: exp.Column) -> bool:
+        """Whether a name is that of a key, as HAVING has it before that of an alias."""
+        return self._found_key(node) is not None
 
     def _part_of_key(self, node: exp.Column) -> exp.Expr | None:
         """A field of a struct that is a key."""

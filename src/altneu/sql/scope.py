@@ -233,8 +233,9 @@ def branches(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken, as near to the one wanted as can be."""
+    """A name that is not taken, as near to the one wanted as can be: one with ``#`` is for what plans add."""
     known = set(taken)
+    name = f"^{name}" if name.startswith("#") else name
     made, number = name, 1
     while made in known:
         number += 1

@@ -60,10 +60,13 @@ def values(tree: exp.Values) -> Relation:
     if wanted and len(wanted) != width:
         raise SchemaError(f"VALUES has {width} columns, and {len(wanted)} names: {', '.join(wanted)}")
     names = wanted or [f"col{i + 1}" for i in range(width)]
-    schema = pa.schema([pa.field(n, kind, None in data) for n, (kind, data) in zip(names, columns, strict=True)])
+    called: list[str] = []
+    for name in names:
+        called.append(fresh(name, called))
+    schema = pa.schema([pa.field(n, kind, None in data) for n, (kind, data) in zip(called, columns, strict=True)])
     node = ir.Constant(tuple(zip(*(data for _, data in columns), strict=True)), schema)
     table = alias.name if alias else ""
-    return Relation(node, tuple(Field(table, n, n) for n in names))
+    return Relation(node, tuple(Field(table, n, c) for n, c in zip(names, called, strict=True)))
 
 
 @dataclass(frozen=True)

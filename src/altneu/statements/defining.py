@@ -35,6 +35,10 @@ class Definer:
         """A query's collection."""
         return sql.query(tree, self.known)
 
+    def shown(self, tree: exp.Expr) -> sql.Shown:
+        """A query whose rows are shown."""
+        return sql.shown(tree, self.known)
+
     # what a store knows ---------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
@@ -76,6 +80,10 @@ class Definer:
             StatementError: the name is taken, or what it is made of is not there.
         """
         kind = _kind_of(statement)
+        if statement.name.startswith(TEMPORARY):
+            raise StatementError(
+                f"{statement.name!r}: names that begin with {TEMPORARY} are of what passes; choose another"
+            )
         found = self.known.get_defined(statement.name)
         if found is not None and found.kind == kind and same(found.statement.text, statement.text):
             if found.error is not None:
@@ -238,14 +246,26 @@ class Definer:
         if found is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._session.views_stored:
             self._session.drop(statement.name)
             return f"MATERIALIZED VIEW {statement.name} dropped"
+        dropped = self.dropped(statement)
+        for defined in dropped:
+            self._let_go(defined)
+        return ", ".join(f"{d.kind} {d.name} dropped" for d in dropped)
+
+    def dropped(self, statement: Drop) -> list[Defined]:
+        """What a DROP lets go of, in order; nothing where there is no definition of that name.
+
+        Raises:
+            StatementError: it is of another kind, or something is made of it.
+        """
+        found = self.known.get_defined(statement.name)
+        of_program = statement.kind == "MATERIALIZED VIEW" and statement.name in self._session.views_stored
+        if found is None and (statement.if_exists or of_program):
+            return []
         if found is None or found.kind != statement.kind:
             found = self.known.defined(statement.name, statement.kind)
         if not statement.cascade:
             self._refuse_dependants(found, "is dropped")
-        dropped = self._with_dependants(found)
-        for defined in dropped:
-            self._let_go(defined)
-        return ", ".join(f"{d.kind} {d.name} dropped" for d in dropped)
+        return self._with_dependants(found)
 
     def _refuse_dependants(self, found: Defined, what: str) -> None:
         dependants = self.known.dependants(found.name)

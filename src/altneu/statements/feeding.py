@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from altneu.errors import AltneuError, StatementError
@@ -26,6 +27,7 @@ class Feeds:
     def __init__(self, session: Session, known: Definitions) -> None:
         self._session, self._known = session, known
         self._drained: set[str] = set()
+        self._draining = threading.Lock()  # one thread does, and others wait for what it takes
         self.followings: list[Following] = []
 
     def live(self, *kinds: str) -> list[Defined]:
@@ -90,8 +92,16 @@ class Feeds:
 
     def drain(self) -> None:
         """Take each stream that a view reads as far as it is, if this session has not yet."""
-        if self._session.spark is not None:  # without Spark a store shows what it has
-            self._drain([s for s in self.live("stream") if s.name not in self._drained])
+        if self._session.spark is None or not self._undrained():  # without Spark a store shows what it has
+            return
+        if self._session.lock._is_owned():  # type: ignore[attr-defined]  # which following refuses, saying why
+            self._drain(self._undrained())
+            return
+        with self._draining:
+            self._drain(self._undrained())
+
+    def _undrained(self) -> list[Defined]:
+        return [s for s in self.live("stream") if s.name not in self._drained]
 
     def _drain(self, sources: list[Defined]) -> None:
         if not sources:

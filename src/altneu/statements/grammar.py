@@ -59,7 +59,7 @@ def show(p: Any) -> Show:
 
 
 def explain(p: Any) -> Explain:
-    """``EXPLAIN [ANALYZE] [AS TEXT | JSON | SVG] [PLAN FOR] [MATERIALIZED] VIEW name | INDEX name | query``."""
+    """``EXPLAIN [ANALYZE] [AS TEXT | JSON | SVG | HTML] [PLAN FOR] [MATERIALIZED] VIEW name | INDEX name | query``."""
     analyze, form = p.word("ANALYZE"), "TEXT"
     if p.word("AS"):
         form = p.one_of(*map(str.upper, FORMS)) or p.expected(", ".join(map(str.upper, FORMS)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -61,15 +63,17 @@ class Statements:
         self.feeds = Feeds(session, self.known)
         self.definer = Definer(session, self.known, self.feeds)
         self._open = False  # between BEGIN and COMMIT
+        self._failed: str | None = None  # the error there, after which only its end is waited for
         self._changed: set[str] = set()  # what DELETE and UPDATE have changed there
-        self._subscribed = 0
+        self._subscribed = count(1)
 
     @classmethod
     def of(cls, session: Session) -> Statements:
         """Those of a session, which has one of them."""
-        if session.statements is None:
-            session.statements = cls(session)
-        return session.statements
+        with session.lock:
+            if session.statements is None:
+                session.statements = cls(session)
+            return session.statements
 
     def run(self, text: str) -> Any:
         """Do all statements of a text; what the last one gives."""
@@ -79,20 +83,64 @@ class Statements:
     def results(self, text: str) -> Iterator[tuple[Statement, Any]]:
         """Do the statements of a text, one each time the next is asked for; each with what it gives.
 
-        Nothing is done of a text that does not parse.
+        Nothing is done of a text that does not parse. Statements of several threads are done one after the other, but
+        for those that wait for streams.
         """
-        statements = parse(text)
-        self.definer.restore()
+        try:
+            statements = parse(text)
+        except AltneuError as error:
+            self._give_up(error)
+            raise
+        with self._session.lock:
+            self.definer.restore()
         for statement in statements:
-            waiting, steps = self._session.waiting(), self._session.steps
             try:
-                yield statement, _DO[type(statement)](self, statement)
-            except AltneuError as error:
-                if isinstance(statement, Insert | Delete | Update) and self._session.steps == steps:
-                    self._session.wait_again(waiting)  # a statement that failed has not happened
+                result = self._done(statement)
+            except BaseException as error:
+                self._give_up(error)
                 if len(statements) > 1:
                     error.add_note(f"altneu: line {statement.line}: {statement.title}")
                 raise
+            yield statement, result
+
+    def _done(self, statement: Statement) -> Any:
+        if self._failed is not None and not (isinstance(statement, Transaction) and statement.word != "BEGIN"):
+            raise StatementError(
+                f"the transaction was given up at an error, and nothing counts before ROLLBACK ends it: {self._failed}"
+            )
+        if isinstance(statement, _WITH_STREAMS):
+            return _DO[type(statement)](self, statement)
+        if _settles(statement) and not self._open:
+            self.definer.check()
+            self.feeds.drain()
+        with self._session.lock:
+            waiting, steps = self._session.waiting(), self._session.steps
+            try:
+                return _DO[type(statement)](self, statement)
+            except AltneuError:
+                if isinstance(statement, Insert | Delete | Update) and self._session.steps == steps:
+                    self._session.wait_again(waiting)  # a statement that failed has not happened
+                raise
+
+    def _give_up(self, error: BaseException) -> None:
+        """An error between BEGIN and COMMIT: nothing of the transaction is to count."""
+        with self._session.lock:
+            if self._open and self._failed is None:
+                self._failed = f"{error}".partition("\n")[0]
+                self._forget()
+                error.add_note("altneu: this was inside BEGIN … COMMIT, of which nothing counts; ROLLBACK ends it")
+
+    def _forget(self) -> None:
+        self._session.discard()
+        self.feeds.forget_pending()
+
+    def rolled_back(self) -> bool:
+        """End a transaction that has no COMMIT, if there is one; nothing of it counts."""
+        with self._session.lock:
+            was, self._open, self._failed = self._open, False, None
+            if was:
+                self._forget()
+            return was
 
     def _said(self, message: str) -> Result:
         return Result(None, message)
@@ -107,9 +155,11 @@ class Statements:
         if self._open:
             return
         self.definer.check()
-        self.feeds.drain()
-        if self._session.has_pending:
-            self._step()
+        if not self._session.lock._is_owned():  # type: ignore[attr-defined]  # who waits for streams must not have it
+            self.feeds.drain()
+        with self._session.lock:
+            if self._session.has_pending or (self._session.has_open and not self._session.streams.have_times):
+                self._step()
 
     def _step(self) -> None:
         """Close a time; where streams say when times are closed, only have what was inserted committed."""
@@ -127,12 +177,19 @@ class Statements:
             return self._said("BEGIN")
         if not self._open:
             raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
-        self._open = False
+        failed, steps = self._failed, self._session.steps
+        self._open, self._failed = False, None
         if statement.word == "ROLLBACK":
-            self._session.discard()
-            self.feeds.forget_pending()
+            self._forget()
+        elif failed is not None:
+            return self._said(f"ROLLBACK: nothing of the transaction counts, because of an error in it: {failed}")
         else:
-            self.settle()
+            try:
+                self.settle()
+            except BaseException:
+                if self._session.steps == steps:
+                    self._forget()
+                raise
         return self._said(statement.word)
 
     def _outside(self, what: str) -> None:
@@ -141,8 +198,6 @@ class Statements:
 
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
-        self.definer.check()
-        self.feeds.drain()
         if statement.to is not None and statement.to <= self._session.lower:  # a script that is run again
             return self._said(f"ADVANCE: times before {self._session.lower} are closed already")
         step = self._session.advance(statement.to)
@@ -158,7 +213,12 @@ class Statements:
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
-        return self._said(self.definer.drop(statement))
+        with self._session.lock:
+            streams = [d.name for d in self.definer.dropped(statement) if d.kind == "SOURCE"]
+        for name in streams:
+            self.feeds.stop(name)
+        with self._session.lock:
+            return self._said(self.definer.drop(statement))
 
     # queries --------------------------------------------------------------------------------------------------------
 
@@ -166,11 +226,11 @@ class Statements:
         return self.definer.bind(tree)
 
     def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
-        found = ordered(tree, self._bind)
-        return found.apply(self._session.peek(found.collection, at))
+        found = ordered(tree, self.definer.shown)
+        return found.apply(self._session.peek(found.shown.collection, at))
 
     def _select(self, statement: Select) -> Result:
-        if statement.at is None or (isinstance(statement.at, tuple) and statement.at[0] is None):
+        if _settles(statement):
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 
@@ -222,8 +282,7 @@ class Statements:
         if named:
             return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
         tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
-        self._subscribed += 1
-        name = f"{TEMPORARY}subscribe {self._subscribed}"
+        name = f"{TEMPORARY}subscribe {next(self._subscribed)}"
         self._session.maintain(name, self._bind(tree))
         self.feeds.insert()
         self.settle()
@@ -255,17 +314,15 @@ class Statements:
         target = self._written(statement.name)
         self.settle()
         schema = self._session.source(target.name).schema
-        found = ordered(statement.query, self._bind)
-        collection = _assigned(found.collection.select(*map(quote_name, found.columns)), schema, statement)
-        keys = [name for name, *_ in found.keys if name not in collection.columns]
-        if keys or found.limit is not None or found.offset:
-            raise StatementError(
-                "INSERT takes a query without ORDER BY and LIMIT; CREATE VIEW gives one that has a name"
-            )
-        rows = self._session.peek(collection)
+        rows = self._session.peek(_assigned(self._columns_of(statement.query), schema, statement))
         self._session.insert(target.name, rows)
         self.settle()
         return self._said(f"INSERT {rows.num_rows}")
+
+    def _columns_of(self, tree: exp.Expr) -> Collection:
+        """A query's columns by their places: several may have one name."""
+        found = self.definer.shown(tree)
+        return found.collection.select(*map(quote_name, found.columns))
 
     def _delete(self, statement: Delete) -> Result:
         rows = self._matching(statement.name, statement.where)
@@ -279,6 +336,9 @@ class Statements:
         target = self._written(statement.name)
         schema = self._session.source(target.name).schema
         values = {name.lower(): tree for name, tree in statement.values}
+        if len(values) < len(statement.values):
+            twice = Counter(name.lower() for name, _ in statement.values).most_common(1)[0][0]
+            raise StatementError(f"UPDATE sets column {twice!r} twice")
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
@@ -340,6 +400,13 @@ class Statements:
         return self.feeds.follow(sources, available_now=now, trigger=trigger, on_step=on_step)
 
 
+def _settles(statement: Statement) -> bool:
+    """Whether a statement wants to be counted before it what sources have."""
+    if isinstance(statement, Select):
+        return statement.at is None or (isinstance(statement.at, tuple) and statement.at[0] is None)
+    return isinstance(statement, Advance | CreateSink | Delete | Insert | Transaction | Update)
+
+
 def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
     query = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
     return query if where is None else query.where(where.copy())
@@ -397,6 +464,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+_WITH_STREAMS = (Drop, Follow, Refresh, Subscribe)
+"""These may wait for streams, which take their turn with the session's lock."""
 _DO: dict[type[Statement], Callable[[Statements, Any], Any]] = {
     Advance: Statements._advance,
     CreateIndex: Statements._create,

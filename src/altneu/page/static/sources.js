@@ -1,19 +1,21 @@
 import { get } from "./api.js";
 import { el, fill } from "./dom.js";
-import { duration, plural, whole } from "./format.js";
+import { clock, duration, plural, whole } from "./format.js";
 
 export function show(place, known) {
   const streams = el("div");
+  const jobs = el("div");
   const list = el("div");
-  fill(place, el("h1", { class: "hidden" }, "Sources"), streams, list);
+  fill(place, el("h1", { class: "hidden" }, "Sources"), streams, list, jobs);
   let asked = false;
 
   async function update() {
     if (asked) return;
     asked = true;
     try {
-      const [told, followed] = await Promise.all([get("sources"), get("streams")]);
+      const [told, followed, ran] = await Promise.all([get("sources"), get("streams"), get("jobs")]);
       fill(streams, followed.streams.length ? el("section", {}, el("h2", {}, "Streams"), el("p", { class: "note" }, "Structured Streaming queries that are followed; each micro-batch is a step."), table(followed.streams)) : null);
+      fill(jobs, ran.count ? el("section", {}, el("h2", {}, "Spark jobs"), el("p", { class: "note" }, spoken(ran)), listed(ran.last)) : null);
       fill(list, told.sources.length ? el("div", { class: "grid sources" }, told.sources.map(card)) : el("section", { class: "hint" }, el("h2", {}, "No source yet"), el("p", {}, "A source is there as soon as a view reads it.")));
     } catch (error) {
       fill(list, el("p", { class: "error" }, error.message));
@@ -25,6 +27,16 @@ export function show(place, known) {
   update();
   const timer = setInterval(update, 2000); // streams go on between steps
   return { news: update, close: () => clearInterval(timer) };
+}
+
+function spoken({ count, seconds, read }) {
+  const rows = Object.entries(read).map(([source, number]) => `${whole(number)} of ${source}`);
+  return `${plural(count, "job")} in ${duration(seconds)}${rows.length ? `; Spark counted ${rows.join(", ")} rows read` : ""}. Steps that are small run in the driver and are no job.`;
+}
+
+function listed(jobs) {
+  const row = (job) => el("tr", {}, el("td", {}, clock(job.ended)), el("td", { class: "number strong" }, duration(job.seconds)), el("td", { class: "number" }, whole(job.passed)), el("td", {}, job.title));
+  return el("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Spark jobs" }, el("table", {}, el("thead", {}, el("tr", {}, [["Ended", ""], ["Took", "number"], ["Passed between stages", "number"], ["What", ""]].map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))), el("tbody", {}, [...jobs].reverse().slice(0, 15).map(row))));
 }
 
 function card(source) {

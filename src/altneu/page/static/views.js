@@ -1,7 +1,9 @@
 import { get } from "./api.js";
+import { asking } from "./asking.js";
 import { el, fill, later } from "./dom.js";
-import { bytes, clock, plural, times, whole } from "./format.js";
+import { bytes, clock, plural, shown, times, whole } from "./format.js";
 import { head, lines, pager, scrolled, table } from "./table.js";
+import { why } from "./why.js";
 
 const PARTS = [["rows", "Rows"], ["changes", "Changes"], ["errors", "Errors"], ["about", "About"]];
 const address = (name, part) => `#/views/${encodeURIComponent(name)}/${part}`;
@@ -20,7 +22,7 @@ export function show(place, known, [chosen, part = "rows"]) {
   const tabs = el("nav", { class: "subtabs", "aria-label": `Parts of ${name}` });
   const body = el("div");
   const found = PARTS.find(([key]) => key === part)?.[0] ?? "rows";
-  let shown = null;
+  let inner = null;
 
   function listed(fresh = []) {
     const changed = {};
@@ -36,43 +38,15 @@ export function show(place, known, [chosen, part = "rows"]) {
 
   listed();
   fill(pane, el("section", {}, title, tabs, body));
-  shown = { rows, changes, errors, about }[found](body, name);
+  inner = { rows, changes, errors, about }[found](body, name);
   list.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   return {
     news(fresh) {
       listed(fresh);
-      if (!fresh.length || fresh.some((step) => step.changes_out[name])) shown.news?.(fresh);
+      if (!fresh.length || fresh.some((step) => step.changes_out[name])) inner.news?.(fresh);
     },
-    close: () => shown.close?.(),
+    close: () => inner.close?.(),
   };
-}
-
-/** What asks again when there is news, but never faster than it is answered. */
-function asking(ask, onError) {
-  let controller = null;
-  let again = false;
-  let least = 0;
-  async function run() {
-    if (controller) {
-      again = true;
-      return;
-    }
-    controller = new AbortController();
-    const began = performance.now();
-    try {
-      await ask(controller.signal);
-    } catch (error) {
-      if (error.name !== "AbortError") onError(error);
-    } finally {
-      controller = null;
-      least = Math.max(150, 3 * (performance.now() - began)); // a large view is not read all the time
-    }
-    if (again) {
-      again = false;
-      setTimeout(run, least);
-    }
-  }
-  return { run, close: () => controller?.abort() };
 }
 
 const failed = (place) => (error) => fill(place, el("p", { class: "error" }, error.message));
@@ -116,6 +90,7 @@ function rows(place, name) {
         ? table(found.columns, found.rows, {
             caption: `Rows of ${name}`,
             lead: counted ? [{ title: "count", class: "number soft", cell: (at) => `×${whole(found.counts[at])}` }] : [],
+            tail: [{ title: el("span", { class: "hidden" }, "why"), class: "act", cell: (at) => whyButton(name, found, at) }],
             sorted: { column: state.sort, descending: state.descending, onSort: sorted },
             fresh: (at) => fresh?.has(found.ids[at]) && fresh.size < found.ids.length,
           })
@@ -128,6 +103,11 @@ function rows(place, name) {
   }, failed(content));
   asked.run();
   return { news: () => live && asked.run(), close: asked.close };
+}
+
+function whyButton(name, found, at) {
+  const told = found.columns.map((column, i) => `${column.name}: ${shown(found.rows[at][i])}`).join(", ");
+  return el("button", { type: "button", class: "chip", title: "Why is this row here?", "aria-label": `Why is this row here? ${told}`, onclick: () => why(name, found.ids[at], told) }, "why?");
 }
 
 function changes(place, name) {
@@ -186,7 +166,7 @@ function errors(place, name) {
   fill(place, el("div", { class: "tools" }, el("span", { class: "note" }, "Rows and groups that failed. An error goes when the row that causes it goes."), el("span", { class: "space" }), pages), content);
   const asked = asking(async (signal) => {
     const found = await get("errors", { view: name, offset, limit }, signal);
-    fill(content, found.total ? table(found.columns, found.rows, { caption: `Errors of ${name}` }) : el("p", { class: "nothing good" }, "No errors."));
+    fill(content, found.total ? el("div", { class: "wrap" }, table(found.columns, found.rows, { caption: `Errors of ${name}` })) : el("p", { class: "nothing good" }, "No errors."));
     fill(pages, found.total > limit ? pager(offset, limit, found.total, (to) => ((offset = to), asked.run())) : null);
   }, failed(content));
   asked.run();

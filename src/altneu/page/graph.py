@@ -1,0 +1,55 @@
+"""The graph of the views: operators with what they keep and did, and the picture that is brought up to date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from typing import Any
+
+from altneu.explain import Explained, Operator, explained, svg
+from altneu.explain.details import details
+from altneu.explain.text import measured, size_of
+from altneu.page.shot import Shot
+
+_STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+
+
+def explained_of(shot: Shot, view: str | None) -> Explained:
+    """The operators of a view, or of all, as of a shot."""
+    sizes, none = shot.sizes, (0, 0)
+    rows, size = (lambda name: sizes.get(name, none)[0]), (lambda name: sizes.get(name, none)[1])
+    facts = replace(shot.facts, rows=rows, bytes=size, event_times=None)
+    with shot.lock:
+        return explained(shot.plan, view, facts)
+
+
+def graph_told(found: Explained) -> dict[str, Any]:
+    """What changes from step to step."""
+    return {"operators": [_operator(o) for o in found.operators], "views": [v.to_dict() for v in found.views]}
+
+
+def _operator(operator: Operator) -> dict[str, Any]:
+    total, last = operator.total, operator.last
+    return {
+        "id": operator.id,
+        "label": operator.label,
+        "kind": operator.kind,
+        "called": operator.called,
+        "inputs": list(operator.inputs),
+        "arrangement": operator.arrangement,
+        "updates": operator.updates,
+        "bytes": operator.bytes,
+        "kept": None if operator.updates is None else f"{operator.updates:,} updates, {size_of(operator.bytes or 0)}",
+        "did": None if total is None else measured(total),
+        "total": None if total is None else asdict(total),
+        "last": None if last is None else asdict(last),
+        "details": details(operator),
+    }
+
+
+def picture(found: Explained) -> str:
+    """The picture as SVG, with a line in each box for what is measured; its style is ``picture.css``.
+
+    The page's policy forbids a style inside.
+    """
+    return _STYLE.sub("", svg(found, analyze=True))

@@ -1,0 +1,100 @@
+"""ORDER BY: which keys a SELECT computes beside its outputs, and what keys are of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from altneu.errors import PlanError
+from altneu.expressions import has_window
+from altneu.sql.scope import Scope, bound, is_bound
+from altneu.sql.subqueries import has_subquery
+
+SHOWN = "shown"
+"""Under this name a query's tree says that its rows are shown, in its order; a collection has none."""
+
+
+def counts(tree: exp.Expr) -> bool:
+    """Whether the order of a query makes a difference."""
+    return bool(tree.args.get("limit") or tree.args.get("offset") or tree.meta.get(SHOWN))
+
+
+def computed_keys(
+    tree: exp.Select, outputs: Sequence[tuple[str, exp.Expr]], *, groups: bool
+) -> list[tuple[exp.Ordered, exp.Expr]]:
+    """The keys of a SELECT that are computed as its outputs are, each with its expression over what FROM gives.
+
+    These are aggregates, windows, subqueries, and over groups whatever is not made of outputs alone. A key that is an
+    output, as it is written there, becomes the number of that.
+
+    Raises:
+        PlanError: SELECT DISTINCT does not show it.
+    """
+    from altneu.sql.grouped import has_aggregate, unaliased
+
+    order = tree.args.get("order")
+    found = []
+    for key in order.expressions if order and counts(tree) else []:
+        this = key.this
+        place = _place(this, outputs)
+        if place is not None:
+            key.set("this", exp.Literal.number(place + 1))
+        elif not _of_outputs(this, outputs) and (
+            groups or has_aggregate(this) or has_window(this) or has_subquery(this)
+        ):
+            if tree.args.get("distinct"):
+                raise _not_shown(this)
+            found.append((key, unaliased(this, outputs, lambda _: False)))
+    return found
+
+
+def _place(tree: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]]) -> int | None:
+    """The output that a key names, or is written like."""
+    if isinstance(tree, exp.Column) and not tree.table:
+        named = [i for i, (name, _) in enumerate(outputs) if name.lower() == tree.name.lower()]
+        if named:
+            return named[0]
+    return next((i for i, (_, item) in enumerate(outputs) if item == tree), None)
+
+
+def _of_outputs(tree: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]]) -> bool:
+    """Whether a key is the number of an output, or an expression over outputs."""
+    if isinstance(tree, exp.Literal):
+        return not tree.is_string
+    known = {name.lower() for name, _ in outputs}
+    plain = not has_window(tree) and not has_subquery(tree)
+    return plain and all(not c.table and c.name.lower() in known for c in tree.find_all(exp.Column))
+
+
+def key_of(key: exp.Ordered, scope: Scope, outputs: Sequence[str]) -> exp.Ordered:
+    """A sort key over the plan; a number is the place of an output.
+
+    Raises:
+        PlanError: there is no such output, or the key is computed of what is gone by now.
+        UnknownColumnError: it reads no column that is there.
+    """
+    made, value = key.copy(), key.this
+    if isinstance(value, exp.Literal) and not value.is_string:
+        place = int(value.this) - 1
+        if not 0 <= place < len(outputs):
+            raise PlanError(f"ORDER BY {value.this}: there are {len(outputs)} columns")
+        made.set("this", bound(outputs[place]))
+        return made
+    columns = list(value.find_all(exp.Column))
+    if columns and all(is_bound(c) for c in columns):
+        return made
+    if has_window(value) or has_subquery(value):
+        raise _not_shown(value)
+    made.set("this", scope.resolve(value))
+    return made
+
+
+def _not_shown(tree: exp.Expr) -> PlanError:
+    return PlanError(
+        f"ORDER BY {tree.sql('spark')}: after a set operation or DISTINCT keys are columns that are shown; "
+        "nest the query in FROM"
+    )
+
+
+__all__ = ["SHOWN", "computed_keys", "counts", "key_of"]

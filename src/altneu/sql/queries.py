@@ -1,0 +1,96 @@
+"""The way in: a query's text or tree, over named collections."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from altneu.collection import Collection
+from altneu.errors import PlanError, SchemaError
+from altneu.expressions import parse
+from altneu.grouping import check_names
+from altneu.sql.binder import Answer, Binder, projected
+from altneu.sql.dialect import parse_query
+from altneu.sql.ordering import SHOWN
+from altneu.sql.scope import Field, Relation, bound, fresh, place_of
+
+
+def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:
+    """The collection that a SQL query describes, over named collections.
+
+    Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
+    collection has no order. docs/sql.md says what there is.
+
+    Raises:
+        ExpressionSyntaxError: it does not parse; with the place.
+        UnknownColumnError: a name that is no column, or one of several tables.
+        PlanError: what is not supported, by name.
+
+    >>> import altneu as an
+    >>> flights = an.source("flights", "carrier string, delay long")
+    >>> from altneu.sql import query
+    >>> query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier", {"flights": flights})
+    Collection(carrier: string, n: bigint)
+    """
+    answer = _answer(parse_query(text) if isinstance(text, str) else text.copy(), catalog)
+    relation = answer.relation
+    outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
+    try:
+        check_names([n for n, _ in outputs])
+    except SchemaError as error:
+        raise SchemaError(f"{error}: SELECT ... AS name") from None
+    return Collection(projected(relation.node, outputs))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A query whose rows are shown: its collection, what its columns are called, of which several may have one name.
+
+    ``columns`` are those of the collection that are shown, ``order`` keys among all of them: name, descending, nulls
+    first.
+    """
+
+    collection: Collection
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    order: tuple[tuple[str, bool, bool], ...]
+
+
+def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
+    """A query whose rows are shown in its order; with LIMIT or OFFSET those that are chosen, in any.
+
+    Raises:
+        UnknownColumnError, PlanError: as ``query``.
+    """
+    tree = tree.copy()
+    tree.meta[SHOWN] = True
+    answer = _answer(tree, catalog)
+    schema = answer.relation.node.schema
+    keys = [name for name, _, _ in answer.order]
+    outputs = [(name, parse(bound(name), schema)) for name in keys]
+    columns: list[str] = []
+    for f in answer.relation.shown:
+        columns.append(fresh(f.name, (n for n, _ in outputs)))
+        outputs.append((columns[-1], parse(bound(f.column), schema)))
+    made = Collection(projected(answer.relation.node, outputs))
+    return Shown(made, tuple(columns), tuple(f.name for f in answer.relation.shown), answer.order)
+
+
+def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
+    names = {name.lower(): name for name in catalog}
+
+    def known(table: exp.Table) -> Relation:
+        wanted = ".".join(part.name for part in table.parts)
+        if wanted.lower() not in names:
+            close = difflib.get_close_matches(wanted.lower(), names, 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise PlanError(
+                f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
+            )
+        found = catalog[names[wanted.lower()]]
+        return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
+
+    return Binder(known).query(tree)
