@@ -103,11 +103,11 @@ def ask(reader: Reader, text: str, at: Time = None, errors: OnErrors = "raise") 
     if at is not None and select.at is not None:
         raise StatementError("the query says AS OF, and --at says a time too: leave one of them out")
     names, wanted = Names(reader), select.at if at is None else at
-    found = ordered(select.query, lambda tree: sql.query(tree, names))
+    found = ordered(select.query, lambda tree: sql.shown(tree, names))
     time = _system_time(reader, wanted)
     with Session() as session:
-        view = session.maintain(NAME, found.collection)
-        for name in sources_of(found.collection):
+        view = session.maintain(NAME, found.shown.collection)
+        for name in sources_of(found.shown.collection):
             read = reader.view(name)
             which = wanted if reader.coordinates(name) is not None else time if wanted is not None else None
             _insert(session, name, read.to_arrow(which, errors), time)
