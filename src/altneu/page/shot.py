@@ -79,7 +79,9 @@ class Shot:
 def place_of(session: Session) -> str:
     """Where a session's store is."""
     directory = session.store.segment_directory
-    return directory.where() if session.store.durable and directory is not None else "in memory"
+    return (
+        directory.where().removesuffix("/segments") if session.store.durable and directory is not None else "in memory"
+    )
 
 
 def mark_of(session: Session) -> tuple[object, ...]:

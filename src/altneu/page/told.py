@@ -20,6 +20,7 @@ def session_told(board: Board, *, allow_writes: bool) -> dict[str, Any]:
     past = session.past
     doing, failed = past.doing, past.failed
     return {
+        "served": board.started,
         "store": shot.place,
         "spark": session.spark is not None,
         "placement": session.placement,

@@ -30,14 +30,25 @@ export function show(place, known, [chosen]) {
     if (event.key === "Enter" || event.key === " ") pick(event.target) && event.preventDefault();
     if (event.key === "Escape") select(null);
   });
+  stage.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    scale(zoom * (event.deltaY < 0 ? 1.15 : 1 / 1.15), event);
+  }, { passive: false });
   select(null);
 
-  function scale(next) {
+  /** Draw it larger or smaller; what is at a point, or else in the middle, stays where it is. */
+  function scale(next, point = null) {
     if (!picture) return;
+    const place = stage.getBoundingClientRect();
+    const [x, y] = point ? [point.clientX - place.left, point.clientY - place.top] : [stage.clientWidth / 2, stage.clientHeight / 2];
+    const before = zoom;
     zoom = Math.min(3, Math.max(0.1, next));
     const { width, height } = picture.viewBox.baseVal;
     picture.setAttribute("width", width * zoom);
     picture.setAttribute("height", height * zoom);
+    stage.scrollLeft = (stage.scrollLeft + x) * (zoom / before) - x;
+    stage.scrollTop = (stage.scrollTop + y) * (zoom / before) - y;
   }
 
   function fit() {
@@ -115,7 +126,7 @@ export function show(place, known, [chosen]) {
     plan = found.plan;
     if (found.picture) draw(found.picture);
     update(found);
-  }, (error) => fill(stage, el("p", { class: "error" }, error.message)));
+  }, (error) => (error.silent && picture) || fill(stage, el("p", { class: "error" }, error.message)));
   asked.run();
   return { news: asked.run, close: asked.close };
 }

@@ -49,7 +49,8 @@ export function show(place, known, [chosen, part = "rows"]) {
   };
 }
 
-const failed = (place) => (error) => fill(place, el("p", { class: "error" }, error.message));
+/** Say what went wrong; what is shown already stays where only the session is gone, which the head of the page says. */
+const failed = (place) => (error) => (error.silent && place.querySelector("table")) || fill(place, el("p", { class: "error" }, error.message));
 
 function rows(place, name) {
   const state = { offset: 0, limit: 50, sort: null, descending: false, filter: "" };
