@@ -30,7 +30,6 @@ class Shot:
         self.lock = threading.RLock()
         self.mark = mark_of(session)
         self.lower, self.shards = journal.lower, session.shards
-        self.facts = session.facts()  # what was measured
         self.errors: dict[str, int] = {}  # of views, as they were counted
         self.plan, self.table = session._plan, journal.table.copy()
         self.filled = frozenset(journal.filled)

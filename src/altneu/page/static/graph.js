@@ -86,6 +86,8 @@ export function show(place, known, [chosen]) {
       for (const text of group.querySelectorAll("text")) {
         if (operator.kept && KEPT.test(text.textContent)) text.textContent = operator.kept;
         else if (operator.did && text.classList.contains("measured")) text.textContent = operator.did;
+        else continue;
+        fitted(text, group);
       }
       const more = rowsOf(operator) - (before.get(operator.id) ?? rowsOf(operator));
       if (more > 0) flowing.add(operator.id);
@@ -129,6 +131,15 @@ export function show(place, known, [chosen]) {
   }, (error) => (error.silent && picture) || fill(stage, el("p", { class: "error" }, error.message)));
   asked.run();
   return { news: asked.run, close: asked.close };
+}
+
+/** Squeeze a text that has become longer than its box. */
+function fitted(text, group) {
+  text.removeAttribute("textLength");
+  const room = group.querySelector(".box").getBBox().width - 20;
+  if (text.getComputedTextLength() <= room) return;
+  text.setAttribute("textLength", room);
+  text.setAttribute("lengthAdjust", "spacingAndGlyphs");
 }
 
 /** Say beside an operator how many rows came out of it just now. */

@@ -112,7 +112,8 @@ function whyButton(name, found, at) {
 }
 
 function changes(place, name) {
-  const KEPT = 40;
+  const KEPT = 30; // steps
+  const SHOWN = 40; // rows of one
   let after = 0;
   let live = true;
   const told = el("span", { class: "told", role: "status" });
@@ -123,7 +124,7 @@ function changes(place, name) {
   let body = null;
 
   const asked = asking(async (signal) => {
-    const found = await get("changes", { view: name, after, limit: KEPT }, signal);
+    const found = await get("changes", { view: name, after, limit: KEPT, rows: SHOWN }, signal);
     if (!found.changes.length) {
       if (!body) fill(content, el("p", { class: "nothing" }, "No change since this page is served."));
       return;
