@@ -13,11 +13,11 @@ from altneu.cli.command import Taught, nearest, path_option, reporting
 from altneu.cli.opening import open_session, store_folder
 from altneu.cli.output import Output
 from altneu.cli.planning import Beside, Planned, define
-from altneu.cli.run import Pipeline
 from altneu.cli.written import write_text
 from altneu.errors import PlanError
 from altneu.explain import FORMS, Form, rendered
 from altneu.session import Session
+from altneu.statements import Statements
 from altneu.types import quote_name
 
 _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FORMS if form != "text"}}
@@ -94,7 +94,10 @@ def _of_file(
     master, settings = opened
     with open_session(None, master, settings) if analyze or master or settings else Planned() as session:
         if analyze:
-            Pipeline(session, Output(as_json=False, quiet=True)).run(text, follows=False)
+            statements = Statements.of(session)
+            for _ in statements.results(text):
+                """What it gives is for altneu run to show."""
+            statements.settle()
         else:
             define(session, text)
         return explained(session, what[0] if what else None, form, analyze=analyze)
@@ -121,8 +124,6 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
     Raises:
         PlanError: there is no such name, or nothing tells its plan.
     """
-    from altneu.statements import Statements
-
     Statements.of(session).run("")  # what a store knows is taken up
     if what is None:
         return rendered(session.explained(), form, analyze=analyze)
