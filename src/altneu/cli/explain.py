@@ -118,6 +118,12 @@ def _form(given: str | None, file: Path | None, *, as_json: bool) -> Form:
     return cast("Form", given or ("json" if as_json else by_name or "text"))
 
 
+_OF_PROGRAMS = (
+    "a Python program defined it, and knows its plan: session.explain(name) there, or the page of session.serve(); "
+    "altneu status --verbose tells what is kept for it"
+)
+
+
 def explained(session: Session, what: str | None, form: Form, *, analyze: bool = False) -> str:
     """What EXPLAIN tells of a view by name, of a query, or of all views.
 
@@ -125,6 +131,9 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
         PlanError: there is no such name, or nothing tells its plan.
     """
     Statements.of(session).run("")  # what a store knows is taken up
+    unknown = [name for name in session.views_stored if name not in session.views]
+    if what is None and unknown and not session.views:
+        raise PlanError(f"{', '.join(unknown)}: {_OF_PROGRAMS}")
     if what is None:
         return rendered(session.explained(), form, analyze=analyze)
     known = Statements.of(session).known
@@ -133,10 +142,7 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
     if name is None and len(what.split()) == 1:
         raise PlanError(f"no view {what!r}{nearest(what, names.values())}")
     if name is not None and name not in session.views and name not in known:
-        raise PlanError(
-            f"view {name!r} was defined by a Python program, which knows its plan: session.explain({name!r}) there, "
-            "or the page that session.serve() shows; altneu status --verbose tells what is kept for it"
-        )
+        raise PlanError(f"view {name!r}: {_OF_PROGRAMS}")
     asked = what if name is None else f"VIEW {quote_name(name)}"
     words = f"EXPLAIN {'ANALYZE ' if analyze else ''}AS {form.upper()} {asked}"
     return "\n".join(line for (line,) in session.sql(words).to_pylist())
