@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import altneu
+from altneu import testing
 from scripts import site_docstrings, site_pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +95,7 @@ def public() -> list[str]:
             found += [f"{value.__name__}.{n}" for n in made_here if name != "logic" and is_documented(value, n)]
         else:
             found.append(f"altneu.{name}")
+    found += [f"altneu.testing.{name}" for name in testing.__all__]
     for kind in (altneu.Collection, altneu.View):
         found += [f"altneu.{kind.__name__}.{name}" for name in dir(kind) if is_documented(kind, name)]
     return found

@@ -8,7 +8,7 @@ every time with a computation from scratch (docs/testing.md).
 
 from altneu.testing.asserting import assert_changes, assert_contents
 from altneu.testing.beside_spark import assert_same_as_spark
-from altneu.testing.histories import History, assert_incremental, cuts, histories, replay
+from altneu.testing.replaying import History, assert_incremental, cuts, histories, replay
 from altneu.testing.tables import table, to_text
 
 __all__ = [
