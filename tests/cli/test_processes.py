@@ -72,6 +72,17 @@ def test_stopping_a_subscription(orders, stop):
     assert list((orders / "readers").iterdir()) == []
 
 
+def test_a_query_that_is_interrupted(orders):
+    """It says nothing, and takes its lease back."""
+    slow = "SELECT count(DISTINCT x) AS n, max(x % 7919) AS m FROM generate_series(1, 20000000) g(x)"
+    child = start("query", "--path", orders, slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not ((orders / "readers").is_dir() and list((orders / "readers").iterdir())):
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    assert (*child.communicate(), child.returncode) == ("", "", 130)
+    assert list((orders / "readers").iterdir()) == []
+
+
 def test_a_run_that_is_interrupted_leaves_a_store_that_opens_again(orders):
     script = "SELECT 1; INSERT INTO orders SELECT 'x', CAST(n AS INT) FROM generate_series(1, 3000000) g(n);"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
