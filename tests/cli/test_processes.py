@@ -57,9 +57,9 @@ def test_a_run_that_is_interrupted_leaves_a_store_that_opens_again(orders):
     child.stdin.close()
     assert '"rows": [[1]]' in child.stdout.readline()  # the next statement is on its way
     child.send_signal(signal.SIGINT)
-    child.stdout.read()
+    assert child.stdout.read() == '{"statement": "", "message": "stopped; what was committed stays"}\n'
     child.stdout.close()
-    assert child.wait() == 0
+    assert child.wait() == 130
     assert child.stderr.read() == ""
     child.stderr.close()
     with an.Session(path=orders) as session:

@@ -114,6 +114,8 @@ def test_errors_of_a_view_are_told(call, tmp_path):
         (["--at", "1", "TABLE totals AS OF 1"], 1, "leave one of them out"),
         (["--at", "soon", "TABLE totals"], 2, "'soon' is no time"),
         (["--format", "parquet", "TABLE totals"], 2, "name a file with --out"),
+        (["--format", "json", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
+        (["--out", "x.parquet", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
         (["--out", "rows", "TABLE totals"], 2, "its name says no form"),
         (["--json", "--format", "csv", "TABLE totals"], 2, "two forms"),
         (["--out", "no/such/folder.csv", "TABLE totals"], 1, "folder.csv: there is no folder no/such"),

@@ -40,7 +40,6 @@ class Line:
     target: str
     points: list[tuple[float, float]]
     back: bool
-    tag: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class Picture:
     boxes: dict[str, Rectangle]
     outlines: dict[int, Rectangle]
     lines: list[Line]
+    tags: dict[str, tuple[str, Rectangle]]
     said: dict[str, str]
     size: tuple[float, float]
 
@@ -58,7 +58,7 @@ def read(svg: str) -> Picture:
     """Read a picture; it has to be well-formed."""
     root = ET.fromstring(svg)  # noqa: S314  # our own text
     size = tuple(float(root.attrib[n]) - 48 for n in ("width", "height"))
-    boxes, said, outlines, lines = {}, {}, {}, []
+    boxes, said, outlines, tags, lines = {}, {}, {}, {}, []
     for group in root.iter(f"{SVG}g"):
         name = group.get("data-operator") or ("data-view" in group.attrib and f"view {group.get('data-view')}")
         if name:
@@ -70,9 +70,11 @@ def read(svg: str) -> Picture:
         elif "data-from" in group.attrib:
             back = "back" in group.attrib["class"].split()
             points = [] if back else _points(group.find(f"{SVG}path").attrib["d"])
-            tag = "".join(text.text or "" for text in group.iter(f"{SVG}text"))
-            lines.append(Line(group.attrib["data-from"], group.attrib["data-to"], points, back, tag))
-    return Picture(boxes, outlines, lines, said, size)
+            lines.append(Line(group.attrib["data-from"], group.attrib["data-to"], points, back))
+        elif "data-exchange" in group.attrib:
+            text = group.find(f"{SVG}text").text
+            tags[group.attrib["data-exchange"]] = text, _rectangle(group.find(f"{SVG}rect"), 0.0, 0.0)
+    return Picture(boxes, outlines, lines, tags, said, size)
 
 
 def _box(group: ET.Element) -> Rectangle:
@@ -118,6 +120,10 @@ def check(picture: Picture) -> None:
                 break
             assert not box.overlaps(there), f"{name} and {other} overlap"
         assert box.inside(Rectangle(-0.2, -0.2, picture.size[0] + 0.2, picture.size[1] + 0.2)), name
+    tags = sorted((tag for _, tag in picture.tags.values()), key=lambda tag: tag.left)
+    for i, tag in enumerate(tags):
+        assert not any(tag.overlaps(box) for _, box in boxes)
+        assert not any(tag.overlaps(other) for other in tags[i + 1 :] if other.left < tag.right)
     for line in picture.lines:
         assert {line.source, line.target} <= picture.boxes.keys()
         for x, y in line.points[1:-1]:

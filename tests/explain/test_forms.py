@@ -8,7 +8,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import PlanError, StatementError
-from altneu.explain import FORMS
+from altneu.explain import FORMS, rendered
 from tests.explain.pictures import read
 from tests.explain.test_picture import EDGES, TRIANGLES, reach
 
@@ -102,6 +102,31 @@ def test_a_source_that_is_kept_is_in_the_graph_of_all_views():
         session.maintain("few", kept.filter("k > 3"))
         assert "keep kept" in [o.label for o in session.explained().operators]
         assert "keep kept" not in [o.label for o in session.explained("few").operators]
+
+
+def test_where_an_operator_is():
+    two = an.source("two", "k long", time=("known", "about"))
+    with an.Session() as session:
+        session.maintain("two", two.distinct())
+        session.maintain("nested", EDGES.iterate(lambda x: x.concat(reach(x)).distinct(), max_rounds=9))
+        session.maintain("met", EDGES.differentiate().semijoin(EDGES, on="src").integrate())
+        within = {o.within for o in session.explained().operators}
+    assert within == {
+        (),
+        ("two times",),
+        ("the loop over x",),
+        ("the loop over x", "the loop over x"),
+        ("moments of each time",),
+    }
+
+
+def test_a_session_without_views_has_an_empty_graph():
+    with an.Session() as session:
+        plan = session.explained()
+    assert (plan.views, plan.operators) == ((), ())
+    for form in FORMS:
+        rendered(plan, form, analyze=True)
+    assert read(rendered(plan, "svg")).boxes == {}
 
 
 def test_join_plans_say_why(session):

@@ -77,9 +77,7 @@ def check_all(found: Explained) -> None:
             scope = found.scopes[scope].parent
         for number, outline in picture.outlines.items():
             assert box.inside(outline) if number in around else not box.overlaps(outline)
-        if operator.exchange is not None:
-            tags = [line.tag for line in picture.lines if line.target == operator.id]
-            assert sum("⇄" in tag for tag in tags) == 1
+        assert (operator.id in picture.tags) == (operator.exchange is not None)
         if operator.back is not None:
             assert [line.source for line in picture.lines if line.back and line.target == operator.id] == [
                 operator.back

@@ -9,6 +9,7 @@ from altneu.cli.doctor import doctor
 from altneu.cli.explain import explain
 from altneu.cli.query import query
 from altneu.cli.run import run
+from altneu.cli.serve import serve
 from altneu.cli.status import status
 from altneu.cli.subscribe import subscribe
 from altneu.cli.vacuum import vacuum
@@ -22,5 +23,5 @@ def main() -> None:
     """altneu: views that stay right while their sources change."""
 
 
-for command in (run, explain, query, subscribe, status, vacuum, doctor):
+for command in (run, explain, query, subscribe, serve, status, vacuum, doctor):
     main.add_command(command)

@@ -106,6 +106,13 @@ class Output:
         else:
             self.line("  ".join(text(value) for value in row))
 
+    def address(self, url: str, store: str | None) -> None:
+        """Where a page is."""
+        if self.as_json:
+            self.json({"url": url, "store": store})
+        else:
+            self.line(url)
+
     def heading(self, columns: list[str]) -> None:
         """The columns of a subscription."""
         if not self.as_json:

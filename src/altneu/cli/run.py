@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from altneu.cli.command import Taught, stopped_cleanly
+from altneu.cli.command import INTERRUPTED, Taught, stopped_cleanly
 from altneu.cli.opening import open_session
 from altneu.cli.output import Output
 from altneu.errors import AltneuError
@@ -42,7 +42,7 @@ echo "
         ),
         ("ask, and keep nothing", """echo "VALUES (1, 'tea'), (2, 'jam')" | altneu run - --json"""),
     ],
-    exits={1: "a statement failed; those before it are done"},
+    exits={1: "a statement failed; those before it are done", 130: "stopped by Ctrl-C; what was committed stays"},
     shape='an object a statement: {"statement", "message"} or, of a query, {"statement", "columns", "rows"}; an object '
     'a change of a subscription: {"statement", "change": {…}}; at the end perhaps {"error", "message", "notes"}',
 )
@@ -55,10 +55,18 @@ echo "
     default=False,
     help="Follow streams until they are stopped (Ctrl-C), or take what there is and end (the default).",
 )
+@click.option("--serve", "serves", is_flag=True, help="Show a page of it in the browser, until Ctrl-C (altneu serve).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting: retain=all, spark.ui.port=0 …")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
 def run(
-    pipeline: str, path: str | None, master: str | None, follows: bool, settings: tuple[str, ...], as_json: bool
+    pipeline: str,
+    path: str | None,
+    master: str | None,
+    settings: tuple[str, ...],
+    *,
+    follows: bool,
+    serves: bool,
+    as_json: bool,
 ) -> None:
     """Run the statements of a file ("-": of the standard input).
 
@@ -73,12 +81,19 @@ def run(
             with out.busy("opening"):
                 session = open_session(path, master, settings)
             with session:
+                page = session.serve() if serves else None
+                if page is not None:
+                    out.address(page.url, path)
                 Pipeline(session, out).run(text, follows=follows)
+                if page is not None:
+                    page.wait()
         except AltneuError as error:
             out.failed(error)
             sys.exit(1)
         except KeyboardInterrupt:
             out.said("", "stopped; what was committed stays")
+            if not (follows or serves):  # which end in no other way
+                sys.exit(INTERRUPTED)
 
 
 class Pipeline:

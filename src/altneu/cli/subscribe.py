@@ -28,11 +28,8 @@ EVERY = 0.2  # seconds between two looks at the log
         ),
         ("what is there now, and no more", "altneu subscribe --path state --once totals"),
         (
-            "what has changed in a query since time 0, for a program",
-            (
-                "altneu subscribe --path state --once --since 0 --no-snapshot --json \\\n"
-                '  "SELECT max(total) AS most FROM totals"'
-            ),
+            "what a query gave at time 0, and what has changed since, for a program",
+            ('altneu subscribe --path state --once --since 0 --json \\\n  "SELECT max(total) AS most FROM totals"'),
         ),
     ],
     shape='an object a change: {"time": 3, "diff": -1, "row": {"column": value, …}}; "time" is a list where a '

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from altneu.cli.output import as_json, plain
+from altneu.errors import SchemaError
 from altneu.rows import Rows
 
 _AT_ONCE = 10_000  # rows
@@ -42,8 +43,21 @@ def _field(value: Any) -> Any:
     return value if isinstance(value, int | float | str | None) else plain(value)
 
 
+def refuse_same_names(table: pa.Table) -> None:
+    """Refuse columns of one name, which are one where they are told by name.
+
+    Raises:
+        SchemaError: naming it.
+    """
+    names = table.schema.names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"two columns are called {twice!r}, and this form tells them by name: SELECT … AS other_name")
+
+
 def write_json(table: pa.Table, file: TextIO) -> None:
     """An object a line."""
+    refuse_same_names(table)
     names = table.schema.names
     for rows in _chunks(table):
         file.writelines(as_json(dict(zip(names, row, strict=True))) + "\n" for row in rows)
@@ -57,6 +71,7 @@ def write_file(table: pa.Table, form: str, path: Path) -> None:
     """Put rows into a file, which is there wholly or not at all."""
     with _beside(path) as draft:
         if form == "parquet":
+            refuse_same_names(table)
             pq.write_table(table, draft)
             return
         with draft.open("w", encoding="utf-8", newline="") as file:

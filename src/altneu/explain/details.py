@@ -37,6 +37,7 @@ def _told(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:
         yield "updates kept", f"{operator.updates:,}"
     if operator.bytes is not None:
         yield "bytes kept", size_of(operator.bytes)
+    yield "in", ", in ".join(operator.within)
     yield "shared with", ", ".join(operator.shared_with)
     yield "needed by", ", ".join(operator.views)
     for note in operator.notes:

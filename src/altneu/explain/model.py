@@ -34,6 +34,7 @@ GROUPS: Bound = "the groups touched"
 EVERYTHING: Bound = "everything"
 CALLED: dict[Bound, Called] = {CHANGE: "incremental", GROUPS: "bounded", EVERYTHING: "full"}
 _BOUNDS = [*CALLED]
+_SCOPES = {"event": "two times", "moment": "moments of each time"}
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Operator:
             ``exchange`` is the key by which rows are spread on their way to it (empty: to one shard, None: they stay
             where they are). ``bound`` says what bounds the cost of a step, ``called`` is the word for it. Of an
             arrangement ``shared_with`` are the other views that read it; ``views`` are all that need the operator.
-            ``back`` is the end of a loop's body from which a variable gets its next round, ``scope`` a number in
-            ``scopes``.
+            ``back`` is the end of a loop's body from which a variable gets its next round. ``scope`` is a number in
+            ``scopes``, ``within`` what that is called, and those around it, the innermost first.
     Units:  ``updates`` and ``bytes`` are kept now, over all shards.
     """
 
@@ -128,6 +129,7 @@ class Operator:
     views: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     scope: int = 0
+    within: tuple[str, ...] = ()
     back: str | None = None
     updates: int | None = None
     bytes: int | None = None
@@ -314,6 +316,7 @@ class _Reading:
             views=tuple(self.users.get(i, ())),
             notes=node.notes,
             scope=node.scope,
+            within=tuple(self._around(node.scope)),
             back=plan.nodes[plan.arrangements[operation.arrangement]].identity
             if isinstance(operation, FeedbackOp)
             else None,
@@ -323,6 +326,13 @@ class _Reading:
             total=total,
             last=last,
         )
+
+    def _around(self, scope: int) -> Iterator[str]:
+        """What a scope and those around it are called."""
+        while scope > 0:
+            found = self.plan.scopes[scope]
+            yield f"the loop over {', '.join(found.names)}" if found.kind == "loop" else _SCOPES[found.kind]
+            scope = found.parent
 
     def _measured(self, i: int) -> tuple[Measured | None, Measured | None]:
         """What an operator did; of one that is several operations rows go in at its beginning and out at its end."""

@@ -18,6 +18,7 @@ from altneu.explain.text import measured, size_of
 _COLUMNS, _NAME_LINES, _LINES = 42, 3, 2  # letters in a line of a box, and lines of its name and of each detail
 _PAD, _LEAST, _MEASURED = 12.0, 120.0, 210.0
 _MARGIN, _ARROW = 24.0, 6.0
+_TAG = (30, 1)  # letters of what is said of an exchange, and lines
 _SIZES = {
     "kind": (10.5, 15.0),
     "name": (13.0, 17.0),
@@ -58,6 +59,12 @@ class _Picture:
         self.edges = [Edge((a, o.id, n), a, o.id) for o in explained.operators for n, a in enumerate(o.inputs)]
         self.edges += [Edge((v.contents, v.name), v.contents, ("view", v.name)) for v in explained.views]
         self.placed = self._place()
+        out, into = defaultdict[Name, list[Edge]](list), defaultdict[Name, list[Edge]](list)
+        for edge in self.edges:
+            out[edge.source].append(edge)
+            into[edge.target].append(edge)
+        self.starts = {e.name: p for name, edges in out.items() for e, p in self._ports(name, edges, below=True)}
+        self.ends = {e.name: p for name, edges in into.items() for e, p in self._ports(name, edges, below=False)}
 
     # what boxes say -------------------------------------------------------------------------------------------------
 
@@ -72,8 +79,9 @@ class _Picture:
             lines.append(("measured", measured(operator.total)))
         least = _MEASURED if self.analyze else _LEAST
         drawn = _sized(lines, least, above=8.0 if operator.state else 0.0)
-        head = width_of(operator.kind.upper(), 11.5) + 24 + width_of(operator.called, 12, bold=True)
-        return replace(drawn, box=Box(max(drawn.box.width, head + 2 * _PAD), drawn.box.height))
+        head = width_of(operator.kind.upper(), 11.5) + 24 + width_of(operator.called, 12, bold=True) + 2 * _PAD
+        tag = width_of(wrapped(_spread(operator) or "", *_TAG)[0], 11)
+        return replace(drawn, box=Box(max(drawn.box.width, head, tag), drawn.box.height))
 
     def _facts(self, operator: Operator) -> Iterator[str]:
         """What an operator keeps and for whom."""
@@ -127,6 +135,7 @@ class _Picture:
             f'<g class="all" transform="translate({_n(_MARGIN)} {_n(_MARGIN)})">',
             *self._outlines(),
             *self._lines(),
+            *self._tags(),
             *map(self._operator, self.explained.operators),
             *map(self._view, self.explained.views),
             "</g></svg>",
@@ -143,18 +152,12 @@ class _Picture:
             )
 
     def _lines(self) -> Iterator[str]:
-        out, into = defaultdict[Name, list[Edge]](list), defaultdict[Name, list[Edge]](list)
         for edge in self.edges:
-            out[edge.source].append(edge)
-            into[edge.target].append(edge)
-        starts = {e.name: p for name, edges in out.items() for e, p in self._ports(name, edges, below=True)}
-        ends = {e.name: p for name, edges in into.items() for e, p in self._ports(name, edges, below=False)}
-        for edge in self.edges:
-            start, end = starts[edge.name], ends[edge.name]
+            start, end = self.starts[edge.name], self.ends[edge.name]
             out_of = (start[0], self.placed.rows[edge.source][1])  # beside a box may be higher ones
             down_to = (end[0], min(self.placed.rows[edge.target][0], end[1] - _ARROW))
             points = [start, out_of, *self.placed.lines[edge.name], down_to, end]
-            yield self._line(edge, points, first=edge is into[edge.target][0])
+            yield self._line(edge, points)
         for operator in self.explained.operators:
             if operator.back is not None and operator.back in self.drawn:
                 yield self._back(operator.back, operator.id)
@@ -175,25 +178,29 @@ class _Picture:
         for i, edge in enumerate(ordered):
             yield edge, (x + box.width / 2 + (i - (len(edges) - 1) / 2) * apart, y + box.height if below else y)
 
-    def _line(self, edge: Edge, points: list[Point], *, first: bool) -> str:
+    def _line(self, edge: Edge, points: list[Point]) -> str:
         reader = None if isinstance(edge.target, tuple) else self.explained[str(edge.target)]
-        spread = reader is not None and reader.exchange is not None and first
+        spread = reader is not None and reader.exchange is not None and edge.name == (edge.source, reader.id, 0)
         x, y = points[-1]
         points = [*points[:-1], (x, y - _ARROW)]
         data = f'data-from="{_q(str(edge.source))}" data-to="{_q(_id(edge.target))}"'
         head = f'<path class="head" d="M{_n(x - 4.5)} {_n(y - 8)}L{_n(x + 4.5)} {_n(y - 8)}L{_n(x)} {_n(y)}Z"/>'
-        tag = ""
-        if spread and reader is not None and reader.exchange is not None:
-            told = f"⇄ by {', '.join(reader.exchange)}" if reader.exchange else "⇄ to one shard"
-            (shown,) = wrapped(told, 30, 1)
-            width = width_of(shown, 11) + 12
-            tag = (
-                f"<g><title>{_q('exchange: ' + told[2:])}</title>"
-                f'<rect class="tag" x="{_n(x - width / 2)}" y="{_n(y - 30)}" width="{_n(width)}" height="17" rx="8.5"/>'
-                f'<text x="{_n(x)}" y="{_n(y - 17.5)}" text-anchor="middle">{_q(shown)}</text></g>'
-            )
         kind = "edge exchange" if spread else "edge"
-        return f'<g class="{kind}" {data}><path class="line" d="{_path(points)}"/>{head}{tag}</g>'
+        return f'<g class="{kind}" {data}><path class="line" d="{_path(points)}"/>{head}</g>'
+
+    def _tags(self) -> Iterator[str]:
+        """By what rows are spread on their way into an operator, above it and above all lines."""
+        for operator in self.explained.operators:
+            told = _spread(operator)
+            if told is not None and operator.inputs:
+                (x, y), shown = self.ends[operator.inputs[0], operator.id, 0], wrapped(told, *_TAG)[0]
+                width = width_of(shown, 11) + 12
+                place = f'x="{_n(x - width / 2)}" y="{_n(y - 30)}" width="{_n(width)}" height="17"'
+                yield (
+                    f'<g class="exchange" data-exchange="{_q(operator.id)}"><title>{_q(f"exchange {told[2:]}")}</title>'
+                    f'<rect class="tag" {place} rx="8.5"/>'
+                    f'<text x="{_n(x)}" y="{_n(y - 17.5)}" text-anchor="middle">{_q(shown)}</text></g>'
+                )
 
     def _back(self, source: str, target: str) -> str:
         """The way from the end of a loop's body to the variable that it makes, beside everything in the loop."""
@@ -253,6 +260,13 @@ class _Picture:
         )
 
 
+def _spread(operator: Operator) -> str | None:
+    """What an exchange is told by."""
+    if operator.exchange is None:
+        return None
+    return f"⇄ by {', '.join(operator.exchange)}" if operator.exchange else "⇄ to one shard"
+
+
 def name_of(operator: Operator) -> str:
     """What an operator is called where its kind is said beside it."""
     name = operator.label
@@ -264,7 +278,7 @@ def name_of(operator: Operator) -> str:
 
 
 def _view_lines(view: ExplainedView) -> _Drawn:
-    cost = f"a step is bounded by {view.bound} ({view.called})"
+    cost = f"bounded by {view.bound} ({view.called})"
     lines = [("kind", "view"), *(("name", line) for line in wrapped(view.name, _COLUMNS, _NAME_LINES)), ("soft", cost)]
     if view.by_arrival:
         lines.append(("soft", "depends on when rows come"))

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import socket
+import time
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -15,7 +16,7 @@ from altneu.errors import StoreError, StoreLockedError
 from altneu.store.files import failure, naming
 
 _TAKEN = frozenset({errno.EWOULDBLOCK, errno.EACCES})
-_LOOKS = 1000  # how often a lock that somebody only looks at is tried
+_PATIENCE, _PAUSE = 1.0, 0.001  # seconds for which a lock is tried that somebody only looks at, and between two tries
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
@@ -124,16 +125,17 @@ def holder_of(path: Path) -> str | None:
 
 def _take(descriptor: int) -> None:
     """Lock for writing. A look at who writes holds it shared for a moment, which is waited for; a writer is not."""
-    for _ in range(_LOOKS):
+    deadline = time.monotonic() + _PATIENCE
+    while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in _TAKEN:
+            if error.errno not in _TAKEN or time.monotonic() > deadline:
                 raise
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # which raises beside a writer
+            time.sleep(_PAUSE)
         else:
             return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _text(descriptor: int) -> str:

@@ -114,9 +114,9 @@ export const kinds = {
 export function chart(place, options, data) {
   const drawn = new uPlot({ width: Math.max(place.clientWidth, 200), cursor: { y: false, drag: { x: false, y: false } }, ...options }, data, place);
   // Where nothing is pointed at, the legend tells the last step.
-  const tellLast = () => drawn.setLegend({ idx: drawn.data[0].length - 1 });
+  const tellLast = () => place.contains(drawn.root) && drawn.setLegend({ idx: drawn.data[0].length - 1 });
   drawn.over.addEventListener("mouseleave", () => setTimeout(tellLast));
-  tellLast();
+  setTimeout(tellLast); // it draws itself a moment after this
   const watcher = new ResizeObserver(() => {
     if (place.clientWidth && Math.abs(place.clientWidth - drawn.width) > 1) drawn.setSize({ width: place.clientWidth, height: options.height });
   });

@@ -66,6 +66,8 @@ export function show(place, known, [chosen]) {
 
   function update(found) {
     told = new Map(found.operators.map((operator) => [operator.id, operator]));
+    const rowsOf = (operator) => operator.total?.rows_out ?? 0;
+    const moved = found.operators.some((operator) => rowsOf(operator) !== (before.get(operator.id) ?? rowsOf(operator)));
     const flowing = new Set();
     for (const group of groups("operator")) {
       const operator = told.get(group.dataset.operator);
@@ -74,13 +76,12 @@ export function show(place, known, [chosen]) {
         if (operator.kept && KEPT.test(text.textContent)) text.textContent = operator.kept;
         else if (operator.did && text.classList.contains("measured")) text.textContent = operator.did;
       }
-      const rows = operator.total?.rows_out ?? null;
-      const more = rows === null || !before.has(operator.id) ? 0 : rows - before.get(operator.id);
+      const more = rowsOf(operator) - (before.get(operator.id) ?? rowsOf(operator));
       if (more > 0) flowing.add(operator.id);
-      badge(group, more);
+      if (moved) badge(group, more);
     }
-    for (const edge of groups("from")) flow(edge, flowing.has(edge.dataset.from));
-    before = new Map(found.operators.map((operator) => [operator.id, operator.total?.rows_out ?? 0]));
+    if (moved) for (const edge of groups("from")) edge.classList.toggle("flows", flowing.has(edge.dataset.from));
+    before = new Map(found.operators.map((operator) => [operator.id, rowsOf(operator)]));
     if (selected) select(selected);
   }
 
@@ -135,10 +136,6 @@ function badge(group, rows) {
     group.append(text);
   }
   text.textContent = `↓ ${whole(rows)}`;
-}
-
-function flow(edge, on) {
-  edge.classList.toggle("flows", on);
 }
 
 /** Move what is larger than its place by dragging it; a click stays a click. */

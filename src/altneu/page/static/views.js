@@ -43,7 +43,7 @@ export function show(place, known, [chosen, part = "rows"]) {
   return {
     news(fresh) {
       listed(fresh);
-      if (!fresh.length || fresh.some((step) => step.changes_out[name])) inner.news?.(fresh);
+      if (!fresh.length || inner.always || fresh.some((step) => step.changes_out[name])) inner.news?.(fresh);
     },
     close: () => inner.close?.(),
   };
@@ -170,7 +170,7 @@ function errors(place, name) {
     fill(pages, found.total > limit ? pager(offset, limit, found.total, (to) => ((offset = to), asked.run())) : null);
   }, failed(content));
   asked.run();
-  return { news: asked.run, close: asked.close };
+  return { news: asked.run, always: true, close: asked.close }; // errors come and go without a change of the rows
 }
 
 function about(place, name) {
