@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections test cluster faults lint check bench clean
+.PHONY: help setup run corrections test cluster faults lint check bench docs docs-serve clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -16,6 +16,8 @@ help:
 	@echo "make lint         style, types and import contracts"
 	@echo "make check        lint and test: what CI runs"
 	@echo "make bench        the benchmarks"
+	@echo "make docs         the site of the documents, in out/site/index.html"
+	@echo "make docs-serve   the same on 127.0.0.1:8000, built again when a document changes"
 	@echo "make clean        remove .venv and everything built"
 
 setup: $(STAMP)
@@ -55,6 +57,14 @@ check: lint test
 
 bench: setup
 	@$(BIN)/python -m bench
+
+# The variable silences a notice about the successor of mkdocs-material.
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "out/site/index.html"
+
+docs-serve: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:
 	rm -rf .venv build dist out spark-warehouse .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

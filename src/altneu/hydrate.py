@@ -74,8 +74,9 @@ class _Cutter:
         reader = self._reader(i)
         if reader is not None and not moments:
             self.read.add(reader)
-            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=f"read {node.label}", scope=node.scope)
-            return self.add(read, ())
+            label = f"read {node.label}"
+            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
+            return self.add(replace(read, identity=node.identity), ())
         if isinstance(operation, SourceOp):
             if operation.name in self.filled:
                 raise HydrationError(

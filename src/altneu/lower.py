@@ -642,6 +642,28 @@ def _carried(outputs: Outputs, spread: Key) -> Key | None:
     return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
 
 
+def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
+    """Nodes with what they are called in every plan that has them, whatever other views there are.
+
+    That is the name of their arrangement or of their logical node; what has neither, or is lowered once for each loop
+    that it is in, is called after what it reads.
+    """
+    found: list[PhysicalNode] = []
+    seen: Counter[str] = Counter()
+    for node in nodes:
+        told = [type(node.operation).__name__]
+        if isinstance(node.operation, ArrangeOp | FeedOp | FeedbackOp):
+            told.append(node.operation.arrangement)
+        else:
+            told += [node.logical] if node.logical else [node.label]
+            if node.scope or not node.logical:
+                told += [f"{found[port.node].identity}.{port.output}" for port in node.inputs]
+        name = hashlib.blake2b("|".join(told).encode(), digest_size=6).hexdigest()
+        seen[name] += 1
+        found.append(replace(node, identity=name if seen[name] == 1 else f"{name}-{seen[name]}"))
+    return tuple(found)
+
+
 def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
     """Lower every view of a session into one plan that shares what they have in common."""
     readers = Counter(node.fingerprint for node in views.values())
@@ -649,4 +671,5 @@ def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Pl
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
-    return lowering.plan(ports)
+    plan = lowering.plan(ports)
+    return replace(plan, nodes=_identified(plan.nodes))

@@ -295,7 +295,8 @@ class PhysicalNode:
     """An operation with its inputs and its place.
 
     ``exchange`` is the key by which the input must be spread before it gets here (None: it may come as it is);
-    ``logical`` the fingerprint of the logical node it was made for; ``schema`` of output 0.
+    ``logical`` the fingerprint of the logical node it was made for; ``schema`` of output 0. ``identity`` is what the
+    operation is called in every plan of this session that has it.
     """
 
     operation: Operation
@@ -307,6 +308,7 @@ class PhysicalNode:
     logical: str = ""
     scope: int = 0
     notes: tuple[str, ...] = ()  # what EXPLAIN says beside the label, a line each
+    identity: str = ""
 
 
 ScopeKind = Literal["root", "loop", "event", "moment"]

@@ -182,6 +182,11 @@ class Reader:
         return list(self._moment.views)
 
     @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What SQL statements have defined, by name (docs/format.md)."""
+        return {k[4:]: v for k, v in self._moment.snapshot.state.items() if k.startswith("sql/")}
+
+    @property
     def table(self) -> StateTable:
         """The state of every arrangement."""
         return self._moment.table
@@ -330,6 +335,13 @@ class Reader:
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
         """Refused: Spark reads stores by itself."""
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
+
+    def explain_row(self, name: str, row: Any, at: Time) -> NoReturn:
+        """Refused: a store has no plans."""
+        raise ReadError(
+            f"a reader has the rows of view {name!r} and not its query; explain_row is asked of the session that "
+            "maintains it, or of one opened on the store with the same views"
+        )
 
 
 def read(

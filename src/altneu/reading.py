@@ -150,6 +150,9 @@ class Readings(Protocol):
     def frame(self, view: Any, at: Time, errors: Any) -> Any:
         """A view's contents as a Spark DataFrame."""
 
+    def explain_row(self, name: str, row: Any, at: Time) -> Any:
+        """Why a row is in a view."""
+
 
 def changes(table: StateTable, name: str, known: Known, start: int, end: int, last: Callable[[], Updates]) -> Updates:
     """The updates of an arrangement from ``start`` up to but not including ``end``, each at its own time.

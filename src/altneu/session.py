@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,18 +31,20 @@ from altneu.executor.base import Region, StepMode, folded
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
+from altneu.executor.measured import Measurements
 from altneu.executor.memory import bytes_in
 from altneu.executor.portion import portion
 from altneu.executor.read import event_times
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome
+from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
-from altneu.explain import explain, refuse_unbounded
+from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
+from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
-from altneu.progress import watch
 from altneu.reading import Known, Time, changes
 from altneu.rewrite import Joins
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from altneu.page import Page
+    from altneu.provenance import Explanation
     from altneu.statements import Statements
 
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
@@ -179,8 +183,11 @@ class Session:
         self._catalogue = Catalogue(self._journal, self.lattice)
         self._pending = Inputs()
         self._taps = Taps(self.lattice)
+        self._measured = Measurements()
         self.streams = Streams(self)
         self.subscribers = Subscribers()
+        self.past = History()
+        self.pages: list[Page] = []
         self.statements: Statements | None = None
         self._closed = False
 
@@ -197,9 +204,11 @@ class Session:
     def close(self) -> None:
         """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.
 
-        Streams that are followed are stopped first, each after the micro-batch that it is at.
+        Streams that are followed are stopped first, each after the micro-batch that it is at, and pages are closed.
         """
         self.streams.stop()
+        for page in [*self.pages]:
+            page.close()
         with self.lock:
             if self._closed:
                 return
@@ -263,6 +272,11 @@ class Session:
         return list(self._journal.views)
 
     @property
+    def jobs(self) -> Jobs:
+        """The Spark jobs that steps were, and how many rows they read."""
+        return self._executor.jobs
+
+    @property
     def _plan(self) -> Plan:
         return self._catalogue.plan
 
@@ -320,7 +334,7 @@ class Session:
         self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
         try:
             if name not in self._journal.views:
-                with watch(f"altneu: computing view {name}"):
+                with self.past.watch(f"computing view {name}"):
                     self._hydrate(plan, name, node, deltas)
             else:
                 self._journal.describe(name, described(plan, name, node))
@@ -331,16 +345,19 @@ class Session:
 
     def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
-        journal = self._journal
+        journal, outcome = self._journal, None
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
                 part, given, anew = hydration_plan(plan, name, existing, journal.filled)
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
-                journal.take(self._executor.step(part, self.table, Inputs(), region, mode))
+                outcome = self._executor.step(part, self.table, Inputs(), region, mode)
+                journal.take(outcome)
             kept = described(plan, name, node)
             journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), deltas, kept)
+        if outcome is not None:
+            self._measured.fill(part, outcome.measured, given)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -357,6 +374,7 @@ class Session:
             self._journal.drop(name, plan.arrangements)
             self.subscribers.end(name)
             self._catalogue.remove(name, plan)
+            self._measured.keep(plan)
 
     def view(self, name: str) -> View:
         """A maintained view by name."""
@@ -418,14 +436,41 @@ class Session:
             self._check_open()
             return peek(self, collection, at, errors)
 
-    def explain(self, name: str) -> str:
+    def explain(self, name: str, *, analyze: bool = False, form: Form = "text") -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
 
         Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
+        is "text", "json", "svg", a picture, or "html", a page with the picture in it.
+
+        Raises:
+            PlanError: there is no such view, or no such form.
+        """
+        return rendered(self.explained(name), form, analyze=analyze)
+
+    def explained(self, name: str | None = None) -> Explained:
+        """The operators of a view, or of all views in one graph, and what each did since the session was opened.
+
+        Raises:
+            PlanError: there is no such view.
+            ReadError: the session is closed.
         """
         with self.lock:
-            self.ports(name)
-            return explain(self._plan, name, self.table.rows, partial(event_times, self.table))
+            self._check_open()
+            if name is not None:
+                self.ports(name)
+            return explained(self._plan, name, self.facts())
+
+    def facts(self) -> Facts:
+        """What is kept, and what was measured, as EXPLAIN tells it."""
+        table, found = self.table, self._measured
+        return Facts(table.rows, table.size, partial(event_times, table), found.read(), str(found))
+
+    def explain_row(self, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """``View.explain_row``, by the view's name."""
+        from altneu.provenance import explain_row
+
+        return explain_row(self, name, row, at)
 
     def reshard(self, shards: int) -> None:
         """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
@@ -545,6 +590,51 @@ class Session:
     def steps(self) -> int:
         """How many steps this session has committed."""
         return self._journal.steps
+
+    def history(self, n: int = 1000) -> list[Past]:
+        """The last steps, at most ``n`` of the last thousand, the oldest first: each with when it ended.
+
+        >>> import altneu as an
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("all", an.source("n", "k long"))
+        ...     session.insert("n", [1, 2])
+        ...     _ = session.advance()
+        ...     [(past.number, past.step.changes_in) for past in session.history()]
+        [(1, 2)]
+        """
+        return self.past.last(n)
+
+    def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        allow_writes: bool = False,
+        token: str | None = None,
+        open_to_all: bool = False,
+    ) -> Page:
+        """Show the session in a browser while it runs: its graph, steps, views, streams, and a box for queries.
+
+        The page is served by a thread of this process at ``page.url``, until ``page.close()`` or the session's. Port 0
+        is a free one. It only looks, takes no step and changes nothing, unless ``allow_writes``. Anybody on this
+        machine can open it; a ``host`` that others reach wants a ``token``, which the address then has to tell, or
+        ``open_to_all=True`` (docs/live_page.md).
+
+        Cost:   a step tells what it did and is not waited for; reading goes on while a step runs, a query waits for it
+                and the next step for the query.
+
+        Raises:
+            SetupError: the port is taken, or others could reach the host and nothing was said of that.
+
+        >>> import altneu as an
+        >>> with an.Session() as session, session.serve() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
+        """
+        from altneu.page import serve
+
+        self._check_open()
+        return serve(self, host, port, allow_writes=allow_writes, token=token, open_to_all=open_to_all)
 
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
@@ -682,11 +772,13 @@ class Session:
         started, before = clock.perf_counter(), self.lower
         self._make_ready()
         received, placements = 0, dict[str, None]()
+        self._measured.begin()
         try:
             for outcome in self._steps(before, upper, streams):
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
         except BaseException as error:
+            self.past.fail(error)
             if before < self.lower < upper:
                 error.add_note(
                     f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
@@ -697,7 +789,7 @@ class Session:
         changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
         rows = sum(self.table.rows(n) for n in self.table.layouts)
         seconds = clock.perf_counter() - started
-        return Step(before, upper, seconds, received, changes, ", ".join(placements), rows)
+        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
@@ -711,11 +803,12 @@ class Session:
             end = portion(self.table, self._pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
-                with watch(f"altneu: closing times {before} to {upper}{closed}", started):
+                with self.past.watch(f"closing times {before} to {upper}{closed}", started):
                     outcome = self._step(lower, end, streams, further=lower != before)
             finally:
                 if self._journal.steps != steps:  # committed, even if an interrupt came right after
                     self._pending = Inputs()
+            self._measured.add(self._plan, outcome.measured)
             self._journal.tidy()
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet

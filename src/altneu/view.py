@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,15 +10,19 @@ import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
+from altneu.executor.state import StateTable
 from altneu.order import Epoch
+from altneu.physical import ViewPorts
 from altneu.reading import Followed, Readings, Time, updates_table
-from altneu.rows import Rows
+from altneu.rows import Ints, Rows
 from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
 from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from altneu.provenance import Explanation
 
 OnErrors = Literal["raise", "ignore"]
 _SHOWN = 3
@@ -167,6 +171,45 @@ class View:
             made.poll() if made.pushes else None
             return made
 
+    def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """Why a row is in the view at a time: the input rows that it rests on, and how it came of them.
+
+        ``row`` is a tuple of all columns, or a dictionary of enough of them to tell the row. The plan is followed back
+        through the arrangements: of a sum to all rows of the group, of a minimum to those that have it, through a loop
+        round by round. The rows of a source are told with their times where something keeps them: a source declared
+        with ``keep=True``, or a join or reduce that has whole rows of it; else what is known of them.
+
+        Cost:   lookups where arrangements have the keys that are asked for, else a pass over what is kept; a loop is
+                run again. Nothing is kept or committed.
+        Law:    the query over the input rows alone has the row as often, which is computed and said
+                (``Explanation.sufficient``; tests/provenance/test_explain_row.py).
+        Source: Chothia et al., Explaining Outputs in Modern Data Analytics, VLDB 2016.
+
+        Raises:
+            ReadError: there is no such row, or there are several; or the view is read without its plan.
+            HistoryGoneError, NotYetKnownError: as ``to_arrow``.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> with an.Session() as session:
+        ...     view = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     print(view.explain_row(("tea", 7)))
+        {"item": "tea", "total": 7} is in view total at time 0
+          source orders
+            {"item": "tea", "price": 3} at time 0
+            {"item": "tea", "price": 4} at time 0
+          by way of
+            select item, `#0` as total: {"item": "tea", "total": 7}
+              sum(price), group by item: {"item": "tea"}
+                select item, price as #arg0: 2 rows
+                  source orders: 2 rows
+          the query over these rows alone has it
+        """
+        with self._session.lock:
+            return self._session.explain_row(self.name, row, at)
+
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
         with self._session.lock:
@@ -175,15 +218,9 @@ class View:
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
     def _errors(self, time: At, found: Updates) -> Rows:
-        table = self._session.table
-        found_by_origin = [contents(table, name, time) for name in self._session.ports(self.name).errors]
-        parts = [consolidate(p, table.lattice) for p in found_by_origin if len(p)]  # over shards
-        parts = [replace(p, diffs=np.ones_like(p.diffs)) for p in parts]  # a set: counts of two origins cancel nothing
         bad = negatives(found, self.name)
-        if not parts and bad is None:
-            return Rows.empty(ERROR_SCHEMA)
-        together = Updates.concat([*parts, *([bad] if bad is not None else [])], ERROR_SCHEMA, 1)
-        return consolidate(together, table.lattice).rows
+        kept = errors_kept(self._session.table, self._session.ports(self.name), time)
+        return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
 
     def raise_errors(self, time: At) -> None:
         """Raise if an operator below the view has an error at a time.
@@ -215,6 +252,25 @@ class View:
     def _remedy(self) -> str:
         """What may be done about rows that fail."""
         return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
+
+
+def errors_kept(table: StateTable, ports: ViewPorts, time: At) -> Rows:
+    """The errors of the operators below a view at a time, each once."""
+    found_by_origin = [contents(table, name, time) for name in ports.errors]
+    return _each_once([consolidate(p, table.lattice) for p in found_by_origin if len(p)])  # over shards
+
+
+def _each_once(parts: list[Updates]) -> Rows:
+    """A set: counts of two origins cancel nothing."""
+    if not parts:
+        return Rows.empty(ERROR_SCHEMA)
+    together = Updates.concat([Updates(p.rows, *_ones(len(p))) for p in parts], ERROR_SCHEMA, 1)
+    return consolidate(together, Epoch()).rows
+
+
+def _ones(count: int) -> tuple[Ints, Ints]:
+    """So many updates at time 0, each of one row."""
+    return np.zeros((1, count), np.int64), np.ones(count, np.int64)
 
 
 def repeated(found: Updates) -> Rows:

@@ -11,6 +11,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, PlanError, ReadError, SchemaError, SourceFailedError, TimeRangeError
+from altneu.testing import assert_changes
 
 S = an.source("s", "k long, v long")
 
@@ -75,7 +76,7 @@ def test_whole_numbers_are_whole_numbers():
     session, view = opened()
     session.insert("s", [(1, 1)], time=np.int64(3), diff=np.int32(2))
     session.advance(to=np.int64(4))
-    assert view.changes().to_pylist() == [{"k": 1, "v": 1, "time": 3, "diff": 2}]
+    assert_changes(view, [(1, 1, 3, 2)])
     for wrong in (1.5, "5", True):
         with pytest.raises(InputError):
             session.advance(to=wrong)

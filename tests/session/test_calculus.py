@@ -10,6 +10,7 @@ import altneu as an
 from altneu import Session
 from altneu.errors import HydrationError, PlanError, TimeRangeError, ViewHasErrorsError
 from altneu.physical import ArrangeOp, JoinOp
+from altneu.testing import assert_changes
 
 ORDERS = an.source("orders", "id long, item string")
 PRICES = an.source("prices", "item string, price long")
@@ -35,7 +36,7 @@ def test_a_retracted_order_is_retracted_at_the_price_of_that_moment():
         assert view.to_pylist() == [(1, "tea", 5)]
         session.retract("orders", [(1, "tea")])
         session.advance()
-        assert view.changes().to_pylist() == [{"id": 1, "item": "tea", "price": 6, "time": 2, "diff": -1}]
+        assert_changes(view, "id | item | price | time | diff\n1 | tea | 6 | 2 | -1")
         assert view.to_pylist(errors="ignore") == [(1, "tea", 5)]
         with pytest.raises(ViewHasErrorsError, match="NEGATIVE_MULTIPLICITY"):
             view.to_pylist()

@@ -14,6 +14,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import BeforeFrontierError, DiffOverflowError, InputError, SchemaError, UnknownSourceError
+from altneu.testing import assert_changes
 
 ROWS = [(1, "x"), (2, None), (None, "y"), (2, None)]
 ARROW = pa.table({"k": pa.array([r[0] for r in ROWS], pa.int64()), "s": [r[1] for r in ROWS]})
@@ -86,10 +87,10 @@ def test_rows_count_from_the_current_time_and_not_before_advance(session, view):
     assert contents(view) == Counter()
     step = session.advance(to=5)
     assert (step.lower, step.upper, session.lower) == (0, 5, 5)
-    assert view.changes().to_pylist() == [{"k": 1, "s": "x", "time": 0, "diff": 1}]
+    assert_changes(view, [(1, "x", 0, 1)])
     session.insert("t", [(2, "y")])
     session.advance()
-    assert view.changes().to_pylist() == [{"k": 2, "s": "y", "time": 5, "diff": 1}]
+    assert_changes(view, [(2, "y", 5, 1)])
 
 
 def test_a_diff_is_a_number_or_a_column(session, view):
@@ -107,8 +108,7 @@ def test_a_time_is_a_number_or_a_column(session, view):
     session.insert("t", [(1, "x", 2), (2, "y", 0), (1, "x", 1)], time="when")
     session.insert("t", [(3, "z")], time=1)
     session.advance(to=3)
-    found = {(r["k"], r["time"], r["diff"]) for r in view.changes().to_pylist()}
-    assert found == {(1, 2, 1), (1, 1, 1), (2, 0, 1), (3, 1, 1)}
+    assert_changes(view, "k | s | time\n1 | x | 2\n1 | x | 1\n2 | y | 0\n3 | z | 1")
 
 
 def test_a_column_of_the_source_may_say_the_time(session):

@@ -14,6 +14,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import ViewHasErrorsError
+from altneu.testing import assert_changes
 from altneu.view import View
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "linear.md"
@@ -84,7 +85,7 @@ PLANS = {
 }
 
 LINES = {
-    "the count, negative as it is": {*COUNTS, "changes()", "subscribe()", "inspect"},
+    "the count, negative as it is": {*COUNTS, "changes()", "subscribe()", "explain_row()", "inspect"},
     "what they make of the row, times its count": {*HANDED_ON},
     "an error row in the place of the row": IN_ITS_PLACE.keys() - {"left join"},
     "an error row in the place of the group's row": {*GROUPS},
@@ -296,7 +297,7 @@ def read_by_all(session, readers, told, raised=ViewHasErrorsError):
             read(view)
     [error] = view.errors().to_pylist()
     assert (error["operator"], error["code"], error["row"]) == ("view v", NEGATIVE, '{"k": 1, "v": 1}')
-    assert sorted(tuple(c.values()) for c in view.changes().to_pylist()) == [(1, 1, 0, -2), (2, 2, 0, 1)]
+    assert_changes(view, [(1, 1, 0, -2), (2, 2, 0, 1)])
     assert sorted((tuple(row), time, diff) for row, time, diff in told) == [(OWED, 0, -2), (THERE, 0, 1)]
     ignoring = [read(view, errors="ignore") for read in readers]
     session.insert("n", [OWED], diff=2)

@@ -8,6 +8,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import HistoryGoneError, NotYetKnownError, PlanError, ReadError, SchemaError, ViewHasErrorsError
+from altneu.testing import assert_changes
 
 NUMBERS = an.source("n", "k long, v long")
 
@@ -74,13 +75,12 @@ def test_changes_are_those_of_the_last_advance_and_no_more(session):
     assert view.changes().num_rows == 0
     session.insert("n", [(1, 5, 0), (1, 6, 2), (1, 0, 3)], time="t")
     session.advance(to=4)
-    changes = [tuple(r.values()) for r in view.changes().to_pylist()]
-    assert sorted(changes) == [(1, 5, 0, 1), (1, 5, 2, -1), (1, 11, 2, 1)]
+    assert_changes(view, [(1, 5, 0, 1), (1, 5, 2, -1), (1, 11, 2, 1)])
     session.advance()
     assert view.changes().num_rows == 0
     session.retract("n", [(1, 5), (1, 6), (1, 0)])
     assert session.advance().changes_out == {"v": 1}
-    assert [tuple(r.values()) for r in view.changes().to_pylist()] == [(1, 11, 5, -1)]
+    assert_changes(view, [(1, 11, 5, -1)])
 
 
 def test_control_columns_of_changes_may_be_renamed(session):

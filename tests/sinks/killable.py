@@ -7,50 +7,16 @@ of the database, that the seed chooses; with 0 it comes to its end.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import sqlite3
-import sys
 from functools import partial
 from pathlib import Path
 
 import altneu as an
+from tests.fate import FATE, forks
 
 EVENTS = an.source("events", "k long, v string")
 LAST = EVENTS.group_by("k").agg(n="count(*)", top="max(v)")
 STEPS = 6
-MOST = 400  # operations before it is killed
-OPERATIONS = {"open", "os.link", "os.remove", "os.rename", "os.mkdir", "os.listdir", "os.scandir"}
-
-
-class Fate:
-    """Kills this process in front of the operation whose turn it is."""
-
-    def __init__(self):
-        self.left = 0  # for ever
-
-    def tick(self, *_: object) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def arm(self, folder: str, seed: int) -> None:
-        self.left = random.Random(seed).randrange(1, MOST)
-
-        def hook(event: str, arguments: tuple[object, ...]) -> None:
-            if event in OPERATIONS and str(arguments[0]).startswith(folder):
-                self.tick()
-
-        sys.addaudithook(hook)
-
-    def connect(self, path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path)
-        connection.set_trace_callback(self.tick)  # of each statement
-        return connection
-
-
-FATE = Fate()
 
 
 def sinks(session: an.Session, folder: Path) -> list[an.sinks.Sink]:
@@ -88,16 +54,7 @@ def run(folder: Path) -> None:
 
 def main() -> None:
     an.Session().close()  # what is slow to import is imported once
-    for line in sys.stdin:
-        seed, folder = line.rstrip("\n").split(" ", 1)
-        child = os.fork()
-        if not child:
-            if seed != "0":
-                FATE.arm(folder, int(seed))
-            run(Path(folder))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+    forks(run)
 
 
 if __name__ == "__main__":

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 import altneu as an
+from tests.fate import forking
 from tests.sinks import killable
 from tests.store.support import CHILD
 
 
 @pytest.fixture(scope="module")
 def runs():
-    command = [sys.executable, "-W", "ignore", killable.__file__]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=CHILD)
-
-    def run(seed, folder) -> int:
-        process.stdin.write(f"{seed} {folder}\n")
-        return int(process.stdout.readline())
-
-    with process:
+    with forking(killable.__file__, CHILD) as run:
         yield run
-        process.stdin.close()
 
 
 def held(sink) -> Counter:

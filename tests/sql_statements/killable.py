@@ -5,12 +5,10 @@ With a seed it kills itself in front of an operation on a file that the seed cho
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import altneu as an
-from tests.sinks.killable import FATE
+from tests.fate import forks
 
 DEFINITIONS = """
 CREATE TABLE events (k BIGINT, v STRING);
@@ -43,16 +41,7 @@ def run(folder: Path) -> None:
 
 def main() -> None:
     an.Session().sql("SELECT 1")  # what is slow to import is imported once
-    for line in sys.stdin:
-        seed, folder = line.rstrip("\n").split(" ", 1)
-        child = os.fork()
-        if not child:
-            if seed != "0":
-                FATE.arm(folder, int(seed))
-            run(Path(folder))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+    forks(run)
 
 
 if __name__ == "__main__":

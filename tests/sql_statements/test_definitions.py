@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
 import altneu as an
 from altneu.errors import PlanError, StatementError, StorePlanError
+from tests.fate import forking
 from tests.sql_statements import killable
 from tests.sql_statements.test_statements import ORDERS, rows
 from tests.store.support import CHILD
@@ -154,16 +153,8 @@ def test_what_a_subscription_maintained_goes_with_its_process(path):
 
 @pytest.fixture(scope="module")
 def runs():
-    command = [sys.executable, "-W", "ignore", killable.__file__]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=CHILD)
-
-    def run(seed, folder) -> int:
-        process.stdin.write(f"{seed} {folder}\n")
-        return int(process.stdout.readline())
-
-    with process:
+    with forking(killable.__file__, CHILD) as run:
         yield run
-        process.stdin.close()
 
 
 def state_of(folder):

@@ -138,6 +138,16 @@ def test_a_source_that_is_kept_is_refreshed_by_what_differs(session, tmp_path):
     assert session.view("n").changes().num_rows == 0
 
 
+def test_a_refresh_before_any_step_counts_nothing_twice(session, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("1,a\n")
+    session.sql(f"CREATE SOURCE s (k INT, v STRING) FROM FILE '{path}' FORMAT CSV KEEP")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM s")
+    path.write_text("1,a\n2,b\n")
+    session.sql("REFRESH s")
+    assert rows(session, "SELECT * FROM v ORDER BY k") == [(1,), (2,)]
+
+
 def test_a_source_that_is_not_kept_is_not_refreshed(session, tmp_path):
     path = write(tmp_path, "parquet")
     session.sql(f"CREATE SOURCE s FROM FILE '{path}' FORMAT PARQUET; CREATE MATERIALIZED VIEW v AS SELECT k FROM s")

@@ -21,7 +21,7 @@ def reachability(
 
     Raises:
         UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text; roots and ends
-        are not of one type.
+            are not of one type.
         PlanError: roots of more than one column.
 
     >>> import altneu as an
@@ -100,7 +100,7 @@ def shortest_paths(
     Raises:
         UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``; a weight that is no number.
         NoFixpointError: (by ``advance``) a cycle of negative sum is reached, or a path has more edges than
-        ``max_rounds``.
+            ``max_rounds``.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long, weight long")

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import click
 
+from altneu.cli.command import Commands
+from altneu.cli.doctor import doctor
+from altneu.cli.explain import explain
+from altneu.cli.query import query
 from altneu.cli.run import run
+from altneu.cli.serve import serve
+from altneu.cli.status import status
+from altneu.cli.subscribe import subscribe
+from altneu.cli.vacuum import vacuum
 
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="altneu")
 def main() -> None:
     """altneu: views that stay right while their sources change."""
 
 
-main.add_command(run)
+for command in (run, explain, query, subscribe, serve, status, vacuum, doctor):
+    main.add_command(command)

@@ -1,4 +1,4 @@
-"""The session that a command works on, from its options."""
+"""What a command works on, from its options: a session, or a store that is only read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any
 
 import click
 
+from altneu.cli.command import nearest
+from altneu.errors import StoreError
+from altneu.reader import Reader
 from altneu.session import Session
+from altneu.store import Folder, LocalFolder, folder_of
 
+_IDENTITY = "format.json"
+_NAMED = 3
 _SETTINGS: dict[str, Callable[[str], Any]] = {
     "retain": lambda text: text if text == "all" else int(text),
     "retain_events": int,
@@ -48,3 +54,41 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
     from altneu.executor.spark_session import spark_session
 
     return Session(spark_session(master=master, config=config), path, **given)
+
+
+def open_reader(path: str, *, since: int | None = None) -> Reader:
+    """A store, read beside whoever writes it.
+
+    Raises:
+        StoreError: there is none; says what is there instead.
+    """
+    return Reader(store_folder(path), since=since)
+
+
+def store_folder(path: str) -> Folder:
+    """The folder of a store.
+
+    Raises:
+        StoreError: there is none; says what is there instead.
+    """
+    folder = folder_of(path)
+    if not folder.has(_IDENTITY):
+        raise StoreError(f"there is no store in {folder.where()}{_instead(folder)}")
+    return folder
+
+
+def _instead(folder: Folder) -> str:
+    """What is where no store is, as far as it is told cheaply."""
+    if not isinstance(folder, LocalFolder):
+        return ""
+    here = folder.path
+    if here.is_dir():
+        names = folder.names()
+        more = ", …" if len(names) > _NAMED else ""
+        return f": it holds {', '.join(names[:_NAMED])}{more}" if names else ": it is empty"
+    if here.exists():
+        return ": it is a file, and a store is a folder"
+    if not here.parent.is_dir():
+        return f": there is no folder {here.parent}"
+    stores = [p.name for p in here.parent.iterdir() if (p / _IDENTITY).is_file()]
+    return nearest(here.name, stores, f"stores in {here.parent} are") if stores else ": no such folder"

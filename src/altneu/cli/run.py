@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from altneu.cli.command import INTERRUPTED, Taught, stopped_cleanly
 from altneu.cli.opening import open_session
 from altneu.cli.output import Output
 from altneu.errors import AltneuError, StatementError
@@ -22,7 +20,32 @@ from altneu.streams import Following
 LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
 
 
-@click.command()
+@click.command(
+    cls=Taught,
+    examples=[
+        (
+            "make a store, or go on with the one that is there",
+            """\
+echo "
+  CREATE TABLE orders (item STRING, price INT);
+  CREATE MATERIALIZED VIEW totals AS
+    SELECT item, sum(price) AS total FROM orders GROUP BY item;
+" | altneu run - --path state""",
+        ),
+        (
+            "change rows, and see what has changed",
+            """\
+echo "
+  SUBSCRIBE totals WITH (SNAPSHOT = false);
+  INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4);
+" | altneu run - --path state --set retain=all""",
+        ),
+        ("ask, and keep nothing", """echo "VALUES (1, 'tea'), (2, 'jam')" | altneu run - --json"""),
+    ],
+    exits={1: "a statement failed; those before it are done", 130: "stopped by Ctrl-C; what was committed stays"},
+    shape='an object a statement: {"statement", "message"} or, of a query, {"statement", "columns", "rows"}; an object '
+    'a change of a subscription: {"statement", "change": {…}}; at the end perhaps {"error", "message", "notes"}',
+)
 @click.argument("pipeline", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--path", help="Folder or address of the store; without it nothing lasts.")
 @click.option("--master", help='Run on Spark, such as "local[*]"; without it everything runs in this process.')
@@ -32,31 +55,45 @@ LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
     default=False,
     help="Follow streams until they are stopped (Ctrl-C), or take what there is and end (the default).",
 )
+@click.option("--serve", "serves", is_flag=True, help="Show a page of it in the browser, until Ctrl-C (altneu serve).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting: retain=all, spark.ui.port=0 …")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
 def run(
-    pipeline: str, path: str | None, master: str | None, follows: bool, settings: tuple[str, ...], as_json: bool
+    pipeline: str,
+    path: str | None,
+    master: str | None,
+    settings: tuple[str, ...],
+    *,
+    follows: bool,
+    serves: bool,
+    as_json: bool,
 ) -> None:
     """Run the statements of a file ("-": of the standard input).
 
     Definitions that a store has already are taken up where they were left; sources are read once, streams go on where
-    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Exits with 0 if all went well, 1 if a
-    statement failed, 2 if the command is not understood.
+    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Ctrl-C stops it; what was committed stays.
     """
     out = Output(as_json=as_json)
-    with _stopped_cleanly():
+    with stopped_cleanly():
         try:
             text = _text_of(pipeline)
             parse(text)
             with out.busy("opening"):
                 session = open_session(path, master, settings)
             with session:
+                page = session.serve() if serves else None
+                if page is not None:
+                    out.address(page.url, path)
                 Pipeline(session, out).run(text, follows=follows)
+                if page is not None:
+                    page.wait()
         except AltneuError as error:
             out.failed(error)
             sys.exit(1)
         except KeyboardInterrupt:
             out.said("", "stopped; what was committed stays")
+            if not (follows or serves):  # which end in no other way
+                sys.exit(INTERRUPTED)
 
 
 def _text_of(pipeline: str) -> str:
@@ -71,20 +108,6 @@ def _text_of(pipeline: str) -> str:
         ) from None
 
 
-@contextmanager
-def _stopped_cleanly() -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does: the store is closed."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 class Pipeline:
     """The statements of a file as they are run, and what of them goes on."""
 
@@ -96,10 +119,13 @@ class Pipeline:
     def run(self, text: str, *, follows: bool) -> None:
         """Do all statements, then what streams there are."""
         results = self._statements.results(text)
-        with self._out.busy("running"):
-            for statement, result in results:
-                self._show(statement.text, result)
-                self._print_changes()
+        while True:
+            with self._out.busy("running"):  # and not while something is printed
+                done = next(results, None)
+            if done is None:
+                break
+            self._show(done[0].text, done[1])
+            self._print_changes()
         if self._statements.rolled_back():
             raise StatementError(
                 "the script ends between BEGIN and COMMIT: what was to be in there is rolled back; COMMIT it"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -130,12 +131,13 @@ Message = Updates | Arranged
 
 @dataclass
 class StageResult:
-    """What a stage makes in one shard."""
+    """What a stage makes in one shard; ``measured`` of each node: rows in, rows out, errors, seconds."""
 
     outbox: list[tuple[int, int, Message]] = field(default_factory=list)  # shard, channel, rows
     states: dict[str, ArrangementState] = field(default_factory=dict)
     new: dict[str, Batch] = field(default_factory=dict)
     taps: dict[int, Updates] = field(default_factory=dict)
+    measured: dict[int, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,8 @@ def run(
 
     Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the result's outbox
             names the shard and channel of every message.
-    Law:    the result depends on the arguments alone; every update of the region reaches the outputs in this step,
-            later ones go to holds (tests/oracle).
+    Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
+            region reaches the outputs in this step, later ones go to holds (tests/oracle).
     """
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode).run()
 
@@ -194,13 +196,23 @@ class _Stage:
         self.snapshot, self.inbox, self.region, self.mode = snapshot, inbox, region, mode
         self.values: dict[Port, Message] = {}
         self.result = StageResult()
+        self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
 
     def run(self) -> StageResult:
+        before = perf_counter()
         for i in self.plan.stages[self.stage]:
-            node = self.plan.nodes[i]
-            for output, value in enumerate(_STEP[type(node.operation)](self, i)):
-                if value is not None and _is_news(value):
+            self.came = self.went = failed = 0
+            for output, value in enumerate(_STEP[type(self.plan.nodes[i].operation)](self, i)):
+                if value is not None and (rows := _news(value)):
                     self.values[Port(i, output)] = value
+                    if output:
+                        failed += rows
+                    else:
+                        self.went += rows
+            after = perf_counter()
+            if self.came or self.went or failed:
+                self.result.measured[i] = [self.came, self.went, failed, after - before]
+            before = after
         for port, value in self.values.items():
             for number in self.plan.outlets.get(port, ()):
                 self._send(number, value)
@@ -223,7 +235,10 @@ class _Stage:
         for port in self.plan.nodes[i].inputs:
             channel = self.plan.inlets.get((i, port))
             values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
-            found += [v for v in values if isinstance(v, Updates) and len(v)]
+            for value in values:
+                if isinstance(value, Updates) and (rows := len(value)):
+                    found.append(value)
+                    self.came += rows
         return found
 
     def one(self, i: int) -> Updates | None:
@@ -246,6 +261,7 @@ class _Stage:
         values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
         for value in values:
             if isinstance(value, Arranged):
+                self.came += value.new.rows_at_most
                 return value
         return self._quiet(port)
 
@@ -268,6 +284,7 @@ class _Stage:
 
     def source(self, i: int) -> list[Message | None]:
         parts = [m for m in self.inbox.get(-1 - i, []) if isinstance(m, Updates)]
+        self.came = sum(map(len, parts))
         return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None]
 
     def constant(self, i: int) -> list[Message | None]:
@@ -381,6 +398,7 @@ class _Stage:
         updates = self.one(i)
         if updates is not None:
             self.result.taps[i] = consolidate(updates, self.plan.lattice_of(i))
+            self.went = len(self.result.taps[i])
         return [None]
 
     def enter(self, i: int) -> list[Message | None]:
@@ -471,6 +489,7 @@ class _Stage:
             settled = settled.filter(times[-1] < operation.limit)
         name, layout = operation.arrangement, operation.layout
         state = self._state(name) or ArrangementState(Spine.empty(layout), self._holds(layout))
+        self.went = len(settled)
         if len(settled):
             _, waiting = state.holds.take(self.region.rounds, self.region.upper)
             self.result.states[name] = replace(state, holds=waiting.add(settled, self.mode.held))
@@ -489,6 +508,7 @@ class _Stage:
         inputs = [self.arranged(i, port) for port in node.inputs]
         if not isinstance(node.operation, DeltaJoinOp) or not any(len(a.new) for a in inputs):
             return [None]
+        self.came = sum(inputs[path.at].new.rows_at_most for path in node.operation.spec.paths)
         rows, failed = delta_join(inputs, node.operation.spec, node.operation.logic, self.mode.budget)
         return [rows, None, failed]
 
@@ -641,8 +661,8 @@ def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
     return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
 
 
-def _is_news(value: Message) -> bool:
-    return len(value.new) > 0 if isinstance(value, Arranged) else len(value) > 0
+def _news(value: Message) -> int:
+    return len(value.new if isinstance(value, Arranged) else value)
 
 
 _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {

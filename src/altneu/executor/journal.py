@@ -9,6 +9,8 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
@@ -249,6 +251,17 @@ class Journal:
     def changes(self, name: str) -> int:
         """How many updates the last advance made to a view's contents."""
         return sum(map(batch_rows, (self._new or {}).get(name, ())))
+
+    def first_outputs(self, name: str, layout: Layout, most: int) -> Updates:
+        """Updates of a view's contents in the last advance, at most so many; no more than these is copied."""
+        parts: list[Updates] = []
+        for told in (self._new or {}).get(name, ()):
+            batch = batch_from_json(layout, told, self.table.open_data) if isinstance(told, dict) else told
+            for block in batch.blocks:
+                room = most - sum(map(len, parts))
+                if room > 0:
+                    parts.append((block if len(block) <= room else block.take(np.arange(room))).updates())
+        return Updates.concat(parts, layout.schema, layout.lattice.width)
 
     def outputs(self, name: str, layout: Layout) -> Updates:
         """The updates of a view's contents in the last advance, also after the session was opened anew.

@@ -14,6 +14,7 @@ from altneu.executor.parts import Inbox, StageRun
 from altneu.executor.reshard import Parting, parted_states
 from altneu.executor.schedule import Inbox as Waiting
 from altneu.executor.schedule import Outcome, Run, Segment
+from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.wire import open_parcel, rows_in
 from altneu.physical import Plan
@@ -84,6 +85,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                 made.new.setdefault(name, []).append(working.result.new[name])
             for node, updates in working.taps.items():
                 made.taps.setdefault(node, []).extend(updates)
+            made.measured.add(working.result.measured)
     return made
 
 
@@ -114,6 +116,7 @@ class LocalExecutor:
     shards = 1
 
     def __init__(self, memory: int | None = None) -> None:
+        self.jobs = Jobs()  # which stays empty
         self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from altneu.batch import Arranged, Batch, Layout
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StageResult, StepMode, inserted, run
 from altneu.executor.keeper import Growing, Keeper
+from altneu.executor.measured import SECONDS, Counted
 from altneu.executor.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.executor.wire import whole_of
 from altneu.hashing import Hashes, hash_rows
@@ -199,19 +201,27 @@ class StageRun:
             self.taps[node].append(updates)
 
     def _inserted(self, name: str, spine: Spine, new: Batch) -> Spine:
+        """A spine with what is new to it, which takes its arrangement some time more."""
+        before = perf_counter()
         merging = self.keeper.merged if self.keeper.at_once else None
-        return inserted(self.plan, name, spine, new, self.region, merging)
+        made = inserted(self.plan, name, spine, new, self.region, merging)
+        node = self.plan.arrangements[name]
+        if node in self.result.measured:
+            self.result.measured[node][SECONDS] += perf_counter() - before
+        return made
 
     # in parts -------------------------------------------------------------------------------------------------------
 
     def _in_parts(self, cuts: list[Cut]) -> Iterator[Sent]:
         self._give_held()
         self.inbox.put_away()
+        measured = Counted(self.result.measured)
         for number, cut in enumerate(cuts):
             messages, held = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), held)
             mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
             made = run(self.plan, self.stage, self.shard, part, messages, self.region, mode)
+            measured.add(made.measured)
             yield from self._gather(made)
         yield from self._finish()
 

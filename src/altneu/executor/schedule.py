@@ -15,6 +15,7 @@ from altneu.errors import NoFixpointError
 from altneu.executor.base import ArrangementState, Message, Region, StepMode
 from altneu.executor.draft import Draft
 from altneu.executor.files import Data
+from altneu.executor.measured import Counted
 from altneu.executor.state import Held, StateTable
 from altneu.executor.wire import Parcel, Sent, rows_in
 from altneu.hold import Holds, Rounds
@@ -42,7 +43,8 @@ class Outcome:
     """What a segment, or a whole step, changes, before it is committed: nothing in the state table has moved yet.
 
     ``states`` are only in this process, ``stored`` ones named by what tasks have written; ``sent`` goes to stages
-    outside the segment; ``passed`` counts the rows that went from stage to stage inside.
+    outside the segment; ``passed`` counts the rows that went from stage to stage inside; ``measured`` is what
+    the nodes of the plan did.
     """
 
     placement: str = "driver"
@@ -53,6 +55,7 @@ class Outcome:
     received: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     passed: int = 0
+    measured: Counted = field(default_factory=Counted)
 
 
 class Run:
@@ -182,6 +185,7 @@ class Run:
             self.outcome.new.setdefault(name, []).extend(batches)
         for node, updates in made.taps.items():
             self.outcome.taps.setdefault(node, []).extend(updates)
+        self.outcome.measured.add_segment(made.measured, in_loop=bool(segment.rounds))
         self._count(made.received)
         if made.placement != "driver":
             self.outcome.placement = made.placement

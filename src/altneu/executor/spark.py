@@ -9,8 +9,10 @@ the tasks, and only its names and counts go through the driver.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +29,7 @@ from altneu.executor.read import At
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome, Run, Segment
 from altneu.executor.spark_frames import estimate, read_frame, spark_schema, titled
+from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable, blob_names, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
 from altneu.executor.worker import Task, part_shards, run_stage, start, task_on
@@ -59,6 +62,7 @@ class SparkExecutor:
 
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
+        self.jobs = Jobs()
         self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
     def close(self) -> None:
@@ -99,8 +103,11 @@ class SparkExecutor:
         updates: dict[str, list[Updates]] = {}
         for name, found in frames.items():
             for frame, stamp in found:
+                began = time.perf_counter()
                 with self._job(f"read {name}"), _source_failures([name]):
                     table = frame.select(*map(quote_name, stamp.columns)).toArrow()
+                self.jobs.add(f"read {name}", time.perf_counter() - began)
+                self.jobs.fetched(name, table.num_rows)
                 updates.setdefault(name, []).append(stamp.updates(table))
         return updates
 
@@ -115,13 +122,16 @@ class SparkExecutor:
         here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
         if here:
             result = run(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
+            made.measured.add(result.measured)
             for shard, channel, message in result.outbox:
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)
                 else:
                     made.sent.append((shard, channel, message))
-        payloads = self._run_job(task, _title(step, segment), frames, rows)
+        began, title = time.perf_counter(), _title(step, segment)
+        payloads = self._run_job(task, title, frames, rows)
         _gather(step.states, step.plan, payloads, made)
+        self.jobs.add(title, time.perf_counter() - began, made.passed)
         return made
 
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
@@ -148,7 +158,8 @@ class SparkExecutor:
         if not first:
             for source, found in frames.items():
                 if source in plan.sources:
-                    parts += [read_frame(task, source, frame, stamp) for frame, stamp in found]
+                    watched = partial(self.jobs.observed, source)
+                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in found]
             parts.append(self.spark.createDataFrame(pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
         whole = parts[0]
         for part in parts[1:]:
@@ -263,6 +274,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome
         for source, count in meta.get("received", {}).items():
             made.received[source] = made.received.get(source, 0) + count
         made.passed += meta["passed"]
+        made.measured.add({int(node): counts for node, counts in meta.get("measured", {}).items()})
         made.sent += [(shard, channel, parcel) for shard, channel, parcel in meta["sent"]]
         for name, value in meta.get("states", {}).items():
             made.stored[name, meta["shard"]] = value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,23 +16,24 @@ from altneu.types import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Watched: TypeAlias = "Callable[[DataFrame], DataFrame]"
 _UNKNOWN = 1 << 62
 
 
-def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame:
-    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it."""
+def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame:
+    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``watched`` counts."""
     unsure = columns_to_check(frame, stamp)
-    partial = None if unsure else _partial_sums(task, source, frame, stamp)
+    partial = None if unsure else _partial_sums(task, source, frame, stamp, watched)
     if partial is not None:
         return partial
     read = columns_read(task.plan, source)
     read = read and [n for n in stamp.schema.names if n in unsure or n in read]
     stamp = stamp.reading(read)
-    chosen = frame.select(*map(quote_name, stamp.columns))
+    chosen = watched(frame.select(*map(quote_name, stamp.columns)))
     return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
 
 
-def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame | None:
+def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
     """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
     found = pre_aggregation(task.plan, source)
     added = stamp.diff == 1 and stamp.sign == 1 and stamp.event is None
@@ -47,7 +49,7 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp) -> Da
     columns = [sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields]
     keys = [sf.col(quote_name(k)) for k in accumulator.key]
     sums = [sf.expr(expression).alias(name) for name, expression in partials]
-    grouped = frame.select(*columns).groupBy(*keys).agg(*sums)
+    grouped = watched(frame.select(*columns)).groupBy(*keys).agg(*sums)
     kernel = read_partials(task, source, accumulator, stamp.time, channel)
     return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
 

@@ -338,6 +338,32 @@ class StateTable:
         value = self.stored[name, shard]
         return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
 
+    def copy(self) -> StateTable:
+        """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
+        live, stored, layouts = dict(self.live), dict(self.stored), dict(self.layouts)
+        blobs: dict[str, Any] = {**self.store.blobs(), **self.blobs}
+        return StateTable(self.store, self.lattice, self.durable, live, stored, blobs=blobs, layouts=layouts)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Updates and about how many bytes each arrangement keeps, over all shards; nothing is opened to tell."""
+        found = dict.fromkeys(self.layouts, (0, 0))
+        for name, shard in {**self.live, **self.stored}:
+            rows, size = found.get(name, (0, 0))
+            found[name] = rows + self._rows(name, shard), size + self._size(name, shard)
+        return found
+
+    def size(self, name: str) -> int:
+        """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""
+        return sum(self._size(name, s) for s in self.shards_of(name))
+
+    def _size(self, name: str, shard: int) -> int:
+        state, files = self.live.get((name, shard)), self.files
+        if state is not None:
+            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
+        value = self.stored[name, shard]
+        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
+        return sum(map(files.size, told))
+
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
         return (

@@ -11,15 +11,17 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.errors import AltneuError
-from altneu.executor.base import ArrangementState, Message, Region, StepMode, run
+from altneu.executor.base import ArrangementState, Message, Region, StageResult, StepMode, run
 from altneu.executor.files import Data, Files
 from altneu.executor.inputs import Stamp
+from altneu.executor.measured import Counted
 from altneu.executor.memory import shares
 from altneu.executor.parts import Inbox, Sent, StageRun
 from altneu.executor.reshard import Parting, parted_states
@@ -44,7 +46,7 @@ from altneu.executor.wire import (
 from altneu.executor.wire import Sent as Leaving
 from altneu.operators.accumulate import Accumulator
 from altneu.order import Antichain
-from altneu.physical import Plan, Stages
+from altneu.physical import Plan, Port, Stages
 from altneu.rows import Rows
 from altneu.store import Folder
 from altneu.update import Updates
@@ -146,33 +148,35 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
         def rows() -> Iterator[Row]:
             memory = Memory.of(task)
             received, outbox = 0, _Outbox(task, memory)
+            measured = Counted()
             for chunk in _chunks(batches, memory.room):
                 updates = stamp.updates(chunk)
                 received += len(updates)
-                for sent in _sent_by_source(task, source, updates):
-                    yield from outbox.send(sent)
-            yield outbox.meta({"received": {source: received}})
+                for made in _made_of_source(task, source, updates):
+                    measured.add(made.measured)
+                    yield from outbox.send(made.outbox)
+            yield outbox.meta({"received": {source: received}, "measured": measured.counts})
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
 
 
-def _sent_by_source(task: Task, source: str, updates: Updates) -> Iterator[list[Sent]]:
-    """What stage 0 sends for rows of a source; where memory does not do for all of them, half by half."""
+def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[StageResult]:
+    """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
     try:
         made = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
     except MemoryError:
         if len(updates) <= LEAST_ROWS:
             raise
     else:
-        yield made.outbox
+        yield made
         return
     gc.collect()  # the traceback that was just let go of held what the run had made
     pa.default_memory_pool().release_unused()
     middle = len(updates) // 2
     for half in (np.arange(middle), np.arange(middle, len(updates))):
-        yield from _sent_by_source(task, source, updates.take(half))
+        yield from _made_of_source(task, source, updates.take(half))
 
 
 def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:
@@ -186,15 +190,19 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
 
             memory = Memory.of(task)
             received, outbox = 0, _Outbox(task, memory)
+            explode, seconds, sent = task.plan.channels[channel].port.node, 0.0, 0
             for chunk in _chunks(batches, memory.room):
-                partials = Rows.from_batch(chunk)
+                partials, before = Rows.from_batch(chunk), perf_counter()
                 slots = accumulator.from_partials(partials, [time])
+                seconds, sent = seconds + perf_counter() - before, sent + len(slots)
                 received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
                 key = task.plan.channels[channel].key
                 target = shard_of(slots.rows, key or (), task.mode.shards)
                 parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
                 yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
-            yield outbox.meta({"received": {source: received}})
+            measured = {i: [received, received, 0, 0.0] for i in task.plan.upstream(Port(explode))}
+            measured[explode] = [received, sent, 0, seconds]
+            yield outbox.meta({"received": {source: received}, "measured": measured if received else {}})
 
         yield from pack(_guarded(rows(), batches))
 
@@ -309,6 +317,7 @@ class _ShardRun:
             "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
             "states": {n: state_to_json(s, names) for n, s in result.states.items()},
             "taps": {str(i): _tap(parts, outbox.writer) for i, parts in working.taps.items()},
+            "measured": result.measured,
         }
 
 

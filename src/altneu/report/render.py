@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from altneu import uplot
 from altneu.report.model import Cell, Report, StepRecord, Table, Text, percentile
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -41,8 +42,8 @@ def render(report: Report) -> str:
         "steps": _steps(report.steps) if report.steps else "",
         "texts": "".join(_text(text) for text in report.texts),
         "data": _json(report),
-        "uplot_css": _asset("uplot/uPlot.min.css"),
-        "uplot_js": _asset("uplot/uPlot.iife.min.js"),
+        "uplot_css": uplot.asset("uPlot.min.css"),
+        "uplot_js": uplot.asset("uPlot.iife.min.js"),
         "css": _asset("report.css"),
         "js": _asset("report.js"),
     }

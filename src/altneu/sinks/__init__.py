@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from altneu.sinks.base import Mark, Mode, Sink
-from altneu.sinks.database import DatabaseSink
+from altneu.sinks.database_sink import DatabaseSink
 from altneu.sinks.drivers import DbApi, Jdbc
-from altneu.sinks.parquet import ParquetSink, parquet_files
+from altneu.sinks.parquet_sink import ParquetSink, parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from altneu.errors import SinkError
-from altneu.sinks.database import PARAMETER, Row
+from altneu.sinks.database_sink import PARAMETER, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     """The collection that a SQL query describes, over named collections.
 
     Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
-    collection has no order. docs/sql.md says what there is.
+    collection has no order. docs/queries.md says what there is.
 
     Raises:
         ExpressionSyntaxError: it does not parse; with the place.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from altneu.explain import FORMS
 from altneu.statements.creations import create
 from altneu.statements.options import options
 from altneu.statements.tree import (
@@ -58,12 +59,16 @@ def show(p: Any) -> Show:
 
 
 def explain(p: Any) -> Explain:
-    """``EXPLAIN [PLAN FOR] [MATERIALIZED] VIEW name | INDEX name | query``."""
+    """``EXPLAIN [ANALYZE] [AS TEXT | JSON | SVG | HTML] [PLAN FOR] [MATERIALIZED] VIEW name | INDEX name | query``."""
+    analyze, form = p.word("ANALYZE"), "TEXT"
+    if p.word("AS"):
+        form = p.one_of(*map(str.upper, FORMS)) or p.expected(", ".join(map(str.upper, FORMS)))
     if p.word("PLAN"):
         p.expect("FOR")
+    how: dict[str, Any] = {"analyze": analyze, "form": form.lower()}
     if p.one_of("MATERIALIZED VIEW", "VIEW", "INDEX", "TABLE", "SOURCE") is not None:
-        return Explain(p.name("a name"), None)
-    return Explain(None, p.query())
+        return Explain(p.name("a name"), None, **how)
+    return Explain(None, p.query(), **how)
 
 
 def subscribe(p: Any) -> Subscribe:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,9 +16,9 @@ from altneu.collection import Collection
 from altneu.errors import HydrationError
 from altneu.executor.base import StepMode
 from altneu.executor.inputs import Inputs
-from altneu.executor.read import event_times
-from altneu.executor.state import StateTable
-from altneu.explain import explain
+from altneu.executor.measured import Measurements
+from altneu.explain import Explained, seconds_of
+from altneu.explain import explained as explained_plan
 from altneu.hydrate import hydration_plan, missing
 from altneu.physical import Plan, ViewPorts
 from altneu.reading import ASKED, Known, Time
@@ -61,7 +64,17 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
     It is computed as a view that is added late is, so it reads every arrangement that has what it needs, and a view
     that is there is read as it is.
     """
-    journal, table = session._journal, session.table
+    with _computed(session, collection) as (plan, node, _):
+        journal, upper, remedy = session._journal, max(session.lower, 1), "Session(retain=...) keeps more"
+        known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
+        readings: Any = _Answer(session, plan.views[NAME], known)
+        return _Asked(readings, NAME).to_arrow(at, errors)
+
+
+@contextmanager
+def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, ir.Node, Measurements]]:
+    """Inside, a collection is kept as a view is; its plan with that of all views, its own, and what it took."""
+    journal, table, measured = session._journal, session.table, Measurements()
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*session.sources})
     if unread:
         raise HydrationError(
@@ -76,25 +89,38 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
             part, given, anew = hydration_plan(plan, NAME, existing, journal.filled)
             region = session._region(journal.since, upper, journal.since, journal.events)
             mode = StepMode(session.shards, given, hydrating=True, anew=anew)
-            journal.take(session._executor.step(part, table, Inputs(), region, mode))
-        remedy = "Session(retain=...) keeps more"
-        known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
-        readings: Any = _Answer(session, plan.views[NAME], known)
-        return _Asked(readings, NAME).to_arrow(at, errors)
+            outcome = session._executor.step(part, table, Inputs(), region, mode)
+            measured.add(part, outcome.measured)
+            journal.take(outcome)
+        yield plan, node, measured
     finally:
         table.restore(mark)
         table.layouts = layouts
 
 
-def explained(session: Session, collection: Collection) -> str:
-    """What the operators of a collection would cost if it were maintained."""
-    plan, _ = planned(session, collection)
-    existing = session._journal.existing()
-    rows = StateTable.rows
-    told = explain(plan, NAME, partial(rows, session.table), partial(event_times, session.table))
+def explained(session: Session, collection: Collection, *, analyze: bool = False) -> Explained:
+    """What the operators of a collection would cost if it were maintained; to ``analyze`` it is computed once.
+
+    Raises:
+        HydrationError: rows are needed that nothing keeps.
+    """
+    with session.lock:
+        session._check_open()
+        existing = session._journal.existing()
+        if not analyze:
+            plan, _ = planned(session, collection)
+            return _noted(plan, existing, explained_plan(plan, NAME, session.facts()))
+        started = clock.perf_counter()
+        with _computed(session, collection) as (plan, _, measured):
+            seconds = clock.perf_counter() - started
+            facts = replace(session.facts(), measured=measured.read(), run=f"once, in {seconds_of(seconds)}")
+            return _noted(plan, existing, explained_plan(plan, NAME, facts))
+
+
+def _noted(plan: Plan, existing: set[str], told: Explained) -> Explained:
     lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
     there = len(plan.arrangements_of(NAME)) - lacking
-    return f"{told}\narrangements: {there} there already, {lacking} to build"
+    return replace(told, notes=(f"arrangements: {there} there already, {lacking} to build",))
 
 
 def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:

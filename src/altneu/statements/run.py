@@ -13,6 +13,7 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.collection import Collection
 from altneu.errors import AltneuError, StatementError
+from altneu.explain import Explained, rendered
 from altneu.statements.defined import Defined, Definitions
 from altneu.statements.defining import TEMPORARY, Definer
 from altneu.statements.feeding import Feeds
@@ -233,19 +234,32 @@ class Statements:
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 
+    def look(self, statement: Select | Show | Explain) -> Result:
+        """Answer with what is there: no step is taken for rows that wait, and nothing is changed."""
+        if isinstance(statement, Select):
+            return self._table(self._rows(statement.query, statement.at))
+        return _DO[type(statement)](self, statement)
+
     def _show(self, statement: Show) -> Result:
         return self._table(show(statement, self._session, self.known))
 
     def _explain(self, statement: Explain) -> Result:
+        told = rendered(self._explained(statement), statement.form, analyze=statement.analyze)
+        return self._table(pa.table({"plan": told.split("\n") if statement.form == "text" else [told]}))
+
+    def _explained(self, statement: Explain) -> Explained:
+        """The plan of a view that is kept, or of a query, which ANALYZE runs once."""
         if statement.query is not None:
-            told = explained(self._session, self._bind(statement.query))
-        else:
-            found = self.known.get_defined(str(statement.name))
-            if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
-                told = explained(self._session, self.known[found.name])
-            else:
-                told = self._session.explain(str(statement.name) if found is None else found.view or found.name)
-        return self._table(pa.table({"plan": told.split("\n")}))
+            return self._explained_query(self._bind(statement.query), analyze=statement.analyze)
+        found = self.known.get_defined(str(statement.name))
+        if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
+            return self._explained_query(self.known[found.name], analyze=statement.analyze)
+        return self._session.explained(str(statement.name) if found is None else found.view or found.name)
+
+    def _explained_query(self, collection: Collection, *, analyze: bool) -> Explained:
+        if analyze:
+            self.settle()
+        return explained(self._session, collection, analyze=analyze)
 
     def _subscribe(self, statement: Subscribe) -> Subscribed:
         self._outside("SUBSCRIBE")
@@ -357,6 +371,7 @@ class Statements:
         sources = [d for d in self.known.all.values() if d.kind == "SOURCE" and d.statement.origin.kind != "insert"]
         if statement.name is not None:
             sources = [self.known.defined(statement.name, "SOURCE")]
+        self.settle()  # what waits to be counted is no news: the comparison is with rows that are counted
         for source in sources:
             if statement.name is not None or source.view is not None or source.statement.origin.kind == "stream":
                 self.feeds.refresh(source)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from altneu.explain import Form
+
 Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
 Options = Mapping[str, Any]
 
@@ -148,10 +150,12 @@ class Show(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """``EXPLAIN`` of a view by name, or of a query."""
+    """``EXPLAIN`` of a view by name, or of a query; ``ANALYZE`` tells what was measured."""
 
     name: str | None
     query: exp.Expr | None
+    analyze: bool = False
+    form: Form = "text"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from altneu.store.directory import DirectoryStore
 from altneu.store.folder import Folder, LocalFolder
 from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_seconds, least_commit, least_since
 from altneu.store.locate import Location, folder_of
+from altneu.store.lock import holder_of
 from altneu.store.memory import MemoryStore
 from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
+from altneu.store.surplus import Tidied, tidy
 from altneu.store.survey import StoreCheck, check_store
 from altneu.store.windows import read_between, read_blocks
 
@@ -34,11 +36,13 @@ __all__ = [
     "Store",
     "StoreCheck",
     "StoreReader",
+    "Tidied",
     "Vacuumed",
     "Verify",
     "check_store",
     "folder_of",
     "forget_segments",
+    "holder_of",
     "lease_end",
     "lease_seconds",
     "least_commit",
@@ -46,5 +50,6 @@ __all__ = [
     "open_segment",
     "read_between",
     "read_blocks",
+    "tidy",
     "write_segment",
 ]

@@ -110,6 +110,10 @@ class Store(ABC):
         """Folder for segments that no commit will name; None if there are no files."""
         return None
 
+    def blobs(self) -> dict[str, memoryview]:
+        """The bytes of all live blobs."""
+        return dict(self._ledger.blobs)
+
     def blob(self, name: str) -> memoryview:
         """The bytes of a live blob.
 

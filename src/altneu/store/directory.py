@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -13,18 +13,18 @@ import pyarrow as pa
 from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
-from altneu.store.files import TEMPORARY
 from altneu.store.folder import Folder, is_unfinished
 from altneu.store.identity import FILE, FORMAT, make_identity, read_identity, take_up
-from altneu.store.leases import Lease, Leases, least_commit
+from altneu.store.leases import Lease, Leases
 from altneu.store.ledger import Change
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
 from altneu.store.log import CommitLog
 from altneu.store.recovery import ASIDE
 from altneu.store.recovery import recover as recover_store
-from altneu.store.references import Json, SegmentRef, segment_number
+from altneu.store.references import Json, SegmentRef
 from altneu.store.segments import Verify, open_segment, write_segment
+from altneu.store.surplus import over, surplus
 
 CHECKPOINT_EVERY = 50
 _FOLDERS = ("log", "segments", "scratch", "readers")
@@ -226,53 +226,21 @@ class DirectoryStore(Store):
                     f"this one is at {self._number}: close it and open the store anew"
                 )
             self._leases.sweep()
-            leased = least_commit(self._leases.live())
-            base = self._number - keep + 1 if leased is None else min(leased, self._number - keep + 1)
-            base = max(base, self._log.first_replayable(_without_gaps(numbers)))
-            ledger, _, oldest = self._log.replay(base)
-            named = set(ledger.segments)
-            for number in range(base + 1, self._number + 1):
-                ledger = self._log.follow(ledger, self._log.read(number))
-                named.update(ledger.segments)
+            found = surplus(self._folder, self._log, keep, self._leases.live(), until=self._number)
             # Oldest first: a log cut short in between still ends with everything that is replayed.
-            commits = [self._log.remove(number) for number in numbers if number < oldest]
-            segments = [self._segments.remove(n) for n in self._over(self._segments) if n not in named]
-            scratch = [self._scratch.remove(name) for name in self._over(self._scratch)]
+            commits = [self._log.remove(number) for number in found.commits]
+            segments = [self._segments.remove(name) for name in found.segments]
+            scratch = [self._scratch.remove(name) for name in found.scratch]
             return Vacuumed(len(segments), len(scratch), len(commits), sum(commits) + sum(segments) + sum(scratch))
-
-    def _over(self, folder: Folder) -> Iterator[str]:
-        """Files of a folder, finished or not, that belong to a step that is over."""
-        for name in folder.names():
-            number = _aimed_at(name)
-            if number is not None and number <= self._number:
-                yield name
 
     def _clear_scratch(self) -> None:
         """Nothing in scratch outlives the writer it was made for; where there is no lock that writer may be alive."""
-        for name in self._scratch.names() if self._folder.locks else self._over(self._scratch):
-            if _aimed_at(name) is not None:
-                self._scratch.remove(name)
+        for name in list(over(self._scratch, None if self._folder.locks else self._number)):
+            self._scratch.remove(name)
 
     def close(self) -> None:
         """Release the lock; the object refuses to write from then on."""
         self._writer.release()
-
-
-def _aimed_at(name: str) -> int | None:
-    """Number of the commit that a segment, or the temporary file of one, aims at."""
-    if is_unfinished(name):
-        name = name[1:].removesuffix(TEMPORARY).rpartition(".")[0]
-    return segment_number(name)
-
-
-def _without_gaps(numbers: list[int]) -> list[int]:
-    """The last numbers, as far as they follow each other: a recovery leaves a gap, which its checkpoint stands above.
-
-    >>> _without_gaps([3, 4, 7, 8])
-    [7, 8]
-    """
-    start = next((i for i in range(len(numbers) - 1, 0, -1) if numbers[i - 1] != numbers[i] - 1), 0)
-    return numbers[start:]
 
 
 def _make_folders(folder: Folder) -> None:

@@ -113,6 +113,15 @@ class Leases:
         now = time.time()
         return [lease for lease in self._all() if lease.until >= now]
 
+    def over(self) -> list[Lease]:
+        """The leases that have run out."""
+        now = time.time()
+        return [lease for lease in self._all() if lease.until < now]
+
+    def holder(self, lease: Lease) -> str:
+        """Who made a lease, for messages."""
+        return bytes(self._folder.read(lease.file)).decode("utf-8", "replace").strip()
+
     def _all(self) -> list[Lease]:
         return [lease for name in self._folder.names() if (lease := Lease.of_file(name)) is not None]
 
@@ -133,10 +142,8 @@ class Leases:
 
     def sweep(self) -> None:
         """Remove leases that ran out."""
-        now = time.time()
-        for lease in self._all():
-            if lease.until < now:
-                self.end(lease)
+        for lease in self.over():
+            self.end(lease)
 
 
 def least_commit(leases: Iterable[Lease]) -> int | None:

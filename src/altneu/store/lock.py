@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import socket
+import time
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from altneu.errors import StoreError, StoreLockedError
 from altneu.store.files import failure, naming
 
+_TAKEN = frozenset({errno.EWOULDBLOCK, errno.EACCES})
+_PATIENCE, _PAUSE = 1.0, 0.001  # seconds for which a lock is tried that somebody only looks at, and between two tries
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
@@ -67,11 +70,11 @@ class WriterLock(Writer):
         with naming(path, "open"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(self._descriptor)
         except OSError as error:
-            holder = os.pread(self._descriptor, 200, 0).decode("utf-8", "replace").strip()
+            holder = _text(self._descriptor)
             os.close(self._descriptor)
-            if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+            if error.errno not in _TAKEN:
                 raise failure(error, path, "lock") from error
             raise StoreLockedError(
                 f"{path.parent} is open in another session ({holder or 'holder unknown'}); close that one first"
@@ -95,6 +98,48 @@ class WriterLock(Writer):
         """In a forked child: drop the descriptor and leave the lock with the parent."""
         if self._end.detach() is not None:
             os.close(self._descriptor)
+
+
+def holder_of(path: Path) -> str | None:
+    """Who holds a lock just now, as its text says; None if nobody does. It can be taken all the while.
+
+    Raises:
+        StoreError: the file cannot be read.
+    """
+    with naming(path, "open"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _TAKEN:
+            raise failure(error, path, "lock") from error
+        return _text(descriptor) or "a process that is not known"
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> None:
+    """Lock for writing. A look at who writes holds it shared for a moment, which is waited for; a writer is not."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _TAKEN or time.monotonic() > deadline:
+                raise
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # which raises beside a writer
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _text(descriptor: int) -> str:
+    return os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
 
 
 def _release(descriptor: int, owner: int) -> None:

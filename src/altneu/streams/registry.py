@@ -106,6 +106,11 @@ class Streams:
             stream.stop()
 
     @property
+    def followed(self) -> dict[str, Stream]:
+        """Those that are followed or were, in this session."""
+        return dict(self._followed)
+
+    @property
     def have_times(self) -> bool:
         """Whether rows of any stream come at their own times, so that the streams say when a time is closed."""
         return any(record.delay is not None for record in self.records().values())

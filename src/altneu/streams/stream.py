@@ -202,6 +202,10 @@ class Stream:
         """How it is doing."""
         with self.session.lock:
             record, lower = self.record, self.session.lower
+        return self.status_at(record, lower)
+
+    def status_at(self, record: Record, lower: int) -> Status:
+        """How it is doing, given how far it was taken when the session was at ``lower``; waits for no lock."""
         lag = None if record.seen is None else max(record.seen + 1 - lower, 0)
         counts = self._batches, record.rows, record.late, self._seconds, self._last
         return Status(self.name, self.active, record.batch, *counts, record.seen, record.frontier, lag, self.error)

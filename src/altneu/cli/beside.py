@@ -1,0 +1,191 @@
+"""Queries over a store beside the session that writes it: no lock, and none of the plans of its views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from altneu import ir, sql
+from altneu.collection import Collection, source
+from altneu.errors import ReadError, StatementError
+from altneu.reader import Reader
+from altneu.reading import Time, updates_table
+from altneu.session import Session
+from altneu.statements import parse
+from altneu.statements.ordered import ordered
+from altneu.statements.tree import CreateView, Select
+from altneu.types import quote_name
+from altneu.update import Updates
+from altneu.view import OnErrors, followed
+
+NAME = "the query"
+
+
+class Names(Mapping[str, Collection]):
+    """What names mean in a query over a store: its views, as sources of their rows, and names of queries over them.
+
+    Beside them, and in place of a view of the same name, ``files`` that the command names; without a store only these.
+    """
+
+    def __init__(self, reader: Reader | None, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
+        self._reader, self.files = reader, files
+        told = {} if reader is None else reader.definitions
+        hidden = {value["name"] for value in told.values() if value["kind"] == "INDEX"}
+        kept = [] if reader is None else reader.views
+        self.views = [name for name in kept if name not in hidden and not name.startswith("#")]
+        self._named = {v["name"]: v["text"] for v in told.values() if v["kind"] == "VIEW"}
+        self._made: dict[str, Collection] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self.files, *self.views, *self._named]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Collection:
+        if name not in self._made:
+            if name in self.files:
+                self._made[name] = source(name, self.files[name].schema)
+            elif name in self._named:
+                self._made[name] = self._bound(self._named[name])
+            elif name in self.views and self._reader is not None:
+                self._made[name] = source(name, self._reader.view(name).schema)
+            else:
+                raise KeyError(name)
+        return self._made[name]
+
+    def _bound(self, text: str) -> Collection:
+        """What ``CREATE VIEW`` gave a name to."""
+        (statement,) = parse(text)
+        assert isinstance(statement, CreateView)
+        found = sql.query(statement.query, self)
+        if not statement.columns:
+            return found
+        renamed = zip(statement.columns, found.columns, strict=True)
+        return found.select(**{new: quote_name(old) for new, old in renamed})
+
+
+def selected(text: str, what: str) -> Select:
+    """The one query that a text is.
+
+    Raises:
+        StatementError: it is something else.
+    """
+    statements = parse(text)
+    if len(statements) != 1 or not isinstance(statements[0], Select):
+        title = f"not `{statements[0].title}`" if len(statements) == 1 else f"not {len(statements)} statements"
+        raise StatementError(f"{what} takes one query, {title}; altneu run runs other statements")
+    return statements[0]
+
+
+def sources_of(collection: Collection) -> list[str]:
+    """The views that a query reads."""
+    return sorted({node.name for node in ir.walk(collection.node) if isinstance(node, ir.Source)})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a query, in its order, and the time that they are of."""
+
+    table: pa.Table
+    at: int
+
+
+def ask(
+    reader: Reader | None,
+    text: str,
+    at: Time = None,
+    errors: OnErrors = "raise",
+    files: Mapping[str, pa.Table] = MappingProxyType({}),
+) -> Answer:
+    """Answer a query over a store's views, at the last closed time or an earlier one that is kept, and over files.
+
+    Its plan is run once over the rows of the views that it reads, in memory.
+
+    Cost:   reads these views; what computing the query once costs.
+
+    Raises:
+        StatementError, PlanError: it is no query, or names what is not there.
+        HistoryGoneError, NotYetKnownError: a time that cannot be read.
+        ViewHasErrorsError: a view that it reads has errors, or the query makes some.
+    """
+    select = selected(text, "query")
+    if at is not None and select.at is not None:
+        raise StatementError("the query says AS OF, and --at says a time too: leave one of them out")
+    names, wanted = Names(reader, files), select.at if at is None else at
+    found = ordered(select.query, lambda tree: sql.shown(tree, names))
+    time = _system_time(reader, wanted)
+    with Session() as session:
+        view = session.maintain(NAME, found.shown.collection)
+        for name in sources_of(found.shown.collection):
+            rows = files[name] if reader is None or name in files else _rows(reader, name, wanted, errors)
+            if rows.num_rows and name in session.sources:
+                session.insert(name, rows, time=time)
+        session.advance(time + 1)
+        return Answer(found.apply(view.to_arrow(time, errors)), time)
+
+
+def _system_time(reader: Reader | None, at: Time) -> int:
+    system = at[0] if isinstance(at, tuple) else at
+    last = 0 if reader is None else max(reader.lower - 1, 0)
+    return last if system is None else system
+
+
+def _rows(reader: Reader, name: str, at: Time, errors: OnErrors) -> pa.Table:
+    """The rows of a view; of one with one time, at the first of two."""
+    if isinstance(at, tuple) and reader.coordinates(name) is None:
+        at = at[0]
+    return reader.view(name).to_arrow(at, errors)
+
+
+class Maintained:
+    """A query that is kept right in this process, from the changes of the views of a store that it reads.
+
+    The first ``take`` gives it what there was at ``since``; each one after that what was closed since, as the reader
+    has it.
+    """
+
+    def __init__(self, reader: Reader, text: str, since: int | None) -> None:
+        select = selected(text, "subscribe")
+        if select.at is not None:
+            raise StatementError("AS OF is for queries that are answered once; --since says where changes begin")
+        collection = sql.query(select.query, Names(reader))
+        self._reader = reader
+        self._read = {name: followed(reader.view(name)) for name in sources_of(collection)}
+        for name in self._read:
+            if reader.coordinates(name) is not None:
+                raise ReadError(f"view {name!r} has two times, and a query that is kept has one: subscribe to the view")
+        self._session = Session()
+        self.view = self._session.maintain(NAME, collection)
+        self.since = reader.lower - 1 if since is None else since
+        self._position = -1
+        reader.hold(max(self.since, 0))
+
+    def take(self) -> None:
+        """Go to where the reader is.
+
+        Raises:
+            HistoryGoneError, NotYetKnownError: of changes after ``since``, or of that time.
+        """
+        if self._position < 0 <= self.since:
+            self._step({name: view.snapshot(self.since) for name, view in self._read.items()}, self.since + 1)
+        elif self._position < 0:
+            self._position = 0
+        upper = self._reader.lower
+        if self._position < upper:
+            self._step({name: view.updates(self._position, upper) for name, view in self._read.items()}, upper)
+        self._reader.hold(max(upper - 1, 0))
+
+    def _step(self, changes: dict[str, Updates], upper: int) -> None:
+        for name, updates in changes.items():
+            if len(updates) and name in self._session.sources:
+                self._session.insert(name, updates_table(updates, ["#time"], "#diff"), time="#time", diff="#diff")
+        self._position = upper
+        self._session.advance(upper)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._session.close()

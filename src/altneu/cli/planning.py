@@ -1,0 +1,71 @@
+"""Sessions that only plan: they take no rows in and write nothing, so that EXPLAIN costs what planning costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from altneu.session import Session
+from altneu.statements import Statements, parse
+from altneu.statements.tree import CreateSink, Creation, Drop
+from altneu.store import Folder, Location, Store, StoreReader
+
+if TYPE_CHECKING:
+    from altneu.statements.tree import Statement
+
+
+class Planned(Session):
+    """A session in memory for definitions alone; what files and tables have is not read."""
+
+    @property
+    def sources_filled(self) -> frozenset[str]:
+        """All of them: none is to be filled."""
+        return frozenset(self.sources)
+
+
+class Beside(Planned):
+    """A session upon one commit of a store that another process may be writing: it knows its views, and keeps nothing.
+
+    What SQL has defined is taken up, but sinks are left alone; of views that Python has defined nothing tells the plan.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._reader = StoreReader(folder)
+        try:
+            super().__init__(path=folder)
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any], *, recover: bool) -> Store:
+        return self._reader.snapshot
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What statements have defined, without sinks."""
+        return {name: told for name, told in super().definitions.items() if told["kind"] != "SINK"}
+
+    @property
+    def views_stored(self) -> list[str]:
+        """Names of the views that the store has, without those that the writer's own queries have just now."""
+        return [name for name in super().views_stored if not name.startswith("#")]
+
+    def close(self) -> None:
+        """Let go of the store."""
+        super().close()
+        self._reader.close()
+
+
+def define(session: Session, text: str) -> list[Statement]:
+    """Do the statements of a text that define something; those that are left out.
+
+    Sinks are left out too: they write files and tables.
+    """
+    left = []
+    statements = Statements.of(session)
+    for statement in parse(text):
+        if isinstance(statement, Creation | Drop) and not isinstance(statement, CreateSink):
+            statements.run(statement.text)
+        else:
+            left.append(statement)
+    return left

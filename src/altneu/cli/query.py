@@ -1,0 +1,134 @@
+"""``altneu query --path STORE "SELECT …"``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+import pyarrow as pa
+
+from altneu.cli.beside import ask
+from altneu.cli.command import Taught, path_option, reporting
+from altneu.cli.opening import open_reader
+from altneu.cli.output import Output
+from altneu.cli.written import SUFFIXES, TEXTS, write_file
+from altneu.reading import Time
+from altneu.statements.files import read_files, schema_of_files
+from altneu.statements.tree import Origin
+
+SHOWN = 1000  # rows that a terminal is given
+
+READ = ("parquet", "csv", "json")
+FORMS = ("table", "csv", "json", "parquet")
+
+
+class TimeType(click.ParamType["Time"]):
+    """A time, or two of them with a comma between."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Time:
+        """Read it."""
+        parts = [part.strip() for part in str(value).split(",")]
+        if len(parts) > 2 or not all(part.isdecimal() or (not part and len(parts) == 2) for part in parts):
+            self.fail(f"{value!r} is no time: a whole number, or of a view with two times SYSTEM,EVENT", param, ctx)
+        times = [int(part) if part else None for part in parts]
+        return times[0] if len(times) == 1 else (times[0], times[1])
+
+
+@click.command(
+    cls=Taught,
+    examples=[
+        ("what is in a view now, for people", 'altneu query --path state "SELECT * FROM totals ORDER BY total DESC"'),
+        ("the same as it was at time 0, as CSV", 'altneu query --path state --at 0 --format csv "TABLE totals"'),
+        (
+            "into a Parquet file",
+            'altneu query --path state --out dear.parquet "SELECT * FROM orders WHERE price > 3"',
+        ),
+    ],
+    shape='an object a row, as with --format json: {"column": value, …}',
+)
+@click.argument("query")
+@path_option(required=False)
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Files to ask too, or instead: .parquet, .csv (with a header), .json (an object a line).",
+)
+@click.option("--at", type=TimeType(), metavar="TIME", help="Read at this time, one that is kept (default: now).")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Form of the rows (default: that of --out, or table).")
+@click.option(
+    "--out",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file: .csv, .json, .parquet.",
+)
+@click.option("--ignore-errors", is_flag=True, help="Read views that have errors; what they say may then be wrong.")
+@reporting
+def query(
+    out: Output,
+    query: str,
+    path: str | None,
+    sources: tuple[str, ...],
+    at: Time,
+    form: str | None,
+    file: Path | None,
+    *,
+    ignore_errors: bool,
+) -> None:
+    """Answer a query over the views of a store.
+
+    Names in FROM are views that the store keeps, tables and sources with KEEP included, whether SQL or Python defined
+    them. The store is read at its last commit, without a lock: another process may be writing it. Nothing is kept of
+    the query.
+    """
+    form = _form(form, file, as_json=out.as_json)
+    if path is None and not sources:
+        raise click.UsageError("name a store with --path, or files with --source NAME=FILE, or both")
+    with open_reader(path) if path is not None else nullcontext() as reader, out.busy("answering the query"):
+        answer = ask(reader, query, at, "ignore" if ignore_errors else "raise", files_of(sources))
+    rows = answer.table.num_rows
+    if file is not None:
+        with out.busy(f"writing {file}"):
+            write_file(answer.table, form, file)
+        out.note(f"{rows} row{'' if rows == 1 else 's'} of time {answer.at} in {file}")
+    elif form == "table":
+        out.rows(answer.table.slice(0, SHOWN) if out.is_terminal else answer.table)
+        more = f", of which {SHOWN} are shown; --format csv, json or parquet gives all" * (rows > SHOWN)
+        out.note(f"({rows} row{'' if rows == 1 else 's'} of time {answer.at}{more if out.is_terminal else ''})")
+    else:
+        TEXTS[form](answer.table, sys.stdout)
+
+
+def files_of(sources: tuple[str, ...]) -> dict[str, pa.Table]:
+    """The rows of files, by the names that they get; a pattern, or a folder, is all of its files.
+
+    Raises:
+        StatementError: there are none, or they do not hold what their names say.
+    """
+    found = {}
+    for told in sources:
+        name, _, place = told.partition("=")
+        form = next((form for form in READ if place.rstrip("/*").lower().endswith(f".{form}")), None)
+        if not name or form is None:
+            raise click.UsageError(f"--source {told}: NAME=FILE, whose name ends in .{', .'.join(READ)}")
+        origin = Origin("file", (place,), form, {"header": "true"} if form == "csv" else {})
+        found[name] = read_files(origin, schema_of_files(origin))
+    return found
+
+
+def _form(form: str | None, file: Path | None, *, as_json: bool) -> str:
+    """The form in which rows are written."""
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} are two forms; leave one out")
+    by_name = SUFFIXES.get(file.suffix.lower()) if file is not None else None
+    form = form or ("json" if as_json else by_name or "table")
+    if form == "table" and file is not None:
+        raise click.UsageError(f"--out {file}: its name says no form; end it in {', '.join(SUFFIXES)}, or say --format")
+    if form == "parquet" and file is None:
+        raise click.UsageError("--format parquet is no text: name a file with --out")
+    return form

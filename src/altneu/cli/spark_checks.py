@@ -1,0 +1,136 @@
+"""What `altneu doctor` looks at of Spark: its settings, and whether a job of one row comes to its end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from altneu.cli.checks import Check
+from altneu.collection import source
+from altneu.errors import AltneuError, PlanError
+from altneu.executor.memory import bytes_in
+from altneu.executor.spark_session import spark_session
+from altneu.session import Session
+
+_WORKER = "Spark starts a Python for it that has to import everything: a small step takes two to three times as long"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of Spark's: which values cost something, and what."""
+
+    name: str
+    default: str
+    costs: Callable[[str], bool]
+    why: str
+    want: str
+
+
+def _off(value: str) -> bool:
+    return value.lower() != "true"
+
+
+def _below(least: str) -> Callable[[str], bool]:
+    def costs(value: str) -> bool:
+        try:
+            return 0 < bytes_in(value) < bytes_in(least)
+        except PlanError:
+            return False  # Spark itself refuses it, or it is the default, which bounds nothing
+
+    return costs
+
+
+SETTINGS = (
+    Setting("spark.python.daemon.module", "pyspark.daemon", lambda v: v != "altneu._daemon", _WORKER, "altneu._daemon"),
+    Setting("spark.python.worker.reuse", "true", _off, "every task starts a Python of its own, a second each", "true"),
+    Setting(
+        "spark.python.unix.domain.socket.enabled",
+        "false",
+        lambda v: os.name == "posix" and _off(v),
+        "a stage takes 30 ms more by loopback",
+        "true",
+    ),
+    Setting("spark.sql.execution.arrow.pyspark.enabled", "false", _off, "DataFrames go to Python row by row", "true"),
+    Setting(
+        "spark.executorEnv.POLARS_MAX_THREADS", "", lambda v: v != "1", "tasks side by side fight over the cores", "1"
+    ),
+    Setting("spark.executor.pyspark.memory", "0", _below("1g"), "a worker of less than 1 GB may not start", "1g"),
+    Setting("spark.driver.memory", "1g", _below("1g"), "local tasks live in it too", "4g"),
+    Setting(
+        "spark.sql.session.timeZone",
+        "UTC",
+        lambda v: v not in ("UTC", "Z", "Etc/UTC"),
+        "times of day in Spark's own answers are of another zone than altneu's, which are UTC",
+        "UTC",
+    ),
+)
+
+
+def settings(given: Mapping[str, str], where: str) -> Iterator[Check]:
+    """Settings that cost speed, among those that are given or left at Spark's defaults."""
+    found = False
+    for setting in SETTINGS:
+        value = given.get(setting.name, setting.default)
+        if setting.costs(value):
+            found = True
+            told = f"{setting.name}={value}: {setting.why}"
+            yield Check("settings", "warn", told, f"{setting.name}={setting.want} (docs/running.md)")
+    if not found:
+        yield Check("settings", "ok", f"nothing in {where} costs speed")
+
+
+def of_files(environment: Mapping[str, str]) -> Iterator[Check]:
+    """Settings that the machine's ``spark-defaults.conf`` would give to sessions that altneu does not make."""
+    folder = environment.get("SPARK_CONF_DIR") or os.path.join(environment.get("SPARK_HOME", ""), "conf")  # noqa: PTH118
+    file = Path(folder) / "spark-defaults.conf"
+    if not file.is_file():
+        return
+    lines = (line.split(None, 1) for line in file.read_text().splitlines() if line.strip() and line[0] != "#")
+    told = {parts[0]: parts[1].strip() for parts in lines if len(parts) == 2}
+    mine = [setting for setting in SETTINGS if setting.name in told]
+    yield from settings({s.name: told.get(s.name, s.want) for s in SETTINGS} if mine else _wanted(), str(file))
+
+
+def _wanted() -> dict[str, str]:
+    return {setting.name: setting.want for setting in SETTINGS}
+
+
+def job(master: str, config: Mapping[str, str]) -> Iterator[Check]:
+    """Start Spark and have it take a step of one row, in a Python worker, on the given master."""
+    started = time.monotonic()
+    try:
+        spark = spark_session("altneu doctor", master, config=config)
+        ready = time.monotonic()
+        _step(spark)
+    except AltneuError as error:
+        yield Check("Spark", "fail", f"{type(error).__name__}: {error}", _REMEDY)
+        return
+    except Exception as error:  # noqa: BLE001  # whatever pyspark, Java and the network say is what there is to tell
+        yield Check("Spark", "fail", f"{type(error).__name__}: {str(error).splitlines()[0][:500]}", _REMEDY)
+        return
+    told = f"{spark.version} starts in {ready - started:.0f} s, a job of one row took {time.monotonic() - ready:.1f} s"
+    yield Check("Spark", "ok", f"{told}, on {spark.sparkContext.master}")
+    yield from settings(dict(spark.sparkContext.getConf().getAll()) | _of_session(spark), "the session")
+
+
+_REMEDY = "the checks above may say why; JAVA_HOME, PYSPARK_PYTHON and SPARK_HOME decide what is started"
+
+
+def _of_session(spark: Any) -> dict[str, str]:
+    names = ("spark.sql.execution.arrow.pyspark.enabled", "spark.sql.session.timeZone")
+    return {name: str(spark.conf.get(name)) for name in names}
+
+
+def _step(spark: Any) -> None:
+    rows = source("rows", "n long")
+    with Session(spark, placement="spark", shards=1) as session:
+        total = session.maintain("total", rows.group_by().agg(total="sum(n)"))
+        session.insert("rows", spark.createDataFrame([(42,)], "n long"))
+        session.advance()
+        found: Any = total.to_pylist()
+    if found != [(42,)]:
+        raise AltneuError(f"the sum of one row, 42, came back as {found}")

@@ -1,0 +1,112 @@
+"""``altneu status --path STORE``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Any
+
+import click
+
+from altneu.cli.command import Taught, path_option, reporting
+from altneu.cli.opening import store_folder
+from altneu.cli.output import Output, in_bytes
+from altneu.cli.survey import Told, status_of
+
+
+@click.command(
+    cls=Taught,
+    examples=[
+        ("what is there, and whether somebody writes it", "altneu status --path state"),
+        ("what each arrangement keeps too", "altneu status --path state --verbose"),
+        ("read every byte of it, for a program", "altneu status --path state --check --json"),
+    ],
+    exits={1: "the store cannot be read, or something of it is damaged"},
+    shape="one object: store, format, id, health, checked, problems, lock {held, by}, commit {number, at, by, info}, "
+    "times {lower, since, events}, shards, views [{name, kind, since, updates, errors, bytes, arrangements}], sources "
+    "[{name, kind, from, columns, filled}], sinks [{name, from, into}], arrangements [{name, views, shards, updates, "
+    "waiting, bytes}], files, leases [{name, commit, since, until, live, by}], streams [{name, batch, piece, rows, "
+    "late, seen, frontier, behind}]",
+)
+@path_option()
+@click.option("--check", is_flag=True, help="Read every byte and compare its checksum; else sizes are compared.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell of arrangements too.")
+@reporting
+def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
+    """What a store holds, how far it is, and who uses it.
+
+    Views, with the updates and bytes that are kept for them; sources and streams, and how far these are; files;
+    readers that hold a lease; the process that writes it. It takes no lock: a session may have the store open. What
+    only a running session knows, such as its subscriptions and how long its steps take, its page shows (altneu serve).
+    """
+    with out.busy("reading the store"):
+        told = status_of(store_folder(path), check=check)
+    if out.as_json:
+        out.json(told)
+    else:
+        _show(out, told, verbose=verbose)
+    if told["problems"]:
+        sys.exit(1)
+
+
+def _show(out: Output, told: Told, *, verbose: bool) -> None:
+    out.line(f"store    {told['store']}, format {told['format']}")
+    out.line(f"health   {told['health']} ({told['checked']} compared)")
+    for problem in told["problems"]:
+        out.line(f"         {problem}", "red")
+    if told["problems"]:
+        out.line("         put these files back from a copy, or open it with recover=True (docs/stores.md)")
+    lock = told["lock"]
+    writer = "an object store has no lock to tell" if lock["held"] is None else lock["by"] or "nobody has it open"
+    out.line(f"writer   {writer}")
+    commit = told["commit"]
+    if commit is None:
+        out.line("commit   none yet")
+    else:
+        by = f" by {commit['by']}" if commit["by"] else ""
+        out.line(f"commit   {commit['number']}, {_ago(commit['at'])}{by}")
+    times = told["times"]
+    kept = f"closed up to {times['lower'] - 1}, kept from {times['since']} on"
+    out.line(f"times    {kept if times['lower'] else 'none closed yet'}; shards: {told['shards']}")
+    files = told["files"]
+    sizes = ", ".join(f"{files[p]['files']} in {p} ({in_bytes(files[p]['bytes'])})" for p in ("log", "segments"))
+    out.line(f"files    {sizes}{_removable(files)}")
+    _grid(out, "view", told["views"], ["name", "kind", "updates", "errors", "bytes", "since"])
+    _grid(out, "source", told["sources"], ["name", "kind", "from", "filled"])
+    _grid(out, "sink", told["sinks"], ["name", "from", "into"])
+    _grid(out, "stream", told["streams"], ["name", "batch", "rows", "late", "seen", "frontier", "behind"])
+    _grid(out, "reader", told["leases"], ["name", "by", "commit", "since", "until"])
+    if verbose:
+        _grid(out, "arrangement", told["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
+
+
+def _removable(files: Told) -> str:
+    found = files["removable"]["bytes"]
+    return f"; a vacuum would free {in_bytes(found)}" if found else ""
+
+
+def _ago(at: str) -> str:
+    seconds = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(at)).total_seconds()
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{at}, {count} {unit}{'' if count == 1 else 's'} ago"
+    return f"{at}, {max(seconds, 0):.0f} seconds ago"
+
+
+def _grid(out: Output, what: str, rows: list[Told], columns: list[str]) -> None:
+    if not rows:
+        return
+    out.line()
+    numeric = [any(isinstance(row[c], int) and not isinstance(row[c], bool) for row in rows) for c in columns]
+    out.grid([what, *columns[1:]], [[_shown(c, row[c]) for c in columns] for row in rows], numeric)
+
+
+def _shown(column: str, value: Any) -> Any:
+    if value is None:
+        return "-"
+    if column == "bytes":
+        return in_bytes(value)
+    if isinstance(value, bool):
+        return "yes" if value else "not yet"
+    return ", ".join(value) if isinstance(value, list) else value

@@ -1,0 +1,247 @@
+"""What `altneu status` tells of a store, read from its last commit and its folders: no lock, no lease, no row."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from altneu.errors import AltneuError, StoreCorruptError, StoreError
+from altneu.statements import parse
+from altneu.statements.tree import CreateSink, CreateSource
+from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy
+from altneu.store.identity import read_identity
+from altneu.store.references import References, admit
+from altneu.streams.record import Record
+
+Told = dict[str, Any]
+_ATTEMPTS = 10
+
+
+def status_of(folder: Folder, *, check: bool) -> Told:
+    """Everything; the members are those that ``altneu status --json`` writes."""
+    version, identity = read_identity(folder)
+    snapshot = StoreReader(folder, lease=None).snapshot
+    state: Mapping[str, Any] = snapshot.state
+    known = state.get("session", {})
+    frontier: Any = snapshot.frontier
+    lower = int(frontier[0][0]) if frontier else 0
+    arrangements = _arrangements(snapshot)
+    definitions = [value for key, value in state.items() if key.startswith("sql/")]
+    return {
+        "store": folder.where(),
+        "format": version,
+        "id": identity,
+        **_health(folder, snapshot, check=check),
+        "lock": _lock(folder),
+        "commit": _commit(folder, snapshot),
+        "times": {"lower": lower, "since": int(known.get("since", 0)), "events": int(known.get("events", 0))},
+        "shards": int(known.get("shards", 0)),
+        "views": _views(state, arrangements, definitions, int(known.get("since", 0))),
+        "sources": _sources(known.get("filled", []), definitions),
+        "sinks": _sinks(definitions),
+        "arrangements": list(arrangements.values()),
+        "files": _files(folder),
+        "leases": _leases(folder),
+        "streams": [_stream(key[7:], value, lower) for key, value in state.items() if key.startswith("stream/")],
+    }
+
+
+def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Told:
+    """Whether everything that the last commit names is there, with its size; with ``check`` every byte of the store."""
+    if check:
+        found = check_store(folder)
+        problems = list(found.problems)
+        return {"health": "damaged" if problems else "whole", "checked": "every byte", "problems": problems}
+    problems = []
+    segments = folder.child("segments")
+    for ref in references(snapshot).segments.values():
+        try:
+            size = segments.sizes([ref.name])[ref.name]
+        except StoreCorruptError as error:
+            if StoreReader(folder, lease=None).snapshot.number != snapshot.number:
+                continue  # the writer has gone on, and may have removed it
+            problems.append(str(error))
+            continue
+        if size != ref.bytes:
+            problems.append(f"{segments.where(ref.name)} has {size} bytes where the log says {ref.bytes}")
+    return {"health": "damaged" if problems else "whole", "checked": "sizes", "problems": problems}
+
+
+def references(snapshot: Snapshot) -> References:
+    """The data that a commit names."""
+    found = References()
+    for value in snapshot.state.values():
+        admit(value, found)
+    return found
+
+
+def _lock(folder: Folder) -> Told:
+    if not isinstance(folder, LocalFolder):
+        return {"held": None, "by": None}  # an object store has no locks
+    by = holder_of(folder.path / "lock")
+    return {"held": by is not None, "by": by}
+
+
+def _commit(folder: Folder, snapshot: Snapshot) -> Told | None:
+    """The last commit; who made it is known where nobody has opened the store since."""
+    made = snapshot.history(1)
+    if not made:
+        return None
+    by = None
+    if isinstance(folder, LocalFolder):
+        lock = folder.path / "lock"
+        if lock.is_file() and lock.stat().st_mtime <= made[0].at:
+            by = lock.read_text(encoding="utf-8", errors="replace").strip() or None
+    return {"number": made[0].number, "at": _time(made[0].at), "by": by, "info": dict(made[0].info)}
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
+
+
+def _arrangements(snapshot: Snapshot) -> dict[str, Told]:
+    """What each arrangement keeps, over its shards: updates, those among them that are not due yet, and bytes."""
+    found: dict[str, Told] = {}
+    state: Mapping[str, Any] = snapshot.state
+    used: dict[str, list[str]] = {}
+    for key, value in state.items():
+        if key.startswith("view/"):
+            for name in value["arrangements"]:
+                used.setdefault(name, []).append(key[5:])
+    for key, value in state.items():
+        if not key.startswith("arrangement/"):
+            continue
+        _, name, _ = key.split("/")
+        blank = {"name": name, "views": used.get(name, []), "shards": 0, "updates": 0, "waiting": 0, "bytes": 0}
+        told = found.setdefault(name, blank)
+        told["shards"] += 1
+        told["updates"] += sum(int(batch["rows"]) for batch in value["batches"])
+        told["waiting"] += sum(int(run["run"]["rows"]) - int(run["skip"]) for run in value["hold"])
+        names = References()
+        admit(value, names)
+        told["bytes"] += sum(ref.bytes for ref in names.segments.values())
+        told["bytes"] += sum(snapshot.blob(blob).nbytes for blob in names.blobs)
+    return found
+
+
+def _views(state: Mapping[str, Any], arrangements: dict[str, Told], definitions: list[Told], since: int) -> list[Told]:
+    kinds = {told["name"]: told["kind"] for told in definitions}
+    return [
+        _view(key[5:], value, arrangements, kinds.get(key[5:]), since)
+        for key, value in state.items()
+        if key.startswith("view/") and not key.startswith("view/#")
+    ]
+
+
+def _view(name: str, value: Told, arrangements: dict[str, Told], kind: str | None, since: int) -> Told:
+    kept = value.get("kept")  # which the first stores do not tell
+    contents = {} if kept is None else arrangements.get(kept["contents"]["arrangement"], {"updates": 0})
+    errors = [arrangements.get(told["arrangement"], {}) for told in (kept or {}).get("errors", ())]
+    return {
+        "name": name,
+        "kind": kind or "PYTHON",
+        "since": max(since, int(value.get("since", 0))),
+        "updates": contents.get("updates"),
+        "errors": sum(told.get("updates", 0) for told in errors),
+        "bytes": sum(arrangements.get(a, {}).get("bytes", 0) for a in value["arrangements"]),
+        "arrangements": value["arrangements"],
+    }
+
+
+def _sources(filled: list[str], definitions: list[Told]) -> list[Told]:
+    """Sources of statements, and those of programs that ever had rows."""
+    found = []
+    for told in definitions:
+        if told["kind"] in ("SOURCE", "TABLE"):
+            statement: Any = parse(told["text"])[0]
+            assert isinstance(statement, CreateSource)
+            found.append(
+                {
+                    "name": told["name"],
+                    "kind": told["kind"],
+                    "from": str(statement.origin),
+                    "columns": told["columns"],
+                    "filled": told["name"] in filled,
+                }
+            )
+    mine = {told["name"] for told in found}
+    rest = [name for name in filled if name not in mine]
+    return found + [{"name": n, "kind": "PYTHON", "from": "INSERT", "columns": None, "filled": True} for n in rest]
+
+
+def _sinks(definitions: list[Told]) -> list[Told]:
+    found = []
+    for told in definitions:
+        if told["kind"] == "SINK":
+            statement: Any = parse(told["text"])[0]
+            assert isinstance(statement, CreateSink)
+            found.append({"name": told["name"], "from": statement.view, "into": statement.kind.upper()})
+    return found
+
+
+def _files(folder: Folder) -> Told:
+    """What is on the disk, by folder, and what of it a vacuum would remove."""
+    places = {place: _sizes(folder.child(place)) for place in ("log", "segments", "scratch")}
+    told: Told = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
+    try:
+        told["removable"] = {"bytes": tidy(folder, dry_run=True).bytes}
+    except StoreError as error:  # a damaged log, which health tells of
+        told["removable"] = {"bytes": None, "error": str(error)}
+    return told
+
+
+def _sizes(folder: Folder) -> list[int]:
+    if isinstance(folder, LocalFolder):
+        return _sizes_of(folder.path)
+    for _ in range(_ATTEMPTS):
+        try:
+            return list(folder.sizes(folder.names()).values())
+        except StoreCorruptError:
+            continue  # a file went while it was looked at
+    raise StoreError(f"{folder.where()} changes faster than it can be listed; try again")
+
+
+def _sizes_of(path: Path) -> list[int]:
+    sizes = []
+    for entry in os.scandir(path) if path.is_dir() else ():
+        try:
+            sizes.append(entry.stat(follow_symlinks=False).st_size)
+        except FileNotFoundError:
+            continue  # it went while it was looked at
+    return sizes
+
+
+def _leases(folder: Folder) -> list[Told]:
+    leases = folder.child("readers")
+    if isinstance(leases, LocalFolder) and not leases.path.is_dir():
+        return []
+    all_of_them = Leases(leases)
+    live = {lease.file for lease in all_of_them.live()}
+    found = []
+    for lease in [*all_of_them.live(), *all_of_them.over()]:
+        try:
+            by = all_of_them.holder(lease)
+        except AltneuError:
+            continue  # its reader has closed
+        told = asdict(lease) | {"until": _time(lease.until), "live": lease.file in live, "by": by}
+        found.append(told)
+    return found
+
+
+def _stream(name: str, value: Told, lower: int) -> Told:
+    """How far a stream is, and how far what it has seen lies before the session's clock."""
+    record = Record.from_json(value)
+    return {
+        "name": name,
+        "batch": record.batch,
+        "piece": [record.piece, record.of],
+        "rows": record.rows,
+        "late": record.late,
+        "seen": record.seen,
+        "frontier": record.frontier,
+        "behind": None if record.seen is None else max(record.seen + 1 - lower, 0),
+    }

@@ -1,0 +1,307 @@
+"""The page's addresses, and what each answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from altneu import uplot
+from altneu.errors import AltneuError
+from altneu.history import KEPT
+from altneu.page import metrics, told
+from altneu.page.asked import ask
+from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board
+from altneu.page.cells import cells_of, columns_of
+from altneu.page.graph import explained_of, graph_told, picture
+from altneu.page.replies import MOST_ROWS, Json, Refused, body, field, number, refusal, text
+from altneu.page.rows import Asked, errors_of
+from altneu.page.shot import Shot
+from altneu.page.why import why
+
+PAUSE = 0.1  # seconds between two pieces of news: what happens in between comes together
+LOOK = 0.5  # seconds after which it is looked whether a step runs
+_QUERIES = 4  # that wait or run at once
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+Endpoint = Callable[[Request], Any]
+
+
+class App:
+    """The endpoints over a board; those that wait for the session do so in threads of their own."""
+
+    def __init__(self, board: Board, *, allow_writes: bool) -> None:
+        self.board, self.allow_writes = board, allow_writes
+        self.closing = False
+        self._queries = anyio.CapacityLimiter(_QUERIES)
+        self._registry = metrics.registered(board)
+        self._news: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told, self._listeners = False, 0
+
+    def starlette(self) -> Starlette:
+        """The application."""
+        looks: dict[str, Endpoint] = {
+            "/api": self.addresses,
+            "/api/session": self.session,
+            "/api/steps": self.steps,
+            "/api/view": self.view,
+            "/api/rows": self.rows,
+            "/api/changes": self.changes,
+            "/api/errors": self.errors,
+            "/api/graph": self.graph,
+            "/api/sources": self.sources,
+            "/api/streams": self.streams,
+            "/api/jobs": self.jobs,
+        }
+        routes = [Route(path, _answered(partial(_in_thread, look))) for path, look in looks.items()]
+        routes += [
+            Route("/api/sql", _answered(self.sql), methods=["POST"]),
+            Route("/api/why", _answered(self.why), methods=["POST"]),
+            Route("/api/news", self.news),
+            Route("/metrics", _answered(partial(_in_thread, self.metrics))),
+            Route("/healthz", _answered(self.health)),
+            Route("/", _answered(self.file)),
+            Route("/{name}", _answered(self.file)),
+        ]
+        handlers: Any = {HTTPException: _not_found, Exception: _not_found}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    # what is there --------------------------------------------------------------------------------------------------
+
+    def addresses(self, _: Request) -> dict[str, str]:
+        """Every address, and what it answers."""
+        return ADDRESSES
+
+    def session(self, _: Request) -> dict[str, Any]:
+        """The session, and its views in short."""
+        return told.session_told(self.board, allow_writes=self.allow_writes)
+
+    def steps(self, request: Request) -> dict[str, Any]:
+        """The last steps."""
+        n, after = number(request, "n", 300, 1, KEPT), number(request, "after", 0)
+        return {"steps": [told.step_told(p) for p in self.board.session.history(n) if p.number > after]}
+
+    def view(self, request: Request) -> dict[str, Any]:
+        """A view."""
+        shot, name = self._view(request)
+        return told.view_told(self.board, shot, name)
+
+    def rows(self, request: Request) -> dict[str, Any]:
+        """Some rows of a view."""
+        shot, name = self._view(request)
+        sort = request.query_params.get("sort")
+        descending = number(request, "descending", 0, 0, 1) == 1
+        asked = Asked(request.query_params.get("filter", ""), sort, descending)
+        found = self.board.windows.select(shot, name, asked)
+        window = found.window(number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS))
+        return window | {"lower": shot.lower}
+
+    def changes(self, request: Request) -> dict[str, Any]:
+        """The last changes of a view."""
+        shot, name = self._view(request)
+        after, limit = number(request, "after", 0), number(request, "limit", 20, 1, STEPS_KEPT)
+        found = [c for c in self.board.changes(name) if c.past.number > after][:limit]
+        times = shot.coordinates(name) or ("time",)
+        rows = number(request, "rows", CHANGES_KEPT, 0, CHANGES_KEPT)
+        shown = [told.change_told(change, rows) for change in found]
+        return {"columns": columns_of(shot.ports(name).schema), "times": list(times), "changes": shown}
+
+    def errors(self, request: Request) -> dict[str, Any]:
+        """Some errors of a view."""
+        shot, name = self._view(request)
+        found = self.board.windows.remembered((shot, name, "errors"), lambda: errors_of(shot, name))
+        offset, limit = number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS)
+        end = min(offset + limit, found.count)
+        rows = cells_of(found.slice(min(offset, end), end))
+        return {"columns": columns_of(found.schema), "rows": rows, "total": found.count, "offset": offset}
+
+    def graph(self, request: Request) -> dict[str, Any]:
+        """The operators of all views or of one, and the picture of them."""
+        shot, view = self.board.shot, None
+        if request.query_params.get("view"):
+            shot, view = self._view(request)
+        remembered = self.board.windows.remembered
+        found = remembered((shot, view, "graph"), lambda: explained_of(shot, view, self.board.facts()))
+        told: dict[str, Any] = {"plan": str(id(shot.plan))} | graph_told(found)
+        if number(request, "picture", 0, 0, 1):
+            told["picture"] = remembered((id(shot.plan), view, "picture"), lambda: picture(found))
+        return told
+
+    def sources(self, _: Request) -> dict[str, Any]:
+        """The sources."""
+        shot = self.board.shot
+        return {"sources": [told.source_told(self.board, shot, name) for name in shot.sources]}
+
+    def streams(self, _: Request) -> dict[str, Any]:
+        """The streams that are followed."""
+        return {"streams": told.streams_told(self.board.shot)}
+
+    def jobs(self, _: Request) -> dict[str, Any]:
+        """The Spark jobs of the session."""
+        return told.jobs_told(self.board)
+
+    def _view(self, request: Request) -> tuple[Shot, str]:
+        """The view that a request names.
+
+        Raises:
+            Refused: there is none.
+        """
+        shot, name = self.board.shot, text(request, "view")
+        if name not in shot.views:
+            raise Refused(404, f"no view {name!r}; the views are: {', '.join(shot.views) or '(none)'}")
+        return shot, name
+
+    # what is asked --------------------------------------------------------------------------------------------------
+
+    async def sql(self, request: Request) -> dict[str, Any]:
+        """What a statement gives."""
+        statement = field(await body(request), "text")
+        asked = partial(ask, self.board, statement, allow_writes=self.allow_writes)
+        return await anyio.to_thread.run_sync(asked, limiter=self._queries)
+
+    async def why(self, request: Request) -> dict[str, Any]:
+        """Why a row is there."""
+        posted = await body(request)
+        asked = partial(why, self.board, field(posted, "view"), field(posted, "row"))
+        return await anyio.to_thread.run_sync(asked, limiter=self._queries)
+
+    # news -----------------------------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """There is news; called by the session's thread."""
+        if self._listeners and not self._told and self._loop is not None:
+            self._told = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def begin(self) -> None:
+        """Hear of news, from now on, in the loop that this is called in."""
+        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self.board.on_news = self.tell
+
+    def end(self) -> None:
+        """Have all who listen go; called in the loop."""
+        self.closing = True
+        self._wake()
+
+    def _wake(self) -> None:
+        assert self._news is not None
+        heard, self._news, self._told = self._news, asyncio.Event(), False
+        heard.set()
+
+    async def news(self, request: Request) -> Response:
+        """What happens, as it happens, as server-sent events."""
+        try:
+            last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+            after = int(last) if last.isdecimal() else 0
+        except ValueError:
+            after = 0
+        return EventSourceResponse(self._events(after), ping=15)
+
+    async def _events(self, after: int) -> AsyncIterator[ServerSentEvent]:
+        self._listeners += 1
+        try:
+            async for event in self._events_after(after):
+                yield event
+        finally:
+            self._listeners -= 1
+
+    async def _events_after(self, after: int) -> AsyncIterator[ServerSentEvent]:
+        before: dict[str, Any] = {}
+        while not self.closing:
+            assert self._news is not None
+            news = self._news
+            past = [p for p in self.board.session.history() if p.number > after]
+            session = await run_in_threadpool(told.session_told, self.board, allow_writes=self.allow_writes)
+            if past or session != before:
+                after, before = past[-1].number if past else after, session
+                data = {"steps": [told.step_told(p) for p in past], "session": session}
+                yield ServerSentEvent(json.dumps(data, ensure_ascii=False), event="news", id=str(after))
+                await asyncio.sleep(PAUSE)
+            try:
+                await asyncio.wait_for(news.wait(), LOOK)
+            except TimeoutError:
+                continue  # it may be time to say how long a step has run
+
+    # files ----------------------------------------------------------------------------------------------------------
+
+    def metrics(self, _: Request) -> Response:
+        """Everything for Prometheus."""
+        return Response(metrics.exposed(self._registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def health(self, _: Request) -> Response:
+        """Whether the page answers."""
+        return Response("ok\n", media_type="text/plain")
+
+    async def file(self, request: Request) -> Response:
+        """A file of the page."""
+        name = request.path_params.get("name", "index.html")
+        found = _file(name)
+        if found is None:
+            raise Refused(404, f"there is no {request.url.path}; /api lists what there is")
+        return Response(found, media_type=_KINDS[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
+
+
+def _file(name: str) -> str | None:
+    """A file of the page as text, None if there is none of that name."""
+    if name in ("uPlot.iife.min.js", "uPlot.min.css"):
+        return uplot.asset(name)
+    if name == "picture.css":
+        return files("altneu.explain").joinpath(name).read_text(encoding="utf-8")
+    known = {path.name: path for path in files("altneu.page").joinpath("static").iterdir()}
+    return known[name].read_text(encoding="utf-8") if name in known and name.rpartition(".")[2] in _KINDS else None
+
+
+async def _in_thread(look: Endpoint, request: Request) -> Any:
+    return await run_in_threadpool(look, request)
+
+
+def _answered(endpoint: Endpoint) -> Endpoint:
+    """An endpoint that gives JSON, or says why not."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            found = await endpoint(request)
+        except Refused as refused:
+            return refusal(refused.status, refused.message, refused.kind)
+        except AltneuError as error:
+            return refusal(400, "\n".join([str(error), *getattr(error, "__notes__", ())]), type(error).__name__)
+        return found if isinstance(found, Response) else Json(found)
+
+    return answer
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return refusal(status, f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
+
+
+ADDRESSES = {
+    "/": "the page",
+    "/healthz": "ok, while the page answers",
+    "/metrics": "for Prometheus",
+    "/api/session": "the frontier, what runs, what failed, how much is kept, and the views in short",
+    "/api/steps?n=300&after=0": f"the last steps, at most {KEPT}; after: the number of one",
+    "/api/view?view=": "a view: its columns, key, times, definition",
+    "/api/rows?view=&offset=0&limit=50&sort=&descending=0&filter=": f"rows of a view, at most {MOST_ROWS}, with counts",
+    "/api/changes?view=&after=0&limit=20&rows=500": f"what steps changed in a view, {CHANGES_KEPT} rows of each",
+    "/api/errors?view=&offset=0&limit=50": "errors of a view: operator, code, message, row",
+    "/api/graph?view=&picture=0": "the operators of all views or of one: what they keep and did; picture=1: SVG too",
+    "/api/sources": "the sources, with their columns",
+    "/api/streams": "the streams that are followed: how far, how late, and Spark's own progress",
+    "/api/jobs": "the Spark jobs that steps were: seconds, and rows read by source as Spark's observable metrics count",
+    "/api/news?after=0": "server-sent events: steps as they end, and the session as in /api/session",
+    "POST /api/sql": '{"text": "SELECT ..."}: what a statement gives; SELECT, EXPLAIN and SHOW',
+    "POST /api/why": '{"view": "...", "row": "..."}: why a row is there; its id is from /api/rows',
+}

@@ -1,0 +1,61 @@
+"""The box for queries: statements that look are answered, others only where the page may write."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from altneu.page.board import Board
+from altneu.page.cells import table_of
+from altneu.page.replies import Refused
+from altneu.statements import Statements
+from altneu.statements.parser import parse
+from altneu.statements.result import Result
+from altneu.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
+
+MOST = 1000  # rows of a result that are shown
+PATIENCE = 60.0  # seconds that a query waits for a step that runs
+
+
+def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
+    """What the last of some statements gives, at most ``MOST`` rows of it.
+
+    SELECT, SHOW and EXPLAIN take no step: they are answered with the rows there are.
+
+    Raises:
+        Refused: one of them does something, and the page only looks; or the session stays busy.
+        AltneuError: as ``session.sql``.
+    """
+    statements = parse(text)
+    if not statements:
+        raise Refused(400, "no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
+    for statement in statements:
+        _check(statement, allow_writes=allow_writes)
+    with board.locked(PATIENCE):
+        begin = time.perf_counter()
+        result = _answer(board, text, statements)
+        seconds = time.perf_counter() - begin
+    if not result.has_rows:
+        return {"message": result.message, "seconds": seconds}
+    return table_of(result.to_arrow(), MOST) | {"seconds": seconds, "plan": isinstance(statements[-1], Explain)}
+
+
+def _check(statement: Statement, *, allow_writes: bool) -> None:
+    if isinstance(statement, Subscribe | Follow):
+        raise Refused(
+            403, f"{statement.title}: the page has no end for that; its views show their changes by themselves"
+        )
+    if not allow_writes and not isinstance(statement, Select | Show | Explain):
+        raise Refused(
+            403,
+            f"{statement.title}: this page only looks, and answers SELECT, EXPLAIN and SHOW; "
+            "session.serve(allow_writes=True) lets it do more",
+        )
+
+
+def _answer(board: Board, text: str, statements: list[Statement]) -> Result:
+    if all(isinstance(s, Select | Show | Explain) for s in statements):
+        looking = Statements.of(board.session)
+        return [looking.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
+    found: Result = board.session.sql(text)
+    return found

@@ -1,0 +1,133 @@
+"""What the page knows of a session: its last shot, its last changes, and counts for Prometheus, kept step by step."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from altneu.errors import ReadError
+from altneu.explain import Facts
+from altneu.history import Past
+from altneu.page.counts import Counts
+from altneu.page.rows import Windows
+from altneu.page.shot import Shot, mark_of
+from altneu.update import Updates
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+STEPS_KEPT = 200  # of which the changes of a view are kept
+CHANGES_KEPT = 500  # of a view in one step
+WANTED = 60.0  # seconds after somebody has asked what operators did
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a step changed in a view: ``total`` updates, of which the first are ``shown``."""
+
+    past: Past
+    total: int
+    shown: Updates
+
+
+class Board:
+    """Follows a session; any thread may ask it.
+
+    The session tells it after each step, under its lock. What happens outside of steps, as when a view is added, is
+    found when somebody asks and the session is not busy.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.windows = session, Windows()
+        self.registry = CollectorRegistry()
+        self.counts = Counts(self.registry)
+        self.started, self.trouble = time.time(), ""
+        self.on_news: Callable[[], object] = _nothing
+        self._changes: dict[str, deque[Change]] = {}
+        self._seen = 0
+        with session.lock:
+            self._shot, self._facts, self._wanted = Shot(session), session.facts(), 0.0
+            for past in session.history():
+                self.counts.step(past.step)
+            self._seen = session.past.count
+            self._end = session.past.listen(self._told)
+
+    def close(self) -> None:
+        """Hear nothing more of the session."""
+        self._end()
+        self.on_news = _nothing
+
+    @property
+    def shot(self) -> Shot:
+        """The session as of its last commit, or, while it is busy, as of the one before."""
+        if mark_of(self.session) != self._shot.mark and self.session.lock.acquire(blocking=False):
+            try:
+                self._shot = Shot(self.session)
+            finally:
+                self.session.lock.release()
+        return self._shot
+
+    def facts(self) -> Facts:
+        """What operators did, by the last step; steps tell it for a while after somebody has asked."""
+        self._wanted = time.monotonic() + WANTED
+        if self.session.lock.acquire(blocking=False):
+            try:
+                self._facts = self.session.facts()
+            finally:
+                self.session.lock.release()
+        return self._facts
+
+    @contextmanager
+    def locked(self, patience: float) -> Iterator[None]:
+        """Have the session's lock inside.
+
+        Raises:
+            ReadError: it is still taken after so many seconds; says by what.
+        """
+        if not self.session.lock.acquire(timeout=patience):
+            doing = self.session.past.doing
+            what = "something else" if doing is None else f"{doing.text}, {doing.seconds:.0f} s so far"
+            raise ReadError(f"the session is busy ({what}); waited {patience:.0f} s, ask again")
+        try:
+            yield
+        finally:
+            self.session.lock.release()
+
+    def changes(self, name: str) -> list[Change]:
+        """The last changes of a view, the latest first."""
+        return [*self._changes.get(name, ())][::-1]
+
+    def _told(self) -> None:
+        """A step has ended; the session waits for this, so that nothing that goes wrong here may reach it."""
+        try:
+            self._shot = Shot(self.session)
+            if time.monotonic() < self._wanted:
+                self._facts = self.session.facts()
+            for past in self.session.history(1):
+                if past.number != self._seen:
+                    self._seen = past.number
+                    self.counts.step(past.step)
+                    self._note_changes(past)
+            self.trouble = ""
+        except Exception as error:  # noqa: BLE001  # shown on the page
+            self.trouble = f"what the last step changed could not be read: {type(error).__name__}: {error}"
+        self.on_news()
+
+    def _note_changes(self, past: Past) -> None:
+        for name, total in past.step.changes_out.items():
+            if not total or name not in self._shot.views:
+                continue
+            contained = self._shot.ports(name).contents
+            layout = self._shot.table.layouts[contained]
+            shown = self.session._journal.first_outputs(contained, layout, CHANGES_KEPT)
+            self._changes.setdefault(name, deque(maxlen=STEPS_KEPT)).append(Change(past, total, shown))
+
+
+def _nothing() -> None:
+    """Nobody is told."""

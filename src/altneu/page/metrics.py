@@ -1,0 +1,121 @@
+"""What Prometheus is told that is looked up when it asks: state, errors, times, streams, Spark, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from altneu.page.board import Board
+from altneu.page.graph import explained_of
+from altneu.page.rows import count_errors
+from altneu.page.shot import Shot
+from altneu.page.told import streams_told
+
+Labels = tuple[str, ...]
+Samples = Iterable[tuple[Labels, float]]
+
+
+class Looked(Collector):
+    """Gauges of a session as of its last commit; asking waits for no step."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them."""
+        shot = self._board.shot
+        yield _gauge("altneu_lower", "The frontier: times before it are closed.", [((), shot.lower)])
+        yield _gauge("altneu_since", "The least time that can be read.", [((), shot.since)])
+        doing = self._board.session.past.doing
+        seconds = 0.0 if doing is None else doing.seconds
+        yield _gauge("altneu_step_running_seconds", "How long the step that runs has run.", [((), seconds)])
+        failed = float(self._board.session.past.failed is not None)
+        yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
+        yield from _state(shot)
+        yield from _operators(self._board, shot)
+        yield from _streams(shot)
+        jobs = self._board.session.jobs
+        yield _counter("altneu_spark_jobs", "Spark jobs that steps were.", [((), jobs.count)])
+        yield _counter("altneu_spark_job_seconds", "Wall time of them.", [((), jobs.seconds)])
+        read = [((source,), float(rows)) for source, rows in jobs.read.items()]
+        yield _counter("altneu_spark_rows_read", "Rows of DataFrames, as Spark counts them.", read, ("source",))
+
+
+def _gauge(name: str, help_: str, samples: Samples, labels: Labels = ()) -> Metric:
+    family = GaugeMetricFamily(name, help_, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, help_: str, samples: Samples, labels: Labels = ()) -> Metric:
+    family = CounterMetricFamily(name, help_, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _state(shot: Shot) -> Iterator[Metric]:
+    sizes, arranged, viewed = shot.sizes, ("arrangement",), ("view",)
+    rows = [((name,), float(updates)) for name, (updates, _) in sizes.items()]
+    size = [((name,), float(size)) for name, (_, size) in sizes.items()]
+    yield _gauge("altneu_arrangement_updates", "Updates that an arrangement keeps.", rows, arranged)
+    yield _gauge("altneu_arrangement_bytes", "Bytes that an arrangement keeps, about.", size, arranged)
+    kept = [((name,), float(sizes.get(shot.ports(name).contents, (0, 0))[0])) for name in shot.views]
+    yield _gauge("altneu_view_updates", "Updates that a view's contents keep.", kept, viewed)
+    errors = [((name,), float(count_errors(shot, name))) for name in shot.views]
+    yield _gauge("altneu_view_errors", "Rows and groups that failed below a view.", errors, viewed)
+
+
+def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
+    found = board.windows.remembered((shot, None, "graph"), lambda: explained_of(shot, None, board.facts()))
+    named: Labels = ("operator", "kind", "label")
+    did = [((o.id, o.kind, o.label), o.total) for o in found.operators if o.total is not None]
+
+    def of(key: str) -> Samples:
+        return [(labels, float(getattr(total, key))) for labels, total in did]
+
+    yield _counter("altneu_operator_rows_in", "Updates that came into an operator.", of("rows_in"), named)
+    yield _counter("altneu_operator_rows_out", "Updates that came out of it.", of("rows_out"), named)
+    yield _counter("altneu_operator_errors", "Error rows that came of it.", of("errors"), named)
+    yield _counter("altneu_operator_seconds", "Its work, added up over shards.", of("seconds"), named)
+    yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
+
+
+def _streams(shot: Shot) -> Iterator[Metric]:
+    told = streams_told(shot)
+    named: Labels = ("stream",)
+
+    def of(key: str) -> Samples:
+        return [((t["name"],), float(t[key])) for t in told if t[key] is not None]
+
+    yield _gauge("altneu_stream_active", "Whether a stream is followed just now.", of("active"), named)
+    yield _gauge("altneu_stream_lag", "How far lower is behind the greatest time that came.", of("lag"), named)
+    yield _counter("altneu_stream_batches", "Micro-batches taken in this run.", of("batches"), named)
+    yield _counter("altneu_stream_rows", "Rows taken, of all runs.", of("rows"), named)
+    yield _counter(
+        "altneu_stream_late_rows", "Rows that came after their time was closed, of all runs.", of("late"), named
+    )
+    yield _gauge("altneu_stream_batch_seconds", "Seconds of the last micro-batch.", of("last_seconds"), named)
+    for key, name, help_ in (
+        ("inputRowsPerSecond", "input", "Rows a second that come, as Spark shows it (StreamingQueryProgress)."),
+        ("processedRowsPerSecond", "processed", "Rows a second that are taken, as Spark shows it."),
+    ):
+        rates = [((t["name"],), float(t["spark"][key])) for t in told if t["spark"] and t["spark"][key] is not None]
+        yield _gauge(f"altneu_stream_{name}_rows_per_second", help_, rates, named)
+
+
+def registered(board: Board) -> CollectorRegistry:
+    """The board's registry, with what is looked up in it."""
+    board.registry.register(Looked(board))
+    ProcessCollector(registry=board.registry)
+    return board.registry
+
+
+def exposed(registry: CollectorRegistry) -> bytes:
+    """All metrics in Prometheus' text format."""
+    return generate_latest(registry)

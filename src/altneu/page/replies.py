@@ -1,0 +1,95 @@
+"""What is asked of the page and how it answers: parameters read with care, errors told as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+MOST_ROWS = 1000  # of one answer
+
+
+class Refused(Exception):  # noqa: N818  # a signal between endpoint and answer, which no user sees
+    """What was asked for is not given: the status of the answer, and why."""
+
+    def __init__(self, status: int, message: str, kind: str = "Refused") -> None:
+        super().__init__(message)
+        self.status, self.message, self.kind = status, message, kind
+
+
+class Json(Response):
+    """An answer as JSON; texts of any language stay readable."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of it."""
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def refusal(status: int, message: str, kind: str = "Refused") -> Json:
+    """An answer that says why there is no other."""
+    return Json({"error": {"kind": kind, "message": message}}, status)
+
+
+def number(request: Request, name: str, default: int, least: int = 0, most: int = 1 << 62) -> int:
+    """A whole number among the parameters.
+
+    Raises:
+        Refused: it is none, or not between the bounds.
+    """
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not given.lstrip("-").isdecimal() or not least <= int(given) <= most:
+        raise Refused(400, f"{name}={given!r} is no whole number from {least} to {most}")
+    return int(given)
+
+
+def text(request: Request, name: str) -> str:
+    """A text among the parameters.
+
+    Raises:
+        Refused: it is missing.
+    """
+    given = request.query_params.get(name)
+    if given is None:
+        raise Refused(400, f"the parameter {name} is missing: {request.url.path}?{name}=...")
+    return given
+
+
+async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
+    """A JSON object that was posted; at most so many bytes are read of it.
+
+    Raises:
+        Refused: it is none, too large, or not said to be JSON, which a form of another site cannot say.
+    """
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise Refused(415, "post JSON, with Content-Type: application/json")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise Refused(413, f"more than {most} bytes")
+        parts.append(part)
+    try:
+        found = json.loads(b"".join(parts))
+    except ValueError as error:
+        raise Refused(400, f"this is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Refused(400, "post a JSON object")
+    return found
+
+
+def field(posted: dict[str, Any], name: str) -> str:
+    """A text of what was posted.
+
+    Raises:
+        Refused: it is missing, or no text.
+    """
+    given = posted.get(name)
+    if not isinstance(given, str):
+        raise Refused(400, f'"{name}" is missing, or is no text')
+    return given

@@ -1,0 +1,184 @@
+"""The rows of a view, a window at a time: filtered, in an order, and found again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu.errors import ReadError, UnknownColumnError
+from altneu.executor.read import contents, summed
+from altneu.hashing import hash_rows
+from altneu.operators.spans import show_row
+from altneu.page.cells import cells_of, columns_of
+from altneu.page.shot import Shot
+from altneu.rows import Rows
+from altneu.update import Updates
+from altneu.view import View, errors_kept
+
+MOST = 2_000_000  # updates of a view that are added up; of a larger one the page shows the first part
+SORTED = 20_000  # fewer rows than these are in order of their columns, if nothing else is asked for
+MOST_ERRORS = 100_000  # updates of errors, beyond which they are counted as they are kept
+KEPT = 6  # parts and selections that are remembered
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows of a view: those that have ``text`` in some column, in order of one."""
+
+    text: str = ""
+    sort: str | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a view with their counts, each once, in an order; ``whole`` if the view has no other rows to select from.
+
+    Units:  ``of`` counts the distinct rows selected from, ``counted`` their sum with counts.
+    """
+
+    found: Updates
+    of: int
+    counted: int
+    whole: bool
+
+    def window(self, offset: int, limit: int) -> dict[str, Any]:
+        """Some of the rows, as the page is told them; ``id`` finds one again."""
+        part = self.found.take(np.arange(offset, min(offset + limit, len(self.found))))
+        ids = [f"{h:016x}" for h in hash_rows(part.rows).tolist()] if len(part) else []
+        return {
+            "columns": columns_of(self.found.schema),
+            "rows": cells_of(part.rows),
+            "counts": part.diffs.tolist(),
+            "ids": ids,
+            "offset": offset,
+            "selected": len(self.found),
+            "distinct": self.of,
+            "rows_with_counts": self.counted,
+            "whole": self.whole,
+        }
+
+    def row(self, id_: str) -> tuple[object, ...] | None:
+        """The row of an id, None if it is not there any more."""
+        if not len(self.found):
+            return None
+        at = np.flatnonzero(hash_rows(self.found.rows) == np.uint64(int(id_, 16)))
+        return self.found.rows.take(at[:1]).to_pylist()[0] if len(at) else None
+
+
+class Windows:
+    """Windows into views, of which the last selections are remembered."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def select(self, shot: Shot, name: str, asked: Asked) -> Selection:
+        """The rows of a view that are asked for.
+
+        Cost:   once for each shot and what is asked: adds up the view's updates (0.2 s a million), filters, sorts.
+
+        Raises:
+            UnknownColumnError: it is to be sorted by something else.
+            ReadError: by a column that has no order.
+        """
+        found, whole = self.remembered((shot, name), lambda: part_of(shot, name))
+        return self.remembered((shot, name, asked), lambda: _selected(found, whole, asked))
+
+    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made for a key, made now if it is not remembered."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def part_of(shot: Shot, name: str) -> tuple[Updates, bool]:
+    """The rows of a view with their counts, and whether they are all: of a large view, those whose keys hash lowest."""
+    time, contained = shot.known(name).readable(None), shot.ports(name).contents
+    with shot.lock:
+        total = shot.table.rows(contained)
+        if total <= MOST:
+            return contents(shot.table, contained, time), True
+        upper, layout = int((1 << 64) * (MOST / total)), shot.table.layouts[contained]
+        states = [s for shard in shot.table.shards_of(contained) if (s := shot.table.get(contained, shard)) is not None]
+        parts = [summed([b.between(0, upper) for b in s.spine.batches], layout, time) for s in states]
+    return Updates.concat(parts, layout.schema, 1), False
+
+
+def _selected(found: Updates, whole: bool, asked: Asked) -> Selection:
+    of, counted = len(found), int(found.diffs.sum())
+    if asked.text:
+        found = found.filter(having(found.rows, asked.text))
+    order = _order(found.rows, asked)
+    return Selection(found if order is None else found.take(order), of, counted, whole)
+
+
+def having(rows: Rows, text: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows have a text in any column, as they are shown, whatever the case of its letters."""
+    mask = np.zeros(rows.count, np.bool_)
+    for column in rows.columns:
+        found = pc.match_substring(_as_text(column), text.lower(), ignore_case=True)
+        mask |= found.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_interval(column.type):
+        return pa.array([show_row(["v"], (v,)) for v in column.to_pylist()], pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _order(rows: Rows, asked: Asked) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The positions of the rows in order; None: as they are."""
+    if asked.sort is not None:
+        if asked.sort not in rows.schema.names:
+            raise UnknownColumnError(asked.sort, rows.schema.names, "the order of the rows")
+        if not _has_order(rows.schema.field(asked.sort).type):
+            raise ReadError(f"column {asked.sort!r} cannot be sorted by: its values are nested")
+        names = [asked.sort]
+    elif rows.count <= SORTED:
+        names = [f.name for f in rows.schema if _has_order(f.type)]
+    else:
+        names = []
+    if not names or not rows.count:
+        return None
+    table = pa.table([rows.column(name) for name in names], names=[str(i) for i in range(len(names))])
+    way = "descending" if asked.descending else "ascending"
+    return np.asarray(pc.sort_indices(table, [(name, way) for name in table.column_names])).astype(np.int64)
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_interval(kind))
+
+
+def errors_of(shot: Shot, name: str) -> Rows:
+    """The errors of a view, each once."""
+    readings: Any = shot
+    return Rows.from_batch(View(readings, name).errors())
+
+
+def count_errors(shot: Shot, name: str) -> int:
+    """How many errors a view has, those of negative counts left out, which only its rows tell."""
+    kept = [shot.sizes.get(origin, (0, 0))[0] for origin in shot.ports(name).errors]
+    if not any(kept) or sum(kept) > MOST_ERRORS:
+        return sum(kept)
+    if name not in shot.errors:
+        with shot.lock:
+            shot.errors[name] = errors_kept(shot.table, shot.ports(name), shot.known(name).readable(None)).count
+    return shot.errors[name]

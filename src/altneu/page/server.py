@@ -1,0 +1,126 @@
+"""Serving a session: a server in a thread of its process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+import uvicorn
+
+from altneu.errors import SetupError
+from altneu.page.app import App
+from altneu.page.board import Board
+from altneu.page.guard import Guard, is_loopback
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+_GRACE = 2  # seconds that answers under way have when the page is closed
+
+
+class Page:
+    """A session's page, served until it is closed; made by ``session.serve``.
+
+    ``url`` is where to open it; where there is a token, with the token.
+    """
+
+    def __init__(
+        self, session: Session, sock: socket.socket, host: str, *, allow_writes: bool, token: str | None
+    ) -> None:
+        port = int(sock.getsockname()[1])
+        shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host  # noqa: S104
+        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+        self.url += "" if token is None else f"?token={quote(token)}"
+        self._session, self._sock = session, sock
+        self._board = Board(session)
+        self._app = App(self._board, allow_writes=allow_writes)
+        app = Guard(self._app.starlette(), host, port, token)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
+            timeout_graceful_shutdown=_GRACE,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = threading.Event()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"altneu page {port}", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        session.pages.append(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Page({self.url.partition('?')[0]}{', closed' if self._closed else ''})"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is served no more."""
+        return self._closed
+
+    def close(self) -> None:
+        """Serve it no more; twice is once."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._board.close()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        if self in self._session.pages:
+            self._session.pages.remove(self)
+
+    def wait(self) -> None:
+        """Wait until it is closed, as by another thread, or by Ctrl+C in this one."""
+        while self._thread.is_alive():
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        with self._sock:
+            asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._app.begin()
+        self._ready.set()
+        await self._server.serve(sockets=[self._sock])
+
+    def _stop(self) -> None:
+        self._app.end()
+        self._server.should_exit = True
+
+
+def serve(session: Session, host: str, port: int, *, allow_writes: bool, token: str | None, open_to_all: bool) -> Page:
+    """Serve a session's page: ``session.serve``.
+
+    Raises:
+        SetupError: the port is taken, or others could reach the host and nothing was said of that.
+    """
+    if token == "":
+        raise SetupError("the token is empty: anybody has it; leave it out, or take secrets.token_urlsafe()")
+    if not is_loopback(host) and token is None and not open_to_all:
+        raise SetupError(
+            f"others than this machine reach {host!r}, and would see all rows: give a token "
+            "(session.serve(host, token=secrets.token_urlsafe())), or say open_to_all=True"
+        )
+    if not 0 <= port < 1 << 16:
+        raise SetupError(f"port={port} is none: from 1 to 65535, or 0 for a free one")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        sock = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 takes a free one") from error
+    return Page(session, sock, host, allow_writes=allow_writes, token=token)

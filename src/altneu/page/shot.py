@@ -1,0 +1,88 @@
+"""A session as of a commit, which can be read while it goes on."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from altneu import ir
+from altneu.physical import ViewPorts
+from altneu.reading import Known
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+TEMPORARY = "#"  # views of this beginning are a statement's own
+
+
+class Shot:
+    """What a session keeps as of a commit: as much of ``Readings`` as contents and errors of a view need.
+
+    States of arrangements are immutable, so a shot names them and copies none. Whoever takes one holds the session's
+    lock; its own is held while it is read, as what was only named is then opened.
+
+    Cost:   an entry for each arrangement and shard.
+    """
+
+    def __init__(self, session: Session) -> None:
+        journal, catalogue = session._journal, session._catalogue
+        self.lock = threading.RLock()
+        self.mark = mark_of(session)
+        self.lower, self.shards = journal.lower, session.shards
+        self.errors: dict[str, int] = {}  # of views, as they were counted
+        self.plan, self.table = session._plan, journal.table.copy()
+        self.filled = frozenset(journal.filled)
+        self.sources, self.place = dict(catalogue.sources), place_of(session)
+        self.streams = {name: (stream, stream.record) for name, stream in session.streams.followed.items()}
+        self.since, self._events, self._began = journal.since, journal.events, journal.began
+        self._nodes = {n: node for n, node in catalogue.nodes.items() if not n.startswith(TEMPORARY)}
+        self._views = {n: int(told["since"]) for n, told in journal.views.items()}
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views that are maintained."""
+        return list(self._nodes)
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept.
+
+        Raises:
+            KeyError: there is no such view.
+        """
+        if name not in self._nodes:
+            raise KeyError(name)
+        return self.plan.views[name]
+
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+        return ir.coordinates(self._nodes[name])
+
+    def known(self, name: str) -> Known:
+        """At which times a view can be read."""
+        since = max(self.since, self._views[name])
+        return Known(name, self.lower, since, self._began, self._events, self.coordinates(name), "")
+
+    @cached_property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Updates and bytes that each arrangement keeps."""
+        with self.lock:
+            return self.table.sizes()
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Updates and bytes that all arrangements keep together."""
+        return sum(rows for rows, _ in self.sizes.values()), sum(size for _, size in self.sizes.values())
+
+
+def place_of(session: Session) -> str:
+    """Where a session's store is."""
+    directory = session.store.segment_directory
+    return (
+        directory.where().removesuffix("/segments") if session.store.durable and directory is not None else "in memory"
+    )
+
+
+def mark_of(session: Session) -> tuple[object, ...]:
+    """What is another one when a shot is out of date."""
+    return session.steps, session.lower, session.shards, tuple(session.views)

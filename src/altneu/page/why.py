@@ -1,0 +1,55 @@
+"""Why a row is in a view, for the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from altneu.page.asked import PATIENCE
+from altneu.page.board import Board
+from altneu.page.cells import cell, cells_of, table_of
+from altneu.page.replies import Refused
+from altneu.page.rows import Asked
+
+MOST = 200  # rows of a source, or of an operator on the way, that are shown
+
+
+def why(board: Board, view: str, id_: str) -> dict[str, Any]:
+    """What ``view.explain_row`` says of the row of an id; of many input rows the first.
+
+    Raises:
+        Refused: the row is not there any more; or the session stays busy.
+        AltneuError: as ``explain_row``.
+    """
+    if not (len(id_) == 16 and all(c in "0123456789abcdef" for c in id_)):
+        raise Refused(400, '"row" is the id of a row, as /api/rows gives it')
+    with board.locked(PATIENCE):
+        shot = board.shot
+        if view not in shot.views:
+            raise Refused(404, f"no view {view!r}")
+        row = board.windows.select(shot, view, Asked()).row(id_)
+        if row is None:
+            raise Refused(404, "the row is not in the view any more: it went with a step")
+        found = board.session.view(view).explain_row(row)
+    return {
+        "view": found.view,
+        "row": {name: cell(value) for name, value in found.row.items()},
+        "count": found.count,
+        "at": list(found.at),
+        "since": found.since,
+        "sufficient": found.sufficient,
+        "notes": list(found.notes),
+        "inputs": [{"source": i.source, "kept": i.kept} | table_of(i.to_arrow(), MOST) for i in found.inputs],
+        "operators": [
+            {
+                "number": s.number,
+                "label": s.label,
+                "rounds": list(s.rounds),
+                "known": s.known,
+                "columns": s.rows.schema.names,
+                "rows": cells_of(s.rows.slice(0, min(MOST, s.rows.count))),
+                "total": s.rows.count,
+                "inputs": list(s.inputs),
+            }
+            for s in found.supports
+        ],
+    }

@@ -1,0 +1,183 @@
+"""``view.explain_row(row)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu import ir
+from altneu.errors import ReadError
+from altneu.executor.inputs import Inputs
+from altneu.executor.read import contents
+from altneu.operators.spans import show_row
+from altneu.provenance.explanation import Explanation, InputRows
+from altneu.provenance.finding import (
+    EVERYTHING,
+    Finder,
+    Scratch,
+    agree,
+    agreeing,
+    consolidated,
+    counted,
+    distinct,
+    in_order,
+)
+from altneu.provenance.narrow import narrow
+from altneu.provenance.tracing import Traced, Tracer
+from altneu.reading import Time
+from altneu.rows import Rows, array_of
+from altneu.session import Session
+from altneu.update import Updates
+
+_ALIKE = 3
+
+
+def explain_row(session: Session, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time) -> Explanation:
+    """The input rows that a row of a view rests on; ``View.explain_row`` says it all."""
+    known = session.known(name)
+    time = known.readable(at)
+    node = session._catalogue.nodes[name]
+    while isinstance(node, ir.ArrangedBy):
+        node = node.input
+    finder = Finder.of(session, time)
+    found = counted(contents(session.table, session.ports(name).contents, time))
+    one, count = _the_row(name, found, row)
+    traced = Tracer(finder).follow([(node, one)])
+    asking = _Asking(finder, node, one, count)
+    inputs, sufficient = asking.inputs(traced)
+    return Explanation(
+        name,
+        dict(zip(one.schema.names, one.to_pylist()[0], strict=True)),
+        count,
+        time,
+        session.since_of(name),
+        tuple(inputs),
+        tuple(sorted(traced.supports, key=lambda s: s.number)),
+        sufficient,
+        tuple(traced.notes),
+    )
+
+
+def _the_row(name: str, found: Updates, row: Mapping[str, Any] | Sequence[Any]) -> tuple[Rows, int]:
+    """The row of a view that is meant, and how often it is there.
+
+    Raises:
+        ReadError: there is none, or there are several.
+    """
+    names = found.schema.names
+    if isinstance(row, Mapping):
+        lacking = [n for n in row if n not in names]
+        if lacking:
+            raise ReadError(f"view {name!r} has no column {lacking[0]!r}; it has: {', '.join(names)}")
+        given = dict(row)
+    else:
+        values = list(row) if isinstance(row, tuple | list) else [row]
+        if len(values) != len(names):
+            raise ReadError(f"view {name!r} has {len(names)} columns ({', '.join(names)}), and the row {len(values)}")
+        given = dict(zip(names, values, strict=True))
+    fields = [found.schema.field(n) for n in given]
+    try:
+        columns = tuple(array_of([given[f.name]], f.type) for f in fields)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise ReadError(f"the row is none of view {name!r}: {error}") from None
+    wanted = Rows(pa.schema(fields), columns, 1)
+    meant = agreeing(found, wanted)
+    if len(meant) == 1:
+        return meant.rows, int(meant.diffs[0])
+    shown = show_row(list(given), list(given.values()))
+    if not len(meant):
+        raise ReadError(f"view {name!r} has no row {shown} at that time{_nearest(found, wanted)}")
+    some = "; ".join(show_row(names, r) for r in meant.rows.slice(0, min(_ALIKE, len(meant))).to_pylist())
+    raise ReadError(f"view {name!r} has {len(meant)} rows with {shown}, such as {some}; say which")
+
+
+def _nearest(found: Updates, wanted: Rows) -> str:
+    """Rows that agree on the first columns, for the message."""
+    for width in range(len(wanted.schema) - 1, 0, -1):
+        some = agreeing(found, wanted.select(wanted.schema.names[:width]))
+        if len(some):
+            rows = some.rows.slice(0, min(_ALIKE, len(some))).to_pylist()
+            return "; it has " + "; ".join(show_row(found.schema.names, r) for r in rows)
+    return ""
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What was asked for: rows of a collection, and how often they are there."""
+
+    finder: Finder
+    node: ir.Node
+    row: Rows
+    count: int
+
+    def inputs(self, traced: Traced) -> tuple[list[InputRows], bool | None]:
+        """The input rows with their times, and whether the row follows from them alone.
+
+        Where it does not (a row is lacking because of others, which were not asked for), all input rows are taken that
+        agree with it on what the operators hand on.
+        """
+        sources = {n.name: n for n in ir.walk(self.node) if isinstance(n, ir.Source)}
+        times = ir.coordinates(self.node) or ("time",)
+        partly = [
+            InputRows(name, _timeless(distinct(some)), False, times)
+            for name, parts in traced.partly.items()
+            for some in parts
+        ]
+        rows = {name: self.finder.find(sources[name], rows) for name, rows in traced.leaves.items()}
+        unread = [name for name, found in rows.items() if found is None]
+        partly += [InputRows(name, _timeless(traced.leaves[name]), False, times) for name in unread]
+        found = {name: updates for name, updates in rows.items() if updates is not None}
+        sufficient = None
+        if not partly:
+            sufficient = self._follows(found)
+            if not sufficient and (wider := self._all_that_agree()) is not None:
+                found, sufficient = wider, self._follows(wider)
+        kept = [
+            InputRows(name, in_order(consolidated(updates)), True, times)
+            for name, updates in found.items()
+            if len(updates)
+        ]
+        return [*kept, *partly], sufficient
+
+    def _follows(self, found: Mapping[str, Updates]) -> bool:
+        scratch = Scratch()
+        scratch.inputs = Inputs({name: [updates] for name, updates in found.items() if len(updates)})
+        made = counted(agreeing(scratch.contents(self.node, self.finder.at), self.row))
+        return made.diffs.tolist() == [self.count]
+
+    def _all_that_agree(self) -> dict[str, Updates] | None:
+        """All input rows that agree with the row on what operators hand on; None where they are not kept."""
+        asked: dict[str, dict[tuple[str, ...], Rows]] = {}
+        found: dict[str, Updates] = {}
+
+        def ask(node: ir.Node, rows: Rows) -> None:
+            by_columns = asked.setdefault(node.fingerprint, {})
+            names = tuple(rows.schema.names)
+            known = by_columns.get(names)
+            by_columns[names] = (
+                rows if known is None or not names else distinct(Rows.concat([known, rows], rows.schema))
+            )
+
+        ask(self.node, self.row)
+        for node in reversed(list(ir.walk(self.node))):
+            wanted = list(asked.get(node.fingerprint, {}).values())
+            if isinstance(node, ir.Source):
+                updates = self.finder.find(node, EVERYTHING)
+                if updates is None:
+                    return None
+                found[node.name] = updates.filter(np.logical_or.reduce([agree(updates, rows) for rows in wanted]))
+                continue
+            looped = isinstance(node, ir.Result | ir.Loop)
+            for rows in wanted:
+                narrowed = [EVERYTHING] * len(node.inputs) if looped else narrow(node, rows)
+                for below, some in zip(node.inputs, narrowed, strict=True):
+                    ask(below, some)
+        return found
+
+
+def _timeless(rows: Rows) -> Updates:
+    return Updates(rows, np.zeros((1, rows.count), np.int64), np.ones(rows.count, np.int64))

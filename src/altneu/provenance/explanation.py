@@ -1,0 +1,185 @@
+"""What an explanation says: the input rows, how the row came of them, and whether it follows from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from altneu.operators.spans import show_row
+from altneu.reading import updates_table
+from altneu.rows import Rows
+from altneu.update import Updates
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """Rows of a source that a row rests on.
+
+    ``updates`` are theirs, up to the time that was asked about. Where nothing keeps the source's rows (``kept`` is
+    false) they are what is known of them: some of their columns, and neither times nor counts.
+    """
+
+    source: str
+    updates: Updates
+    kept: bool
+    times: tuple[str, ...]
+
+    def to_arrow(self) -> pa.Table:
+        """The rows with their times and diffs, as ``view.changes()`` shows updates; where not kept, what is known."""
+        if not self.kept:
+            return pa.Table.from_batches([self.updates.rows.to_batch()])
+        return updates_table(self.updates, self.times[: len(self.updates.times)], "diff")
+
+
+@dataclass(frozen=True)
+class Support:
+    """One operator on the way: which of its rows the row rests on, and the operators that these come from.
+
+    ``rounds`` are the rounds of the loop it is in, outermost loop first. Where ``known`` is false the rows are not
+    kept, and what is known of them is some of their columns.
+    """
+
+    number: int
+    label: str
+    rows: Rows
+    inputs: tuple[int, ...]
+    known: bool = True
+    rounds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a row is in a view.
+
+    ``count`` is how often it is there at the time ``at``. ``sufficient`` says that the view's query over the input
+    rows alone has the row as often (it was computed); None where not all input rows are kept. ``since`` is the time up
+    to which times are folded: what happened at or before it is said to have happened then. ``notes`` say what could not
+    be followed, and what to do about it.
+    """
+
+    view: str
+    row: Mapping[str, Any]
+    count: int
+    at: tuple[int, ...]
+    since: int
+    inputs: tuple[InputRows, ...]
+    supports: tuple[Support, ...]
+    sufficient: bool | None
+    notes: tuple[str, ...] = ()
+
+    def to_arrow(self, source: str) -> pa.Table:
+        """The rows of one source with their times and diffs.
+
+        Raises:
+            KeyError: the row does not rest on rows of that source.
+        """
+        for found in self.inputs:
+            if found.source == source:
+                return found.to_arrow()
+        known = ", ".join(found.source for found in self.inputs) or "(none)"
+        raise KeyError(f"the row does not rest on rows of a source {source!r}; it does on those of: {known}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything it says, as lists and dictionaries; values are as Python has them."""
+        return {
+            "view": self.view,
+            "row": dict(self.row),
+            "count": self.count,
+            "at": list(self.at),
+            "since": self.since,
+            "sufficient": self.sufficient,
+            "notes": list(self.notes),
+            "inputs": [
+                {
+                    "source": found.source,
+                    "kept": found.kept,
+                    "columns": found.to_arrow().schema.names,
+                    "rows": [list(row) for row in Rows.from_batch(found.to_arrow()).to_pylist()],
+                }
+                for found in self.inputs
+            ],
+            "operators": [
+                {
+                    "number": s.number,
+                    "label": s.label,
+                    "rounds": list(s.rounds),
+                    "known": s.known,
+                    "columns": s.rows.schema.names,
+                    "rows": [list(row) for row in s.rows.to_pylist()],
+                    "inputs": list(s.inputs),
+                }
+                for s in self.supports
+            ],
+        }
+
+    def __str__(self) -> str:
+        """The input rows and the way from them, as a tree."""
+        often = "" if self.count == 1 else f", {self.count} times"
+        shown = show_row(list(self.row), tuple(self.row.values()))
+        lines = [f"{shown} is in view {self.view} at time {_time(self.at)}{often}"]
+        for found in self.inputs:
+            lines += _input_lines(found, self.since)
+        by_number = {s.number: s for s in self.supports}
+        seen: set[int] = set()
+
+        def show(number: int, depth: int) -> None:
+            support = by_number[number]
+            lines.append(f"{'  ' * depth}{_support_line(support)}")
+            if number in seen and support.inputs:
+                lines[-1] += "  (shown above)"
+                return
+            seen.add(number)
+            for below in support.inputs:
+                show(below, depth + 1)
+
+        if self.supports:
+            lines.append("  by way of")
+            show(self.supports[0].number, 2)
+        lines += [f"  {note}" for note in self.notes]
+        if self.sufficient is not None:
+            lines.append(f"  the query over these rows alone {'has' if self.sufficient else 'does not have'} it")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _time(at: tuple[int, ...]) -> str:
+    return str(at[0]) if len(at) == 1 else str(at)
+
+
+def _input_lines(found: InputRows, since: int) -> list[str]:
+    names = found.updates.schema.names
+    rows = found.updates.rows.to_pylist()
+    if not found.kept:
+        lines = [f"  source {found.source}, whose rows nothing keeps: those with"]
+        told = [show_row(names, row) if names else "any values" for row in rows]
+    else:
+        lines = [f"  source {found.source}"]
+        told = [
+            f"{show_row(names, row)} {_when(tuple(time), since)}{'' if diff == 1 else f', {diff:+} times'}"
+            for row, time, diff in zip(rows, found.updates.times.T.tolist(), found.updates.diffs.tolist(), strict=True)
+        ]
+    lines += [f"    {line}" for line in told[:_SHOWN]]
+    if len(told) > _SHOWN:
+        lines.append(f"    … and {len(told) - _SHOWN:,} more")
+    return lines
+
+
+def _when(time: tuple[int, ...], since: int) -> str:
+    return f"{'by' if 0 < time[0] <= since else 'at'} time {_time(time)}"
+
+
+def _support_line(support: Support) -> str:
+    rows, names = support.rows, support.rows.schema.names
+    at = f" in round {', '.join(map(str, support.rounds))}" if support.rounds else ""
+    if not support.known:
+        return f"{support.label}{at}: rows that nothing keeps"
+    if rows.count == 1:
+        return f"{support.label}{at}: {show_row(names, rows.to_pylist()[0])}"
+    return f"{support.label}{at}: {rows.count:,} rows"

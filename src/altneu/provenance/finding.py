@@ -1,0 +1,200 @@
+"""Reading the rows of any collection of a plan that agree with wanted ones: from arrangements, else made again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Some
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from altneu import ir
+from altneu.batch import Batch, Layout, find_in
+from altneu.collection import Collection
+from altneu.executor.inputs import Inputs
+from altneu.executor.read import At
+from altneu.executor.state import StateTable
+from altneu.hashing import hash_rows
+from altneu.order import Epoch, Product
+from altneu.physical import ArrangeOp, Plan
+from altneu.provenance.narrow import narrow
+from altneu.reading import history
+from altneu.rewrite.transform import transform
+from altneu.rows import Rows
+from altneu.session import Session
+from altneu.update import Updates, consolidate
+
+EVERYTHING = Rows(pa.schema([]), (), 1)
+"""What all rows agree with."""
+
+
+def consolidated(updates: Updates) -> Updates:
+    """Each (row, time) once."""
+    width = len(updates.times)
+    return consolidate(updates, Epoch() if width == 1 else Product(*(Epoch() for _ in range(width))))
+
+
+def counted(updates: Updates) -> Updates:
+    """Each row once with its count, all at time 0."""
+    return consolidate(Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs), Epoch())
+
+
+def in_order(updates: Updates) -> Updates:
+    """In order of their times, and of what their rows look like."""
+    rows = list(map(repr, updates.rows.to_pylist()))
+    times = updates.times.T.tolist()
+    return updates.take(np.array(sorted(range(len(updates)), key=lambda i: (times[i], rows[i])), np.int64))
+
+
+def distinct(rows: Rows) -> Rows:
+    """Each row once."""
+    return counted(Updates(rows, np.zeros((1, rows.count), np.int64), np.ones(rows.count, np.int64))).rows
+
+
+def agree(updates: Updates, wanted: Rows) -> npt.NDArray[np.bool_]:
+    """Which updates are of rows that agree with one of the wanted ones on its columns; null agrees with null.
+
+    Rows are told by their hashes: two that collide could only add a row to an explanation, which is looked at as a
+    whole in the end.
+    """
+    if not len(wanted.schema):
+        return np.full(len(updates), wanted.count > 0)
+    return np.isin(hash_rows(updates.rows.select(wanted.schema.names)), hash_rows(wanted))
+
+
+def agreeing(updates: Updates, wanted: Rows) -> Updates:
+    """The updates of rows that agree with one of the wanted ones."""
+    return updates.filter(agree(updates, wanted)) if len(wanted.schema) or not wanted.count else updates
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Rows of a session's collections at a time.
+
+    Shape:  ``plan`` is the session's, ``existing`` names the arrangements that hold state and ``filled`` the sources
+            that ever had rows; ``at`` is a time, coordinate by coordinate.
+    """
+
+    plan: Plan
+    table: StateTable
+    existing: Some[str]
+    filled: Some[str]
+    at: At
+
+    @classmethod
+    def of(cls, session: Session, at: At) -> Finder:
+        """What reads a session at a time."""
+        journal = session._journal
+        return cls(session._plan, session.table, journal.existing(), journal.filled, at)
+
+    @cached_property
+    def _arrangements(self) -> Mapping[str, list[str]]:
+        """The arrangements that hold all rows of a collection, by its fingerprint; none of loops and moments."""
+        found: dict[str, list[str]] = {}
+        for node in self.plan.nodes:
+            operation = node.operation
+            if not isinstance(operation, ArrangeOp) or operation.transforms:
+                continue
+            outside = not (self.plan.loop_around(node.scope) or self.plan.has_moments(node))
+            if outside and operation.arrangement in self.existing:
+                found.setdefault(node.logical, []).append(operation.arrangement)
+        return found
+
+    def find(self, node: ir.Node, wanted: Rows) -> Updates | None:
+        """The updates, up to the time, of the rows of a collection that agree with wanted ones; None: not kept.
+
+        Cost:   a lookup where an arrangement's key is asked for, else a pass over an arrangement; where there is none,
+                what its operator makes of what is found of its inputs.
+        """
+        while isinstance(node, ir.ArrangedBy):
+            node = node.input
+        if names := self._arrangements.get(node.fingerprint):
+            return self._read(names, wanted)
+        if isinstance(node, ir.Source):
+            return None if node.name in self.filled else Updates.empty(node.schema, 2 if node.coordinates else 1)
+        if ir.moments(node) or isinstance(node, ir.Integrate | ir.Variable | ir.EnterAt):
+            return None
+        looped = isinstance(node, ir.Result)
+        inputs = list(ir.read_from_outside(node.loop)) if isinstance(node, ir.Result) else list(node.inputs)
+        asked = [EVERYTHING] * len(inputs) if looped else narrow(node, wanted)
+        found = [self.find(below, rows) for below, rows in zip(inputs, asked, strict=True)]
+        known = [updates for updates in found if updates is not None]
+        if len(known) < len(found):
+            return None
+        return agreeing(evaluated(node, inputs, known, self.at), wanted)
+
+    def _read(self, names: Sequence[str], wanted: Rows) -> Updates:
+        """From the arrangement that is looked up by most of the columns that are known."""
+        known = set(wanted.schema.names)
+
+        def fit(name: str) -> int:
+            key = self.table.layouts[name].key
+            return len(key) if known.issuperset(key) else 0
+
+        name = max(names, key=fit)
+        layout = self.table.layouts[name]
+        parts = []
+        for shard in self.table.shards_of(name):
+            state = self.table.get(name, shard)
+            batches = () if state is None else state.spine.batches
+            parts.append(until(_looked_up(batches, layout, wanted) if fit(name) else _all(batches, layout), self.at))
+        return consolidated(agreeing(Updates.concat(parts, layout.schema, layout.lattice.width), wanted))
+
+
+def until(updates: Updates, at: At) -> Updates:
+    """Those up to a time, which may have more coordinates than theirs."""
+    own = np.array(at[: len(updates.times)], np.int64)[:, None]
+    late = np.asarray((updates.times > own).any(axis=0))
+    return updates.filter(~late) if late.any() else updates
+
+
+def evaluated(node: ir.Node, inputs: Sequence[ir.Node], found: Sequence[Updates], at: At) -> Updates:
+    """What a node makes of updates of collections below it, up to a time: computed in a session of its own.
+
+    A constant is left as it is, whatever was found of it.
+    """
+    scratch = Scratch()
+    sources = {
+        below.fingerprint: scratch.source(f"#{i}", below, updates)
+        for i, (below, updates) in enumerate(zip(inputs, found, strict=True))
+        if not isinstance(below, ir.Constant)
+    }
+    return scratch.contents(transform(node, lambda new, old: sources.get(old.fingerprint, new)), at)
+
+
+class Scratch:
+    """A session in memory for one question."""
+
+    def __init__(self) -> None:
+        self.inputs = Inputs()
+
+    def source(self, name: str, like: ir.Node, updates: Updates) -> ir.Source:
+        """A source that has the columns and times of a collection, and these updates."""
+        if len(updates):
+            self.inputs.updates[name] = [updates]
+        return ir.Source(name, updates.schema, coordinates=ir.coordinates(like))
+
+    def contents(self, node: ir.Node, at: At) -> Updates:
+        """The updates of a collection of these sources, up to a time; rows that fail are none."""
+        with Session(retain="all") as session:
+            session.maintain("#", Collection(node))
+            session.wait_again(self.inputs)
+            session.advance(at[0] + 1)
+            found = history(session.table, session.ports("#").contents, 0, at[0] + 1)
+            return until(found, at)
+
+
+def _all(batches: Sequence[Batch], layout: Layout) -> Updates:
+    return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+
+
+def _looked_up(batches: Sequence[Batch], layout: Layout, wanted: Rows) -> Updates:
+    batches = [b for b in batches if len(b)]
+    if not batches:
+        return Updates.empty(layout.schema, layout.lattice.width)
+    keys = distinct(wanted.select(layout.key))
+    found = find_in(batches, hash_rows(keys), keys)
+    return Updates(layout.join(keys.take(found.probe), found.values), found.times, found.diffs)

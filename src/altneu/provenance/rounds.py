@@ -1,0 +1,195 @@
+"""Following rows back through a loop: round by round, each to the round in which it came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import PlanError
+from altneu.executor.inputs import Inputs
+from altneu.hashing import hash_rows
+from altneu.provenance.finding import EVERYTHING, Finder, counted
+from altneu.rewrite.transform import transform
+from altneu.rows import Rows
+from altneu.session import Session
+from altneu.update import Updates
+
+if TYPE_CHECKING:
+    from altneu.provenance.tracing import Tracer
+
+_NOT_FOLLOWED = (
+    "a loop is not followed round by round, because not all that it reads is kept (keep=True of its sources keeps it), "
+    "or because times are looked at inside it: all that it reads is told"
+)
+VARIABLE, OUTSIDE, ENTERING = "#variable", "#outside", "#entering"
+
+
+def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
+    """The rows of the collections from outside that rows of a loop's result rest on.
+
+    The loop is run again in a session whose times are its rounds: its variables are sources there, its bodies views.
+    A row is then followed back from the round since which it has been there as often as it is in the end.
+
+    Cost:   that of the loop from the beginning.
+    """
+    outside = list(ir.read_from_outside(node.loop))
+    found = [tracer.finder.find(below, EVERYTHING) for below in outside]
+    if any(updates is None for updates in found) or _is_about_time(node.loop):
+        tracer.traced.notes[_NOT_FOLLOWED] = None
+        for below, updates in zip(outside, found, strict=True):
+            yield below, EVERYTHING if updates is None else counted(updates).rows
+        return
+    known = {n.fingerprint: counted(u) for n, u in zip(outside, found, strict=True) if u is not None}
+    with Session(retain="all") as session:
+        unrolling = _Unrolling(node.loop, session, known)
+        last = unrolling.run()
+        yield from unrolling.follow(tracer, node.index, rows, last)
+
+
+def _is_about_time(loop: ir.Loop) -> bool:
+    """Whether something inside looks at times, which are rounds where it is run again."""
+    outside = {n.fingerprint for n in ir.read_from_outside(loop)}
+
+    def inside(node: ir.Node) -> Iterator[ir.Node]:
+        if node.fingerprint not in outside:
+            yield node
+            for below in node.inputs:
+                yield from inside(below)
+
+    for body in loop.bodies:
+        for node in inside(body):
+            moved = isinstance(node, ir.Linear) and not node.logic.keeps_times
+            if moved or isinstance(node, ir.Moments | ir.Latest) or (isinstance(node, ir.AsOf) and node.locked):
+                return True
+    return False
+
+
+@dataclass
+class _Unrolling:
+    """A loop whose rounds are times of a session; ``known`` are the collections from outside, by fingerprint."""
+
+    loop: ir.Loop
+    session: Session
+    known: dict[str, Updates]
+    sources: dict[str, ir.Node] = field(default_factory=dict)  # by their names: what they stand for outside
+    given: dict[str, Updates] = field(default_factory=dict)
+    latest: int = 0  # the last round in which something enters
+    bodies: list[ir.Node] = field(default_factory=list)  # of those sources
+
+    def run(self) -> int:
+        """Run all rounds; the last one."""
+        self.bodies = [transform(body, self._replaced) for body in self.loop.bodies]
+        for i, body in enumerate(self.bodies):
+            self.session.maintain(f"body {i}", Collection(body))
+            first = self.loop.initial[i]
+            self.session.maintain(f"variable {i}", Collection(self._variable(i)))
+            self._insert(f"{VARIABLE} {i}", self.known[first.fingerprint], 0)
+        for name, updates in self.given.items():
+            self._insert(name, updates)
+        for at in range(self.loop.max_rounds):
+            self.session.advance(at + 1)
+            changes = [self._change(i, at) for i in range(len(self.bodies))]
+            stopped = self.loop.stops and at == self.loop.max_rounds - 1
+            for i, change in enumerate(changes):
+                self._insert(f"{VARIABLE} {i}", change, at + 1)
+            if stopped or (at >= self.latest and not any(map(len, changes))):
+                self.session.advance(at + 2)
+                return at + 1
+        raise PlanError(f"the loop over {', '.join(self.loop.names)} has no end within {self.loop.max_rounds} rounds")
+
+    def _variable(self, i: int) -> ir.Source:
+        return ir.Source(f"{VARIABLE} {i}", self.loop.variable(i).schema, keep=True)
+
+    def _replaced(self, new: ir.Node, old: ir.Node) -> ir.Node:
+        if isinstance(old, ir.Variable) and old.level == self.loop.level:
+            return self._variable(old.index)
+        if isinstance(old, ir.EnterAt) and old.level == self.loop.level:
+            return self._entering(old)
+        if old.fingerprint not in self.known or isinstance(old, ir.Constant):
+            return new
+        name = f"{OUTSIDE} {old.fingerprint}"
+        self.sources[name], self.given[name] = old, self.known[old.fingerprint]
+        return ir.Source(name, old.schema, keep=True)
+
+    def _entering(self, node: ir.EnterAt) -> ir.Source:
+        name = f"{ENTERING} {node.fingerprint}"
+        updates = self.known[node.input.fingerprint]
+        rounds = node.rounds.evaluate(updates.rows)
+        values = rounds.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        values = values if rounds.failed is None else np.where(rounds.failed, 0, values)
+        self.given[name] = Updates(updates.rows, np.maximum(values, 0)[None, :], updates.diffs)
+        self.latest = max(self.latest, int(values.max(initial=0)))
+        self.sources[name] = node.input
+        return ir.Source(name, node.schema, keep=True)
+
+    def _insert(self, name: str, updates: Updates, at: int | None = None) -> None:
+        if not len(updates) or name not in self.session.sources:
+            return
+        times = updates.times[:1] if at is None else np.full((1, len(updates)), at)
+        given = Updates(_under(self.session.source(name).schema, updates).rows, times, updates.diffs)
+        self.session.wait_again(self.session.waiting().and_more(Inputs({name: [given]})))
+
+    def _change(self, i: int, at: int) -> Updates:
+        """What a variable has in the next round less what it has in this one."""
+        schema = self.loop.variable(i).schema
+        made = counted(_under(schema, self.session.last_changes(f"body {i}")))
+        if at:
+            return made
+        first = _under(schema, self.known[self.loop.initial[i].fingerprint])
+        less = Updates(first.rows, first.times, -first.diffs)
+        return counted(Updates.concat([made, less], schema, 1))
+
+    def follow(self, tracer: Tracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
+        """Rows of a variable in the last round, back to the rows from outside."""
+        asked: dict[tuple[int, int], list[Rows]] = {}
+        leaves: dict[str, tuple[ir.Node, list[Rows]]] = {}
+
+        def want(i: int, some: Rows, at: int) -> None:
+            for since, part in self._settled(i, some, at):
+                if since == 0:
+                    leaves.setdefault(f"{VARIABLE} {i}", (self.loop.initial[i], []))[1].append(part)
+                else:
+                    asked.setdefault((since - 1, i), []).append(part)
+
+        want(index, rows, last)
+        while asked:
+            at = max(r for r, _ in asked)
+            roots = [(self.bodies[i], _together(asked.pop((at, i)))) for r, i in list(asked) if r == at]
+            inner = tracer.inside(Finder.of(self.session, (at,)), at)
+            traced = inner.follow([(root, Rows(root.schema, some.columns, some.count)) for root, some in roots])
+            tracer.add(inner)
+            for name, some in traced.leaves.items():
+                if name.startswith(VARIABLE):
+                    want(int(name.removeprefix(f"{VARIABLE} ")), some, at)
+                else:
+                    leaves.setdefault(name, (self.sources[name], []))[1].append(some)
+        for below, parts in leaves.values():
+            yield below, Rows(below.schema, (found := _together(parts)).columns, found.count)
+
+    def _settled(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
+        """Rows of a variable in a round, by the round since which they have been there as often."""
+        found = Finder.of(self.session, (at,)).find(self._variable(i), rows)
+        assert found is not None
+        wanted = Rows(found.schema, rows.columns, rows.count)
+        own, theirs = hash_rows(wanted), hash_rows(found.rows)
+        last = dict[int, int]()
+        for h, t in zip(theirs.tolist(), found.times[0].tolist(), strict=True):
+            last[h] = max(last.get(h, 0), t)
+        since = np.array([last.get(h, 0) for h in own.tolist()], np.int64)
+        for t in np.unique(since).tolist():
+            yield t, wanted.filter(since == t)
+
+
+def _under(schema: pa.Schema, updates: Updates) -> Updates:
+    """The same updates under a schema that allows more nulls."""
+    return updates.with_rows(Rows(schema, updates.rows.columns, updates.rows.count))
+
+
+def _together(parts: list[Rows]) -> Rows:
+    return Rows.concat(parts, parts[0].schema) if parts else Rows.empty(pa.schema([]))

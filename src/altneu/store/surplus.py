@@ -1,0 +1,205 @@
+"""What of a store's files nobody needs: found by a vacuum, and from outside, when no session has the store open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from altneu.errors import StoreCorruptError, StoreError
+from altneu.store.files import TEMPORARY
+from altneu.store.folder import Folder, is_unfinished
+from altneu.store.identity import FILE, read_identity
+from altneu.store.leases import Lease, Leases, least_commit
+from altneu.store.locate import Location, folder_of
+from altneu.store.log import CommitLog, commit_name
+from altneu.store.references import segment_number
+
+_ATTEMPTS = 10
+_PLACES = ("log", "segments", "scratch", "readers")
+
+
+@dataclass(frozen=True)
+class Surplus:
+    """Names of files that nobody needs: commits oldest first, segments and scratch with those half written."""
+
+    commits: tuple[int, ...]
+    segments: tuple[str, ...]
+    scratch: tuple[str, ...]
+
+
+def surplus(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], *, until: int | None) -> Surplus:
+    """What no lease and none of the last ``keep`` commits can need, of steps up to that of commit ``until``.
+
+    A lease on an older commit keeps that one and all that follow it. Commits are needed from the checkpoint on from
+    which the oldest one kept is replayed. A segment with a number above ``until`` may be of a step in flight; None says
+    that there is none.
+
+    Cost:   lists the folders and reads the commits from that checkpoint on.
+    """
+    numbers = log.numbers()
+    last = (numbers or [0])[-1]
+    leased = least_commit(leases)
+    base = last - keep + 1 if leased is None else min(leased, last - keep + 1)
+    base = max(base, log.first_replayable(_without_gaps(numbers)))
+    ledger, _, oldest = log.replay(base)
+    named = set(ledger.segments)
+    for number in range(base + 1, last + 1):
+        ledger = log.follow(ledger, log.read(number))
+        named.update(ledger.segments)
+    return Surplus(
+        tuple(number for number in numbers if number < oldest),
+        tuple(name for name in over(folder.child("segments"), until) if name not in named),
+        tuple(over(folder.child("scratch"), until)),
+    )
+
+
+def over(folder: Folder, until: int | None) -> Iterator[str]:
+    """Segments of a folder, finished or not, that aim at a commit up to a number; None: all."""
+    for name in folder.names() if _is_there(folder) else ():
+        number = aimed_at(name)
+        if number is not None and (until is None or number <= until):
+            yield name
+
+
+def _is_there(folder: Folder) -> bool:
+    """Whether a folder can be listed: one that is empty is lost by some who copy; a prefix is always there."""
+    return not folder.locks or folder.has("")
+
+
+def aimed_at(name: str) -> int | None:
+    """Number of the commit that a segment, or the temporary file of one, aims at."""
+    if is_unfinished(name):
+        name = name[1:].removesuffix(TEMPORARY).rpartition(".")[0]
+    return segment_number(name)
+
+
+def _without_gaps(numbers: list[int]) -> list[int]:
+    """The last numbers, as far as they follow each other: a recovery leaves a gap, which its checkpoint stands above.
+
+    >>> _without_gaps([3, 4, 7, 8])
+    [7, 8]
+    """
+    start = next((i for i in range(len(numbers) - 1, 0, -1) if numbers[i - 1] != numbers[i] - 1), 0)
+    return numbers[start:]
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """What ``tidy`` removed, or would remove: names of files inside the store, with their bytes."""
+
+    commits: Mapping[str, int]
+    segments: Mapping[str, int]
+    scratch: Mapping[str, int]
+    temporary: Mapping[str, int]
+    leases: Mapping[str, int]
+
+    @property
+    def kinds(self) -> dict[str, Mapping[str, int]]:
+        """All of it, by kind."""
+        return {name: getattr(self, name) for name in ("commits", "segments", "scratch", "temporary", "leases")}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all these files."""
+        return sum(sum(files.values()) for files in self.kinds.values())
+
+
+def tidy(
+    path: Location,
+    *,
+    keep: int = 3,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] = MappingProxyType({}),
+) -> Tidied:
+    """Remove what a store does not need, while no session has it open; with ``dry_run`` only tell, also beside one.
+
+    That is what its own vacuum removes, and what dead processes have left: segments of a step that was never committed,
+    scratch, files half written, leases that ran out. Where there is no lock, as on an object store, a session may be
+    writing that nobody sees: then whatever is above the last commit stays, and what is half written too.
+
+    Cost:   lists the folders and reads some fifty commits.
+    Law:    a store says afterwards what it said before, at every commit that is kept (tests/store/test_tidy.py).
+
+    Raises:
+        StoreError: there is no store, or ``keep`` is below 1.
+        StoreLockedError: a session has it open, which vacuums it by itself.
+    """
+    if keep < 1:
+        raise StoreError(f"keep is a number of commits, at least 1, not {keep}")
+    folder = folder_of(path, storage_options)
+    if not folder.has(FILE):
+        raise StoreError(f"there is no store in {folder.where()}")
+    log = CommitLog(folder.child("log"), read_identity(folder)[1])
+    if dry_run:
+        return _sized(folder, *_settled(folder, log, keep))
+    writer = folder.writer()
+    try:
+        found, loose, leases = _looked(folder, log, keep)
+        return Tidied(
+            {f"log/{commit_name(n)}": log.remove(n) for n in found.commits},
+            _removed(folder, "segments", found.segments),
+            _removed(folder, "scratch", found.scratch),
+            {name: size for place, names in loose.items() for name, size in _removed(folder, place, names).items()},
+            _removed(folder, "readers", leases),
+        )
+    finally:
+        writer.release()
+
+
+_Looked = tuple[Surplus, dict[str, tuple[str, ...]], tuple[str, ...]]
+
+
+def _looked(folder: Folder, log: CommitLog, keep: int) -> _Looked:
+    """What there is too much, what is half written by place, and leases that ran out."""
+    places = [place for place in _PLACES if _is_there(folder.child(place))]
+    leases = Leases(folder.child("readers")) if "readers" in places else None
+    until = None if folder.locks else (log.numbers() or [0])[-1]
+    found = surplus(folder, log, keep, leases.live() if leases else (), until=until)
+    loose: dict[str, tuple[str, ...]] = {}
+    if folder.locks:
+        taken = {*found.segments, *found.scratch}
+        for place in ("", *places):
+            names = _place(folder, place).names()
+            loose[place] = tuple(name for name in names if is_unfinished(name) and name not in taken)
+    return found, loose, tuple(lease.file for lease in leases.over()) if leases else ()
+
+
+def _place(folder: Folder, place: str) -> Folder:
+    return folder.child(place) if place else folder
+
+
+def _settled(folder: Folder, log: CommitLog, keep: int) -> _Looked:
+    """The same beside a session that writes, which may take away what is being read."""
+    for _ in range(_ATTEMPTS):
+        numbers = log.numbers()
+        try:
+            return _looked(folder, log, keep)
+        except StoreCorruptError:
+            if log.numbers() == numbers:
+                raise
+    raise StoreError(f"{folder.where()} changes faster than it can be read; try again")
+
+
+def _sized(folder: Folder, found: Surplus, loose: Mapping[str, tuple[str, ...]], leases: tuple[str, ...]) -> Tidied:
+    def sizes(place: str, names: tuple[str, ...]) -> dict[str, int]:
+        child = _place(folder, place)
+        told = {}
+        for name in names:
+            if child.has(name):  # a session beside may have taken it meanwhile
+                told[f"{place}/{name}" if place else name] = child.sizes([name])[name]
+        return told
+
+    return Tidied(
+        sizes("log", tuple(commit_name(n) for n in found.commits)),
+        sizes("segments", found.segments),
+        sizes("scratch", found.scratch),
+        {name: size for place, names in loose.items() for name, size in sizes(place, names).items()},
+        sizes("readers", leases),
+    )
+
+
+def _removed(folder: Folder, place: str, names: tuple[str, ...]) -> dict[str, int]:
+    child = _place(folder, place)
+    return {f"{place}/{name}" if place else name: child.remove(name) for name in names}

@@ -1,0 +1,25 @@
+"""A test kit for pipelines: tables as text, assertions about views, random histories of updates for property tests.
+
+``table`` and ``to_text`` read and write tables, updates with their ``time`` and ``diff`` among them; ``assert_changes``
+and ``assert_contents`` compare a view with such a table, ``assert_same_as_spark`` with Spark's own query over the same
+rows; ``histories`` is a Hypothesis strategy, ``replay`` plays a history in steps, and ``assert_incremental`` compares
+every time with a computation from scratch (docs/testing.md).
+"""
+
+from altneu.testing.asserting import assert_changes, assert_contents
+from altneu.testing.beside_spark import assert_same_as_spark
+from altneu.testing.replaying import History, assert_incremental, cuts, histories, replay
+from altneu.testing.tables import table, to_text
+
+__all__ = [
+    "History",
+    "assert_changes",
+    "assert_contents",
+    "assert_incremental",
+    "assert_same_as_spark",
+    "cuts",
+    "histories",
+    "replay",
+    "table",
+    "to_text",
+]

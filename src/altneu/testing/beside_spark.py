@@ -1,0 +1,123 @@
+"""A view beside Spark's own query over the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu.errors import InputError
+from altneu.provenance.finding import EVERYTHING, Finder, counted
+from altneu.testing.asserting import assert_contents, rows_of
+from altneu.types import normalise_type, type_name
+from altneu.view import View, repeated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def assert_same_as_spark(
+    view: View,
+    query: str | DataFrame | Callable[[SparkSession], DataFrame],
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    at: int | None = None,
+    tolerance: float = 0.0,
+) -> None:
+    """A view has the rows that Spark's own query gives: as often, in any order, under the same names and types.
+
+    ``query`` is Spark SQL, a DataFrame, or a function from the Spark session to one. For SQL and functions the rows of
+    the sources are there as temporary views under their names: those of ``tables`` (anything that
+    ``spark.createDataFrame`` takes, or a DataFrame), else what the session keeps of its sources at that time, which is
+    all of a source with ``keep=True``. Floating-point numbers may differ by a share of ``tolerance``.
+
+    Cost:   Spark runs the query; both answers come to the driver.
+
+    Raises:
+        AssertionError: they differ; shows which rows only one of them has.
+        InputError: there is no Spark, or the session does not keep a source's rows.
+    """
+    spark = spark or view._session.spark  # type: ignore[attr-defined]
+    if spark is None:
+        raise InputError("there is no Spark to compare with: assert_same_as_spark(view, query, spark)")
+    if isinstance(query, str) or callable(query):
+        given = dict(tables) if tables is not None else _kept(view, at)
+        with _shown(spark, given):
+            frame = spark.sql(query) if isinstance(query, str) else query(spark)
+            answer = frame.toArrow()
+    else:
+        answer = query.toArrow()
+    found = rows_of(view, at)
+    _same_columns(view, found.schema, answer.schema)
+    answer = pa.table([c.cast(f.type) for c, f in zip(answer.columns, found.schema, strict=True)], schema=found.schema)
+    if tolerance and _close(found, answer, tolerance):
+        return
+    assert_contents(found, answer)
+
+
+def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
+    """What the session of a view keeps of its sources."""
+    session: Any = view._session
+    finder = Finder.of(session, session.known(view.name).readable(at))
+    found = {}
+    for name in session.sources:
+        updates = finder.find(session.source(name), EVERYTHING)
+        if updates is None:
+            raise InputError(
+                f"the session does not keep the rows of source {name!r}; declare it with keep=True, or give them: "
+                f"assert_same_as_spark(..., tables={{{name!r}: rows}})"
+            )
+        rows = repeated(counted(updates))
+        found[name] = pa.Table.from_arrays(list(rows.columns), schema=rows.schema)
+    return found
+
+
+@contextmanager
+def _shown(spark: SparkSession, tables: Mapping[str, Any]) -> Iterator[None]:
+    """Have tables known to Spark under their names, and forgotten again."""
+    try:
+        for name, rows in tables.items():
+            frame = rows if hasattr(rows, "createOrReplaceTempView") else spark.createDataFrame(rows)
+            frame.createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in tables:
+            spark.catalog.dropTempView(name)
+
+
+def _same_columns(view: View, found: pa.Schema, answer: pa.Schema) -> None:
+    mine = [(f.name.lower(), type_name(f.type)) for f in found]
+    theirs = [(f.name.lower(), type_name(normalise_type(f.type))) for f in answer]
+    if mine != theirs:
+        shown = [", ".join(f"{n} {t}" for n, t in columns) for columns in (mine, theirs)]
+        raise AssertionError(f"view {view.name} has the columns {shown[0]}; Spark's answer has {shown[1]}")
+
+
+def _close(found: pa.Table, answer: pa.Table, tolerance: float) -> bool:
+    """Whether rows are equal one by one, their floating-point numbers nearly."""
+    floats = [i for i, f in enumerate(found.schema) if pa.types.is_floating(f.type)]
+    mine, theirs = (
+        sorted(zip(*(c.to_pylist() for c in t.columns), strict=True), key=lambda row: _key(row, floats))
+        for t in (found, answer)
+    )
+    return len(mine) == len(theirs) and all(
+        _near(a, b, tolerance) if i in floats else a == b
+        for one, other in zip(mine, theirs, strict=True)
+        for i, (a, b) in enumerate(zip(one, other, strict=True))
+    )
+
+
+def _key(row: tuple[Any, ...], floats: list[int]) -> tuple[str, ...]:
+    """What is exact first; then the numbers, with fewer digits."""
+    exact = tuple(repr(v) for i, v in enumerate(row) if i not in floats)
+    return (*exact, *(f"{row[i]:.6g}" if row[i] is not None else "" for i in floats))
+
+
+def _near(a: float | None, b: float | None, tolerance: float) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=tolerance)

@@ -1,0 +1,244 @@
+"""Random histories of updates, for property tests with Hypothesis."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import ir
+from altneu.collection import Collection
+from altneu.errors import InputError
+from altneu.rows import array_of
+from altneu.session import Session
+from altneu.testing.asserting import assert_contents
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """Updates of sources: for each a table of its columns, ``time`` and ``diff``; ``times`` bounds the times."""
+
+    sources: Mapping[str, pa.Schema]
+    updates: Mapping[str, Sequence[tuple[Row, int, int]]]
+    times: int
+
+    def table(self, source: str, lower: int = 0, upper: int | None = None) -> pa.Table:
+        """The updates of a source at times from ``lower`` up to but not including ``upper``."""
+        upper = self.times if upper is None else upper
+        some = [(*row, time, diff) for row, time, diff in self.updates[source] if lower <= time < upper]
+        schema = self.sources[source].append(pa.field("time", pa.int64())).append(pa.field("diff", pa.int64()))
+        columns = list(zip(*some, strict=True)) or [()] * len(schema)
+        return pa.table([array_of(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+    def insert_into(self, session: Session, lower: int = 0, upper: int | None = None) -> None:
+        """Insert what happens at these times into the sources that the session reads."""
+        for source in self.sources:
+            if source in session.sources and (some := self.table(source, lower, upper)).num_rows:
+                session.insert(source, some, time="time", diff="diff")
+
+    def at(self, time: int) -> dict[str, pa.Table]:
+        """What each source has at a time, as updates at that time: each row once, with its count as ``diff``."""
+        found = {}
+        for source, updates in self.updates.items():
+            held: Counter[Row] = Counter()
+            for row, t, diff in updates:
+                if t <= time:
+                    held[row] += diff
+            some = [(row, time, n) for row, n in held.items() if n]
+            found[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(source)
+        return found
+
+
+def histories(
+    sources: Mapping[str, Collection] | Sequence[Collection],
+    *,
+    times: int = 4,
+    changes: int = 4,
+    columns: Mapping[str, SearchStrategy[Any]] | None = None,
+    negative: bool = False,
+) -> SearchStrategy[History]:
+    """A Hypothesis strategy for histories of sources: inserts, duplicates, retractions, corrections, many at a time.
+
+    Up to ``changes`` a source at each of ``times`` times. Values are from small sets, so that keys meet: nulls where a
+    column allows them, empty strings, zeros. ``columns`` says other strategies, by a column's name or
+    ``source.column``. No count is ever below zero, unless ``negative``.
+
+    Needs Hypothesis: ``pip install 'altneu[testing]'``.
+
+    >>> import altneu as an
+    >>> from hypothesis import given, settings, strategies as st
+    >>> orders = an.source("orders", "item string, price long")
+    >>> totals = orders.group_by("item").agg(total="sum(price)")
+    >>> @settings(max_examples=5, deadline=None, database=None)
+    ... @given(histories([orders], columns={"price": st.integers(0, 9)}), cuts(4))
+    ... def totals_stay_right(history, steps):
+    ...     assert_incremental(totals, history, steps)
+    >>> totals_stay_right()
+    """
+    from hypothesis import strategies as st
+
+    schemas = {node.name: node.schema for node in map(_source, _collections(sources))}
+    rows = {name: _rows(name, schema, columns or {}) for name, schema in schemas.items()}
+
+    @st.composite
+    def drawn(draw: Callable[[SearchStrategy[Any]], Any]) -> History:
+        updates: dict[str, list[tuple[Row, int, int]]] = {name: [] for name in schemas}
+        for name in schemas:
+            held: Counter[Row] = Counter()
+            for time in range(times):
+                for _ in range(draw(st.integers(0, changes))):
+                    for row, diff in _change(draw, held, rows[name], negative=negative):
+                        held[row] += diff
+                        updates[name].append((row, time, diff))
+        return History(schemas, updates, times)
+
+    return drawn()
+
+
+def _change(
+    draw: Callable[[SearchStrategy[Any]], Any], held: Counter[Row], rows: SearchStrategy[Row], *, negative: bool
+) -> list[tuple[Row, int]]:
+    """One row that comes, comes again, goes, or gives way to another; the simplest is one that comes."""
+    from hypothesis import strategies as st
+
+    there = sorted((row for row, n in held.items() if n > 0), key=repr)
+    kinds = ["comes"] + ["again", "goes", "gives way"] * bool(there) + ["never was"] * negative
+    kind = draw(st.sampled_from(kinds))
+    if kind == "comes":
+        return [(draw(rows), draw(st.integers(1, 2)))]
+    if kind == "never was":
+        return [(draw(rows), -1)]
+    row = draw(st.sampled_from(there))
+    if kind == "again":
+        return [(row, 1)]
+    if kind == "goes":
+        return [(row, -draw(st.integers(1, held[row])))]
+    return [(row, -1), (draw(rows), 1)]
+
+
+def cuts(times: int) -> SearchStrategy[list[int]]:
+    """A strategy for the steps in which times are closed: the upper bound of each, the last ``times``.
+
+    The simplest is one step for all.
+    """
+    from hypothesis import strategies as st
+
+    inner = st.sets(st.integers(1, max(times - 1, 1))) if times > 1 else st.just(set[int]())
+    return inner.map(lambda some: sorted({*some, times}))
+
+
+def replay(
+    collections: Collection | Mapping[str, Collection],
+    history: History,
+    steps: Sequence[int] | None = None,
+    **options: Any,
+) -> Iterator[Session]:
+    """Play a history in a session, a step at a time (default: each time a step), and give the session after each.
+
+    The views are called as the collections are, a single one ``view``. ``options`` are the session's: ``spark=``,
+    ``path=``, ``placement=``; history is kept (``retain="all"``) unless told otherwise.
+    """
+    named = {"view": collections} if isinstance(collections, Collection) else collections
+    bounds = list(range(1, history.times + 1)) if steps is None else list(steps)
+    with Session(**({"retain": "all"} | options)) as session:
+        for name, collection in named.items():
+            session.maintain(name, collection)
+        lower = 0
+        for upper in bounds:
+            history.insert_into(session, lower, upper)
+            session.advance(to=upper)
+            lower = upper
+            yield session
+
+
+def assert_incremental(
+    collections: Collection | Mapping[str, Collection],
+    history: History,
+    steps: Sequence[int] | None = None,
+    **options: Any,
+) -> None:
+    """After every step of a history, and at every time before it, views have what a computation from scratch gives.
+
+    From scratch: a session of its own, in which all that there is at a time comes at once. So what is tested of a
+    pipeline is what is its own: Python functions that are no functions, orders that are not total, times that matter.
+
+    Raises:
+        AssertionError: naming the view and the time; shows which rows differ.
+    """
+    named = {"view": collections} if isinstance(collections, Collection) else dict(collections)
+    for session in replay(named, history, steps, **options):
+        for time in range(session.since_of(next(iter(named))), session.lower):
+            with Session() as scratch:
+                for name, collection in named.items():
+                    scratch.maintain(name, collection)
+                for source, rows in history.at(time).items():
+                    if source in scratch.sources and rows.num_rows:
+                        scratch.insert(source, rows, time="time", diff="diff")
+                scratch.advance(to=time + 1)
+                for name in named:
+                    wanted = scratch.view(name).to_arrow(errors="ignore")
+                    found = session.view(name).to_arrow(time, errors="ignore")
+                    try:
+                        assert_contents(found, wanted)
+                    except AssertionError as error:
+                        raise AssertionError(f"view {name} at time {time}, steps to {session.lower}: {error}") from None
+
+
+def _collections(sources: Mapping[str, Collection] | Sequence[Collection]) -> Sequence[Collection]:
+    return list(sources.values()) if isinstance(sources, Mapping) else list(sources)
+
+
+def _source(collection: Collection) -> ir.Source:
+    if not isinstance(collection.node, ir.Source):
+        raise InputError(f"histories are of sources, such as an.source(...), not of {collection!r}")
+    if collection.node.coordinates:
+        raise InputError(f"source {collection.node.name!r} has two times, and histories have one")
+    return collection.node
+
+
+def _rows(source: str, schema: pa.Schema, columns: Mapping[str, SearchStrategy[Any]]) -> SearchStrategy[Row]:
+    from hypothesis import strategies as st
+
+    each = []
+    for field in schema:
+        own = columns.get(f"{source}.{field.name}", columns.get(field.name))
+        values = own if own is not None else _values(field.type)
+        each.append(values if own is not None or not field.nullable else st.none() | values)
+    return st.tuples(*each)
+
+
+def _values(kind: pa.DataType) -> SearchStrategy[Any]:
+    """A few values of a type, the simplest first; nested ones as hashable tuples."""
+    from hypothesis import strategies as st
+
+    if pa.types.is_list(kind):
+        return st.lists(st.none() | _values(kind.value_type), max_size=2).map(tuple)
+    if pa.types.is_decimal(kind):
+        unit = Decimal(1).scaleb(-kind.scale)
+        return st.sampled_from([Decimal(0).quantize(unit), unit, -unit])
+    for is_it, values in _SIMPLE:
+        if is_it(kind):
+            return st.sampled_from(values)
+    raise InputError(f"there are no values for a column of type {kind}; say a strategy: columns={{name: strategy}}")
+
+
+_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], list[Any]], ...] = (
+    (pa.types.is_boolean, [False, True]),
+    (pa.types.is_integer, [0, 1, 2, -1]),
+    (pa.types.is_floating, [0.0, 1.5, -2.0]),
+    (pa.types.is_string, ["a", "b", ""]),
+    (pa.types.is_binary, [b"", b"\x00"]),
+    (pa.types.is_date, [dt.date(2024, 2, 29), dt.date(1970, 1, 1)]),
+    (pa.types.is_timestamp, [dt.datetime.fromisoformat(day) for day in ("2024-02-29T12:00", "1970-01-01")]),
+    (pa.types.is_duration, [dt.timedelta(0), dt.timedelta(days=1)]),
+)

@@ -1,0 +1,1 @@
+"""The command line: output, ``--json`` and failures of every command."""

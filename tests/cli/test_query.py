@@ -1,0 +1,191 @@
+"""``altneu query``: over views however they were defined, beside their writer, in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import altneu as an
+from altneu.store import LocalFolder
+from altneu.store.identity import FILE
+
+
+def test_rows_as_a_table(call, made):
+    done = call("query", "--path", made, "SELECT * FROM totals ORDER BY total DESC NULLS LAST")
+    assert done.lines == ["item  total", "tea       7", "jam       5", "milk   NULL"]
+    assert (done.code, done.err) == (0, "(3 rows of time 2)\n")
+
+
+def test_a_json_object_a_row(call, made):
+    done = call("query", "--path", made, "--json", "SELECT item, total > 5 AS dear FROM totals ORDER BY item")
+    assert done.objects == [
+        {"item": "jam", "dear": False},
+        {"item": "milk", "dear": None},
+        {"item": "tea", "dear": True},
+    ]
+    assert (done.code, done.err) == (0, "")
+
+
+def test_names_that_sql_gave_to_queries_and_views_of_programs(call, made):
+    assert call("query", "--path", made, "--json", "TABLE Dear").objects == [{"what": "tea", "cost": 7}]
+    joined = "SELECT o.item, d.tail FROM orders o JOIN delays d ON d.delay = o.price + 95"
+    assert call("query", "--path", made, "--json", joined).objects == [{"item": "tea", "tail": "N1"}]
+    assert call("query", "--path", made, "--json", "SELECT * FROM delays ORDER BY tail").objects == [
+        {"tail": "N1", "delay": 99.0}
+    ]
+
+
+def test_a_time_that_is_kept_of_one_clock_and_of_two(call, made):
+    count = "SELECT count(*) AS n FROM orders"
+    assert [call("query", "--path", made, "--json", "--at", t, count).objects[0]["n"] for t in (0, 1, 2)] == [3, 3, 4]
+    assert call("query", "--path", made, "--json", f"{count} AS OF 0").objects == [{"n": 3}]
+    delays = "SELECT tail, delay FROM delays ORDER BY tail"
+    at = {
+        t: [o["tail"] for o in call("query", "--path", made, "--json", "--at", t, delays).objects]
+        for t in ("1,1", "2,1", "1")
+    }
+    assert at == {"1,1": ["N1", "N2"], "2,1": ["N1"], "1": ["N1", "N2"]}
+    assert call("query", "--path", made, "--json", "--at", ",1", delays).objects == [{"tail": "N1", "delay": 10.0}]
+
+
+def test_queries_that_read_nothing(call, made):
+    assert call("query", "--path", made, "--json", "VALUES (1, 'x')").objects == [{"col1": 1, "col2": "x"}]
+    assert call("query", "--path", made, "--json", "SELECT mz_now() AS t FROM totals LIMIT 1").code == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_other_forms(call, made, tmp_path, form):
+    query = "SELECT item, total, array(total, 1) AS xs, DATE'2024-01-02' AS d, total > 5 AS b FROM totals ORDER BY item"
+    printed = call("query", "--path", made, "--format", form, query)
+    file = tmp_path / f"rows.{form}"
+    written = call("query", "--path", made, "--out", file, query)
+    assert (written.code, written.out, written.err) == (0, "", f"3 rows of time 2 in {file}\n")
+    assert file.read_text() == printed.out
+    if form == "csv":
+        head, jam, milk, _ = csv.reader(io.StringIO(printed.out))
+        assert head == ["item", "total", "xs", "d", "b"]
+        assert jam == ["jam", "5", "[5, 1]", "2024-01-02", "false"]
+        assert milk == ["milk", "", "[null, 1]", "2024-01-02", ""]
+    else:
+        assert json.loads(printed.out.splitlines()[0])["xs"] == [5, 1]
+
+
+def test_parquet(call, made, tmp_path):
+    assert call("query", "--path", made, "--out", tmp_path / "x.parquet", "TABLE totals").code == 0
+    assert min(pq.read_table(tmp_path / "x.parquet").to_pylist(), key=str) == {"item": "jam", "total": 5}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_files_beside_views_and_by_themselves(call, made, tmp_path):
+    pq.write_table(pa.table({"item": ["tea", "jam"], "shelf": [1, 2]}), tmp_path / "shelves.parquet")
+    (tmp_path / "stock.csv").write_text("item,n\ntea,10\n")
+    (tmp_path / "more.json").write_text('{"item": "jam", "n": 3}\n')
+    shelves = ("--source", f"shelves={tmp_path}/shelves.parquet")
+    joined = "SELECT t.item, shelf, total FROM totals t JOIN shelves s ON s.item = t.item ORDER BY shelf"
+    assert call("query", "--path", made, *shelves, "--json", joined).objects == [
+        {"item": "tea", "shelf": 1, "total": 7},
+        {"item": "jam", "shelf": 2, "total": 5},
+    ]
+    files = (*shelves, "--source", f"stock={tmp_path}/*.csv", "--source", f"more={tmp_path}/more.json")
+    both = "SELECT * FROM stock UNION ALL SELECT * FROM more"
+    together = f"SELECT shelf, CAST(n AS INT) AS n FROM ({both}) JOIN shelves USING (item) ORDER BY 1"
+    assert call("query", *files, "--json", together).objects == [{"shelf": 1, "n": 10}, {"shelf": 2, "n": 3}]
+    for source, code, told in (
+        ("x=y.txt", 2, "ends in .parquet, .csv, .json"),
+        ("x=nowhere.csv", 1, "there is no file 'nowhere.csv'"),
+    ):
+        done = call("query", "--source", source, "TABLE x")
+        assert (done.code, told in done.err) == (code, True)
+    assert "name a store with --path" in call("query", "SELECT 1").err
+
+
+def test_beside_the_session_that_writes(call, orders):
+    count = ("query", "--path", orders, "--json", "SELECT sum(total) AS s FROM totals")
+    with an.Session(path=orders) as session:
+        session.sql("INSERT INTO orders VALUES ('oil', 88)")
+        assert call(*count).objects == [{"s": 100}]
+        session.sql("DELETE FROM orders")
+        assert call(*count).objects == [{"s": None}]
+        assert not list((orders / "readers").iterdir())  # the lease is taken back
+
+
+def test_errors_of_a_view_are_told(call, tmp_path):
+    with an.Session(path=tmp_path / "s") as session:
+        session.sql("CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW v AS SELECT 1 / k AS x FROM t")
+        session.sql("INSERT INTO t VALUES (0), (1)")
+    done = call("query", "--path", tmp_path / "s", "TABLE v")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("ViewHasErrorsError: view 'v' has 1 error(s)")
+    assert call("query", "--path", tmp_path / "s", "--ignore-errors", "--json", "TABLE v").objects == [{"x": 1.0}]
+    assert "DIVIDE" in call("query", "--path", tmp_path / "s", "SELECT 1 / k FROM t").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["SELECT * FROM total"], 1, "PlanError: no table or view 'total' (line 1, column 15); did you mean totals?"),
+        (["TABLE by_item"], 1, "no table or view 'by_item'"),
+        (["SELECT FROM"], 1, "StatementError: line 1"),
+        (["SELECT pric FROM orders"], 1, "UnknownColumnError: no column 'pric'"),
+        (["DELETE FROM orders"], 1, "query takes one query, not `DELETE FROM orders`; altneu run"),
+        (["SELECT 1; SELECT 2"], 1, "not 2 statements"),
+        (["--at", "9", "TABLE totals"], 1, "NotYetKnownError: at=9 is not closed yet"),
+        (["--at", "1", "TABLE totals AS OF 1"], 1, "leave one of them out"),
+        (["--at", "soon", "TABLE totals"], 2, "'soon' is no time"),
+        (["--format", "parquet", "TABLE totals"], 2, "name a file with --out"),
+        (["--format", "json", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
+        (["--out", "x.parquet", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
+        (["--out", "rows", "TABLE totals"], 2, "its name says no form"),
+        (["--json", "--format", "csv", "TABLE totals"], 2, "two forms"),
+        (["--out", "no/such/folder.csv", "TABLE totals"], 1, "folder.csv: there is no folder no/such"),
+        ([], 2, "Missing argument 'QUERY'"),
+    ],
+)
+def test_what_fails(call, made, arguments, code, told):
+    done = call("query", "--path", made, *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert told in done.err
+    if code == 1:
+        as_json = call("query", "--path", made, "--json", *arguments).objects
+        assert len(as_json) == 1
+        assert f"{as_json[0]['error']}: {as_json[0]['message']}".splitlines()[0] in done.err
+
+
+COMMANDS = [("query", "SELECT 1"), ("subscribe", "--once", "totals"), ("status",), ("vacuum",), ("explain",)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_no_store_where_one_is_looked_for(call, made, tmp_path, command):
+    def told(path):
+        done = call(command[0], "--path", path, *command[1:])
+        assert (done.code, done.out) == (1, "")
+        return done.err
+
+    assert "there is no store in" in told(made.parent / "stat")
+    assert "did you mean 'state'?" in told(made.parent / "stat")
+    assert told(tmp_path).endswith(": it is empty\n")
+    (tmp_path / "a.txt").write_text("x")
+    assert told(tmp_path).endswith(": it holds a.txt\n")
+    assert told(tmp_path / "a.txt").endswith(": it is a file, and a store is a folder\n")
+    assert told(tmp_path / "b").endswith(": no such folder\n")
+    assert "there is no folder" in told(tmp_path / "b" / "c")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_a_store_of_a_later_format_and_a_damaged_one(call, store, command):
+    last = max((store / "log").iterdir())
+    whole = last.read_bytes()
+    last.write_bytes(whole[:-1])
+    done = call(command[0], "--path", store, *command[1:])
+    assert done.code == 1
+    assert f"StoreCorruptError: {last}" in done.err
+    last.write_bytes(whole)
+    told = json.loads((store / FILE).read_text()) | {"format": 99}
+    LocalFolder(store).put(FILE, json.dumps(told).encode())
+    done = call(command[0], "--path", store, *command[1:], "--json")
+    assert (done.code, done.objects[-1]["error"]) == (1, "StoreVersionError")
