@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 import altneu
@@ -95,8 +96,8 @@ class Reading:
             self._sql(block.text)
         elif block.language == "python":
             exec(compile(block.text, block.where, "exec"), self._names)  # noqa: S102  # it is what is tested
-        elif block.language == "json":
-            json.loads(block.text)
+        elif block.language in ("json", "yaml"):
+            yaml.safe_load(block.text) if block.language == "yaml" else json.loads(block.text)
         else:
             raise AssertionError(f"{block.where}: nothing runs this block; say why: <!-- not run: ... -->")
 
