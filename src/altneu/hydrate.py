@@ -82,7 +82,7 @@ class _Cutter:
                 raise HydrationError(
                     f"view {self.view!r} needs the rows of source {operation.name!r} that were inserted before, "
                     f"and no view keeps them; declare an.source({operation.name!r}, ..., keep=True), "
-                    "or maintain the view before the first advance"
+                    "in SQL CREATE SOURCE … KEEP, or maintain the view before the first advance"
                 )
             return self.add(node, ())
         if isinstance(operation, ConstantOp):

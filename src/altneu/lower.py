@@ -472,7 +472,8 @@ class Lowering:
         """
         everything = tuple(ERROR_SCHEMA.names)
         names = []
-        upstream = sorted(self.plan({}).upstream(self.lower(node).port))
+        so_far = Plan(self.lattice, tuple(self.nodes))  # what depends on what, in no order of stages
+        upstream = sorted(so_far.upstream(self.lower(node).port))
         for origin, lowered in [self.failing[p] for i in upstream for p in self._failing_of(i)]:
             outside = self._outside(lowered)
             placed = Lowered(outside.port, everything if outside.settled else None)

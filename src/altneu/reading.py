@@ -22,6 +22,9 @@ from altneu.update import Updates
 Time = int | tuple[int | None, int | None] | None
 
 
+ASKED = "the query"  # what is answered once has no name of its own
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known and kept of a view.
@@ -37,6 +40,11 @@ class Known:
     events: int
     coordinates: tuple[str, str] | None
     remedy: str
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return self.view if self.view == ASKED else f"view {self.view!r}"
 
     def readable(self, at: Time) -> At:
         """The time to read at, coordinate by coordinate, checked against what is known and kept.
@@ -61,7 +69,7 @@ class Known:
             )
         if at < self.since:
             raise HistoryGoneError(
-                f"at={at} is no longer kept: view {self.view!r} can be read from {self.since} to {self.lower - 1}; "
+                f"at={at} is no longer kept: {self.title} can be read from {self.since} to {self.lower - 1}; "
                 f"{self.remedy}"
             )
         return at, *rest
@@ -69,7 +77,7 @@ class Known:
     def _kept_apart(self, event: int) -> int:
         if event < self.events:
             raise HistoryGoneError(
-                f"event time {event} is no longer kept apart: view {self.view!r} can be read about {self.events} "
+                f"event time {event} is no longer kept apart: {self.title} can be read about {self.events} "
                 "or later, where what came before is counted in; Session(retain_events=...) keeps more"
             )
         return min(event, LARGEST)
@@ -94,7 +102,7 @@ class Known:
     def gone(self, start: int) -> HistoryGoneError:
         """The error of asking for changes that are folded together."""
         return HistoryGoneError(
-            f"changes since {start - 1} are no longer kept: view {self.view!r} has them since "
+            f"changes since {start - 1} are no longer kept: {self.title} has them since "
             f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
         )
 

@@ -239,10 +239,19 @@ class View:
         ]
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         raise ViewHasErrorsError(
-            f"view {self.name!r} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
-            "They go away when the rows that cause them are retracted or corrected. view.errors() lists them; "
-            'errors="ignore" reads the rest, which may be wrong.'
+            f"{self._title} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
+            "They go away when the rows that cause them are retracted or corrected. " + self._remedy
         )
+
+    @property
+    def _title(self) -> str:
+        """What errors call it."""
+        return f"view {self.name!r}"
+
+    @property
+    def _remedy(self) -> str:
+        """What may be done about rows that fail."""
+        return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
 
 
 def errors_kept(table: StateTable, ports: ViewPorts, time: At) -> Rows:

@@ -11,7 +11,7 @@ import click
 from altneu.cli.command import INTERRUPTED, Taught, stopped_cleanly
 from altneu.cli.opening import open_session
 from altneu.cli.output import Output
-from altneu.errors import AltneuError
+from altneu.errors import AltneuError, StatementError
 from altneu.session import Session
 from altneu.statements import Result, Statements, Subscribed, parse
 from altneu.statements.tree import Follow
@@ -73,10 +73,10 @@ def run(
     Definitions that a store has already are taken up where they were left; sources are read once, streams go on where
     they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Ctrl-C stops it; what was committed stays.
     """
-    text = sys.stdin.read() if pipeline == "-" else Path(pipeline).read_text(encoding="utf-8")
     out = Output(as_json=as_json)
     with stopped_cleanly():
         try:
+            text = _text_of(pipeline)
             parse(text)
             with out.busy("opening"):
                 session = open_session(path, master, settings)
@@ -94,6 +94,18 @@ def run(
             out.said("", "stopped; what was committed stays")
             if not (follows or serves):  # which end in no other way
                 sys.exit(INTERRUPTED)
+
+
+def _text_of(pipeline: str) -> str:
+    """The statements of a file, or of the standard input."""
+    try:
+        raw = sys.stdin.buffer.read() if pipeline == "-" else Path(pipeline).read_bytes()
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        name = "the standard input" if pipeline == "-" else pipeline
+        raise StatementError(
+            f"{name} is no text in UTF-8, at byte {error.start}: is it a file of statements?"
+        ) from None
 
 
 class Pipeline:
@@ -114,6 +126,10 @@ class Pipeline:
                 break
             self._show(done[0].text, done[1])
             self._print_changes()
+        if self._statements.rolled_back():
+            raise StatementError(
+                "the script ends between BEGIN and COMMIT: what was to be in there is rolled back; COMMIT it"
+            )
         with self._out.busy("taking what sources have"):
             self._statements.settle()
         self._print_changes()

@@ -124,7 +124,7 @@ class Run:
         return NoFixpointError(
             f"the loop over {', '.join(scope.names)} still changes after {scope.max_rounds} rounds at time {times}; "
             "nothing of the step is committed. Mend the body (a distinct is often what is missing), raise max_rounds, "
-            'or take what is there by then with on_limit="stop"'
+            'or take what is there by then with on_limit="stop"; in SQL (RETURN AT RECURSION LIMIT n) does'
         )
 
     def _waiting(self, stage: int) -> Iterator[tuple[str, int, Holds | Held]]:

@@ -93,7 +93,8 @@ class Builder:
             )
         if isinstance(node, exp.Window):
             raise UnsupportedFunctionError(
-                f"a window function is no expression here ({node.sql('spark')}): window(name=...) makes a column of it"
+                f"a window function is no expression here ({node.sql('spark')}): window(name=...) makes "
+                "a column of it, in SQL a query in FROM"
             )
         if isinstance(node, exp.Star):
             raise ExpressionSyntaxError("`*` is not an expression here; it stands in count(*) only")
@@ -136,10 +137,12 @@ class Builder:
         name = name.lower()
         if name not in registry.FUNCTIONS:
             if name in AGGREGATES:
-                raise UnsupportedFunctionError(f"{name}() is an aggregate: use it in group_by(...).agg(...)")
+                raise UnsupportedFunctionError(
+                    f"{name}() is an aggregate: use it in group_by(...).agg(...), in SQL in SELECT or HAVING"
+                )
             if name in WINDOWS:
                 raise UnsupportedFunctionError(
-                    f"{name}() is a window function: write {name}(…) OVER (…) in window(name=...)"
+                    f"{name}() is a window function: write {name}(…) OVER (…), in Python in window(name=...)"
                 )
         special = SPECIAL.get(name)
         if special is not None:

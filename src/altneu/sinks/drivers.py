@@ -37,7 +37,15 @@ class DbApi:
         cursor, text = self._connection.cursor(), self._text(sql)
         changed = []
         for row in rows:
-            cursor.execute(text, tuple(map(_plain, row)))
+            try:
+                cursor.execute(text, tuple(map(_plain, row)))
+            except Exception as error:
+                if type(error).__name__ != "IntegrityError":  # each driver has its own, of this name
+                    raise
+                raise type(error)(
+                    f"{error}, by the row {row}; what is to be unique in the table is to be so in the view: GROUP BY "
+                    "it there, give the sink a KEY, or take the constraint from the table"
+                ) from error
             changed.append(cursor.rowcount)
         return changed
 

@@ -84,8 +84,13 @@ class FromClause:
     def _item(self, item: exp.Expr) -> Relation | None:
         """A table, a view or a query in FROM, under its alias; None: one that reads the query around."""
         if item.args.get("sample") or item.args.get("pivots"):
-            what = "TABLESAMPLE" if item.args.get("sample") else "PIVOT"
-            raise PlanError(f"not supported: {what}; filter on a hash of a key, or aggregate with FILTER (WHERE ...)")
+            if item.args.get("sample"):
+                raise PlanError("not supported: TABLESAMPLE, which is random; filter on a hash of a key")
+            unpivots = any(pivot.args.get("unpivot") for pivot in item.args["pivots"])
+            remedy = (
+                "explode(array(struct('a' AS name, a AS value), ...))" if unpivots else "sum(x) FILTER (WHERE c = 'v')"
+            )
+            raise PlanError(f"not supported: {'UNPIVOT' if unpivots else 'PIVOT'}; {remedy} says it for each column")
         if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
             select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item.this.copy()))
             return FromClause(self.binder, select, None).relation()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,11 @@ def _paths(origin: Origin) -> list[str]:
             inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and p.name[0] not in "._")
             found += inside if Path(path).is_dir() else [path] * Path(path).is_file()
         if len(found) == before:
-            raise StatementError(f"there is no file {place!r}")
+            raise StatementError(
+                f"there is no file {place!r}, from {Path.cwd()}; a path that does not begin with / is taken from there"
+                if not Path(place).is_absolute()
+                else f"there is no file {place!r}: make it first, or mend the path"
+            )
     return found
 
 
@@ -110,31 +116,56 @@ def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
 
     named = None if schema is None or _is_true(settings.get("header")) else schema.names
     read = pyarrow.csv.ReadOptions(column_names=named)
+    quote = str(settings.get("quote", '"'))
     parse = pyarrow.csv.ParseOptions(
         delimiter=str(settings.get("sep", settings.get("delimiter", ","))),
-        quote_char=str(settings.get("quote", '"')),
-        escape_char=str(settings["escape"]) if "escape" in settings else False,
+        quote_char=quote,
+        escape_char=str(settings["escape"]) if settings.get("escape", quote) != quote else False,
         newlines_in_values=True,
     )
     if schema is None:  # texts, as Spark has them unless it is told otherwise
-        with pyarrow.csv.open_csv(paths[0], read_options=read, parse_options=parse) as reader:
+        with _reading(paths[0]), pyarrow.csv.open_csv(paths[0], read_options=read, parse_options=parse) as reader:
             types = dict.fromkeys(reader.schema.names, pa.string())
     else:
         types = {f.name: f.type for f in schema}
     nulls = [str(settings.get("nullvalue", ""))]
     convert = pyarrow.csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
     options = {"read_options": read, "parse_options": parse, "convert_options": convert}
-    return _together(paths, lambda path: pyarrow.csv.read_csv(path, **options))
+
+    def rows(path: str) -> pa.Table:
+        if "escape" not in settings:
+            _refuse_quotes(path, str(parse.quote_char), str(parse.delimiter))
+        return pyarrow.csv.read_csv(path, **options)
+
+    return _together(paths, rows)
+
+
+def _refuse_quotes(path: str, quote: str, sep: str) -> None:
+    """Refuse quotes inside of quotes where nothing says how they are written: Spark has a way of its own."""
+    data, q, s = Path(path).read_bytes(), re.escape(quote.encode()), re.escape(sep.encode())
+    found = re.search(rb"\\" + q + rb"|[^\r\n" + s + rb"]" + q + q + rb"|" + q + q + rb"[^\r\n" + s + rb"]", data)
+    if found is not None:
+        line = data.count(b"\n", 0, found.start()) + 1
+        raise StatementError(
+            f"file {path!r}, line {line}: a quote inside of quotes; say how it is written: OPTIONS (escape '\"') "
+            "where it is doubled, OPTIONS (escape '\\\\') behind a backslash"
+        )
 
 
 def _together(paths: list[str], read: Callable[[str], pa.Table]) -> pa.Table:
     tables = []
     for path in paths:
-        try:
+        with _reading(path):
             tables.append(read(path))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, UnicodeDecodeError) as error:
-            raise StatementError(f"file {path!r} cannot be read: {error}") from error
     return pa.concat_tables(tables, promote_options="default")
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, UnicodeDecodeError) as error:
+        raise StatementError(f"file {path!r} cannot be read, is it of another FORMAT?: {error}") from error
 
 
 _READ: dict[str, Callable[[list[str], pa.Schema | None, Settings], pa.Table]] = {

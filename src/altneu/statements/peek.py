@@ -21,13 +21,13 @@ from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
 from altneu.hydrate import hydration_plan, missing
 from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time
+from altneu.reading import ASKED, Known, Time
 from altneu.view import OnErrors, View
 
 if TYPE_CHECKING:
     from altneu.session import Session
 
-NAME = "the query"
+NAME = ASKED
 
 
 class _Answer:
@@ -46,6 +46,18 @@ class _Answer:
         return self._known
 
 
+class _Asked(View):
+    """A query that is answered once, as a view."""
+
+    @property
+    def _title(self) -> str:
+        return NAME
+
+    @property
+    def _remedy(self) -> str:
+        return "A query leaves them out with WHERE, or has NULL instead with try_cast(), try_divide() and the like."
+
+
 def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -> pa.Table:
     """The rows of a collection at a time; nothing of it is committed, and its state is forgotten.
 
@@ -56,7 +68,7 @@ def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -
         journal, upper, remedy = session._journal, max(session.lower, 1), "Session(retain=...) keeps more"
         known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
         readings: Any = _Answer(session, plan.views[NAME], known)
-        return View(readings, NAME).to_arrow(at, errors)
+        return _Asked(readings, NAME).to_arrow(at, errors)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def show(statement: Show, session: Session, known: Definitions) -> pa.Table:
     if statement.like is not None:
         pattern = re.compile(_pattern(statement.like), re.IGNORECASE | re.DOTALL)
         rows = [row for row in rows if pattern.fullmatch(row[0])]
-    fields = [pa.field(name, pa.int64() if name == "rows" else pa.string()) for name in columns]
+    fields = [pa.field(name, pa.int64() if name == "updates" else pa.string()) for name in columns]
     arrays = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(fields)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -77,7 +77,7 @@ _LISTS: dict[str, tuple[Kind, tuple[str, ...], Callable[[Defined, Any], Row]]] =
     "SOURCES": ("SOURCE", ("name", "from", "envelope", "keep", "state"), _source),
     "TABLES": ("TABLE", ("name", "state"), _plain),
     "VIEWS": ("VIEW", ("name", "state"), _plain),
-    "MATERIALIZED VIEWS": ("MATERIALIZED VIEW", ("name", "rows"), _materialized),
+    "MATERIALIZED VIEWS": ("MATERIALIZED VIEW", ("name", "updates"), _materialized),
     "INDEXES": ("INDEX", ("name", "on", "key"), _index),
     "SINKS": ("SINK", ("name", "from", "into", "state"), _sink),
 }

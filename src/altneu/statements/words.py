@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -12,6 +14,20 @@ from sqlglot.tokens import Token, TokenType
 from altneu.errors import StatementError
 from altneu.statements.tree import Select
 
+CLAUSES = (
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "QUALIFY",
+    "LIMIT",
+    "OFFSET",
+    "UNION",
+    "JOIN",
+    "VALUES",
+    "SELECT",
+)
 AROUND = 40  # characters of the text that an error shows on each side
 NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -251,6 +267,14 @@ def place_of(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
+def _misspelled(before: str) -> str:
+    """A word of the grammar that the last word before may be meant to be."""
+    word = re.search(r"(\w+)\W*$", before)
+    said = "" if word is None else word[1].upper()
+    close = difflib.get_close_matches(said, CLAUSES, 1, 0.7) if said not in CLAUSES else []
+    return f"; is {word[1]!r} before it meant to be {close[0]}?" if word and close else ""
+
+
 def located(text: str, start: int, end: int, reason: str) -> str:
     """A reason with where it is and what is around.
 
@@ -259,6 +283,7 @@ def located(text: str, start: int, end: int, reason: str) -> str:
       DROP VEIW x
            ^^^^
     """
+    reason += _misspelled(text[:start])
     line, column = place_of(text, start)
     begin = text.rfind("\n", 0, start) + 1
     shown = text[begin : text.find("\n", begin) if "\n" in text[begin:] else len(text)]
