@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,16 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the state here, and go on from it.",
 )
-def main(months: int, days: int | None, local: bool, streamed: bool, report: Path, state: Path | None) -> None:
+@click.option(
+    "--serve",
+    "port",
+    default=None,
+    type=click.IntRange(1, 65535),
+    help="Show the session on a live page at this port, while it runs.",
+)
+def main(  # an option each
+    months: int, days: int | None, local: bool, streamed: bool, report: Path, state: Path | None, port: int | None
+) -> None:
     """Keep seven views over the flights of New York City right while a year happens, and check them against Spark."""
     console = Console()
     console.print(show.INTRODUCTION, show.VIEWS, sep="\n")
@@ -61,25 +71,40 @@ def main(months: int, days: int | None, local: bool, streamed: bool, report: Pat
         stop = min(stop, cut + days * data.DAY)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder:
         where = Path(folder, "state") if state is None else state
-        fine = _run(console, Path(folder), cut, stop, local=local, streamed=streamed, report=report, state=where)
+        place = Place(Path(folder), where, local, port)
+        if port is not None:
+            console.print(f"While there is a session, its page is http://127.0.0.1:{port}/ .")
+        fine = _run(console, place, cut, stop, streamed=streamed, report=report)
     console.print(f"The whole run took {time.perf_counter() - begin:.0f} s.")
     sys.exit(0 if fine else 1)
 
 
-def _run(
-    console: Console, folder: Path, cut: int, stop: int, *, local: bool, streamed: bool, report: Path, state: Path
-) -> bool:
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens: its files, its state, in this process or on Spark; and the port of its page, if any."""
+
+    folder: Path
+    state: Path
+    local: bool
+    port: int | None
+
+    def session(self, spark: SparkSession) -> an.Session:
+        """Open the session."""
+        return open_session(None if self.local else spark, self.state, self.port)
+
+
+def _run(console: Console, place: Place, cut: int, stop: int, *, streamed: bool, report: Path) -> bool:
+    folder, state = place.folder, place.state
     with console.status("reading the flights and starting Spark"):
         stream = data.Stream.load()
         everything = folder / "updates.parquet"
         stream.between(0, stop).write_parquet(everything)
         spark = an.spark_session(app_name="altneu: flights")
-    engine = None if local else spark
     try:
-        with open_session(engine, state) as session:
+        with place.session(spark) as session:
             loaded = Pipeline(session, stream)
             if loaded.lower < cut:
-                _load(console, loaded, cut, engine, folder)
+                _load(console, loaded, cut, None if place.local else spark, folder)
             else:
                 console.print(f"The state in {state} goes on from {data.day_of(loaded.lower):%d %B %Y}.")
             if not streamed:
@@ -88,10 +113,9 @@ def _run(
         written: dict[str, int] = {}
         if lower < stop:
             spark.stop()  # all that is done now, others do
-            loaded.days, written = _streamed_days(console, stream, state, lower, stop, local=local)
+            loaded.days, written = _streamed_days(console, stream, place, lower, stop)
             spark = an.spark_session(app_name="altneu: flights")
-            engine = None if local else spark
-        with open_session(engine, state) as session:
+        with place.session(spark) as session:
             pipeline = Pipeline(session, stream)
             pipeline.bulk, pipeline.days = loaded.bulk, loaded.days
             if written:
@@ -160,23 +184,27 @@ def _progress(console: Console, days: int) -> Iterator[Callable[[StepRecord], No
 
 
 def _streamed_days(
-    console: Console, stream: data.Stream, state: Path, lower: int, stop: int, *, local: bool
+    console: Console, stream: data.Stream, place: Place, lower: int, stop: int
 ) -> tuple[list[StepRecord], dict[str, int]]:
     """Write the days as files, have a process follow them, kill it half way, and have another one go on.
 
     The days, and how many changes the files of each stream hold.
     """
-    folder = Path(f"{state}.days")
+    folder = Path(f"{place.state}.days")
     written = write_days(stream, folder, lower, stop)
     days, told = Days(), -(-(stop - lower) // data.DAY)
     console.print(
         f"The other {told} days are files now, one a day. A process of its own follows them as streams, flights and "
         "weather;\nit knows of the store alone, and this process only of what it says."
     )
+
+    def follower() -> Follower:
+        return Follower(folder, place.state, stop, local=place.local, port=place.port)
+
     with _progress(console, told) as say:
         if half := told // 2:
-            _follow(console, Follower(folder, state, stop, local=local), days, say, half)
-        _follow(console, Follower(folder, state, stop, local=local), days, say)
+            _follow(console, follower(), days, say, half)
+        _follow(console, follower(), days, say)
     return days.records, written
 
 

@@ -103,7 +103,13 @@ class Pipeline:
                 yield Verdict(name, anew.rows.num_rows, anew.seconds, problem)
 
 
-def open_session(spark: SparkSession | None, path: Path | None) -> Session:
-    """Open a session on Spark, or in this process when ``spark`` is None; durable when there is a ``path``."""
+def open_session(spark: SparkSession | None, path: Path | None, port: int | None = None) -> Session:
+    """Open a session on Spark, or in this process when ``spark`` is None; durable when there is a ``path``.
+
+    With a ``port`` its page is there as long as it is.
+    """
     where = None if path is None else str(path)
-    return an.Session(path=where) if spark is None else an.Session(spark, path=where)
+    session = an.Session(path=where) if spark is None else an.Session(spark, path=where)
+    if port is not None:
+        session.serve(port=port)
+    return session

@@ -72,8 +72,18 @@ class Said:
 class Follower:
     """A process that follows the streams: what it says, a line a step, until it has ended or was killed."""
 
-    def __init__(self, folder: Path, state: Path, stop: int, *, local: bool, enough: int = ENOUGH_FLIGHTS) -> None:
+    def __init__(  # what it is to do, each by its name
+        self,
+        folder: Path,
+        state: Path,
+        stop: int,
+        *,
+        local: bool,
+        enough: int = ENOUGH_FLIGHTS,
+        port: int | None = None,
+    ) -> None:
         work = {"folder": str(folder), "state": str(state), "stop": stop, "local": local, "enough": enough}
+        work["port"] = port
         command = [sys.executable, "-m", "examples.flights.stream", json.dumps(work)]
         self.log = folder / "follower.log"
         with self.log.open("w") as errors:
@@ -141,10 +151,10 @@ def streams_of(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
     return {name: files(name) for name in STREAMS}
 
 
-def follow(folder: str, state: str, stop: int, *, local: bool, enough: int) -> None:
+def follow(folder: str, state: str, stop: int, *, local: bool, enough: int, port: int | None) -> None:
     """Follow the files to the end of what is there, then close all times before ``stop``; say every step."""
     spark = an.spark_session(app_name="altneu: flights, streams")
-    with open_session(None if local else spark, Path(state)) as session:
+    with open_session(None if local else spark, Path(state), port) as session:
         for name, view in views(enough).items():
             session.maintain(name, view)
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
 
 PATIENCE = 2.0  # seconds before anything is shown
 
@@ -15,13 +17,15 @@ PATIENCE = 2.0  # seconds before anything is shown
 class Watch:
     """Shows what is going on, once it has gone on for a while, on a terminal and nowhere else.
 
-    One thread a process looks twice a second; a step that is quick costs it two assignments.
+    One thread a process looks twice a second; a step that is quick costs it two assignments. The line is gone when the
+    block ends, so that what is printed next has a line of its own.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.current: tuple[str, float] | None = None
         self._thread: threading.Thread | None = None
+        self._line, self._ended = threading.Lock(), threading.Event()
 
     @contextmanager
     def __call__(self, text: str, started: float | None = None) -> Iterator[None]:
@@ -37,6 +41,9 @@ class Watch:
             yield
         finally:
             self.current = None
+            self._ended.set()
+            with self._line:
+                """The line is gone."""
 
     def _look(self) -> None:
         pause = threading.Event()
@@ -44,13 +51,19 @@ class Watch:
             pause.wait(0.5)
             seen = self.current
             if seen is not None and time.monotonic() - seen[1] > PATIENCE:
-                self._show(seen, pause)
+                self._show(seen)
 
-    def _show(self, shown: tuple[str, float], pause: threading.Event) -> None:
-        with self.console.status(shown[0]) as status:
-            while self.current is shown:
-                status.update(f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s")
-                pause.wait(0.2)
+    def _show(self, shown: tuple[str, float]) -> None:
+        with self._line:
+            self._ended.clear()
+            if self.current is not shown:
+                return
+            spinner = Spinner("dots")
+            # What others print meanwhile stays where they print it, which may be a file.
+            with Live(spinner, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False):
+                while self.current is shown:
+                    spinner.update(text=f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s")
+                    self._ended.wait(0.2)
 
 
 watch = Watch(Console(stderr=True))

@@ -26,7 +26,7 @@ PUBLIC = [
     "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",
     "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "windows",
 ]  # fmt: skip
-HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
+HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 
 
 @dataclass(frozen=True)

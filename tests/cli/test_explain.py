@@ -53,6 +53,8 @@ def test_pictures(call, orders, tmp_path):
     root = ET.fromstring((tmp_path / "x.svg").read_text())  # noqa: S314  # made here
     assert root.tag.endswith("svg")
     assert "<svg" in call("explain", "--path", orders, "totals", "--form", "svg").out
+    assert call("explain", "--path", orders, "--out", tmp_path / "x.html").code == 0
+    assert "<html" in (tmp_path / "x.html").read_text()
 
 
 def test_nothing_is_written(call, orders, tmp_path):
@@ -105,7 +107,7 @@ def test_what_was_measured(call, file, tmp_path):
     ("arguments", "code", "told"),
     [
         (["--path", "{store}", "totls"], 1, "no view 'totls'; did you mean 'totals'?"),
-        (["--path", "{store}", "delays"], 1, "view 'delays' was defined by a Python program"),
+        (["--path", "{store}", "delays"], 1, "view 'delays': a Python program defined it"),
         (["--path", "{store}", "SELECT x FROM totals"], 1, "no column 'x'"),
         (["--path", "{store}", "totals", "orders"], 2, "one NAME or QUERY"),
         (["--path", "{store}", "--analyze"], 2, "neither --analyze"),

@@ -12,6 +12,8 @@ import threading
 import pytest
 
 import altneu as an
+from altneu.cli import main
+from altneu.progress import watch
 from tests.store.support import CHILD
 
 ALTNEU = [sys.executable, "-W", "ignore", "-m", "altneu.cli"]
@@ -21,21 +23,42 @@ def start(*arguments, **rest):
     return subprocess.Popen([*ALTNEU, *map(str, arguments)], text=True, env=CHILD | rest.pop("env", {}), **rest)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["query", "--path", "{store}", "--format", "csv", "SELECT x FROM generate_series(1, 300000) g(x)"],
-        ["query", "--path", "{store}", "SELECT x FROM generate_series(1, 20000) g(x)"],
-    ],
-    ids=["csv", "table"],
-)
-def test_a_reader_that_goes_away(made, arguments):
+def test_a_reader_that_goes_away(made):
     """Nothing is said, and the exit code is that of any other program whose pipe closes."""
-    child = start(*(a.format(store=made) for a in arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert child.stdout.readline()
+    query = "SELECT x FROM generate_series(1, 300000) g(x)"
+    child = start("query", "--path", made, "--format", "csv", query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout.readline() == "x\n"
     child.stdout.close()
     assert (child.stderr.read(), child.wait()) == ("", 141)
     child.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "--path", "{}", "TABLE totals"),
+        ("query", "--path", "{}", "--json", "TABLE totals"),
+        ("subscribe", "--path", "{}", "totals"),
+        ("subscribe", "--path", "{}", "--json", "SELECT 1 FROM totals"),
+        ("status", "--path", "{}"),
+        ("status", "--path", "{}", "--json"),
+        ("vacuum", "--path", "{}", "--dry-run"),
+        ("explain", "--path", "{}"),
+        ("doctor", "--quick"),
+        ("doctor", "--quick", "--json"),
+        ("run", "{}/../x.sql"),
+    ],
+    ids=" ".join,
+)
+def test_nobody_reads(made, monkeypatch, capsys, arguments):
+    (made.parent / "x.sql").write_text("SELECT 1; SELECT 2")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with os.fdopen(theirs, "w", buffering=1) as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit) as ended:
+            main([a.format(made) for a in arguments], prog_name="altneu")
+    assert (ended.value.code, capsys.readouterr().err) == (141, "")
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -46,6 +69,17 @@ def test_stopping_a_subscription(orders, stop):
         pass
     child.send_signal(stop)
     assert (child.communicate()[0], child.returncode) == ("", 0)
+    assert list((orders / "readers").iterdir()) == []
+
+
+def test_a_query_that_is_interrupted(orders):
+    """It says nothing, and takes its lease back."""
+    slow = "SELECT count(DISTINCT x) AS n, max(x % 7919) AS m FROM generate_series(1, 20000000) g(x)"
+    child = start("query", "--path", orders, slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not ((orders / "readers").is_dir() and list((orders / "readers").iterdir())):
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    assert (*child.communicate(), child.returncode) == ("", "", 130)
     assert list((orders / "readers").iterdir()) == []
 
 
@@ -67,51 +101,65 @@ def test_a_run_that_is_interrupted_leaves_a_store_that_opens_again(orders):
         assert count in [(3,), (3_000_003,)]  # wholly or not at all
 
 
-def on_terminal(*arguments, **environment):
-    """What a command writes where somebody looks on: all of it, in the order in which it comes."""
-    ours, theirs = pty.openpty()
-    environment = {"TERM": "xterm-256color", "COLUMNS": "80", **environment}
-    child = start(*arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    found = bytearray()
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """Run a command where somebody looks on: its exit code, and all that it writes, in the order in which it comes."""
 
-    def read():
-        try:
-            while data := os.read(ours, 1 << 16):
-                found.extend(data)
-        except OSError:  # which is how a terminal ends
-            return
+    def run(*arguments, **environment):
+        for name, value in {"TERM": "xterm-256color", "COLUMNS": "120", **environment}.items():
+            monkeypatch.setenv(name, value)
+        ours, theirs = pty.openpty()
+        found = bytearray()
+        reading = threading.Thread(target=_read, args=(ours, found))
+        reading.start()
+        with os.fdopen(theirs, "w") as terminal:
+            monkeypatch.setattr(sys, "stdout", terminal)
+            monkeypatch.setattr(sys, "stderr", terminal)
+            monkeypatch.setattr(watch.console, "is_interactive", True)  # as from the start on a terminal
+            with pytest.raises(SystemExit) as ended:
+                main([str(a) for a in arguments], prog_name="altneu")
+        reading.join()
+        os.close(ours)
+        return ended.value.code, found.decode()
 
-    reading = threading.Thread(target=read)
-    reading.start()
-    code = child.wait()
-    reading.join()
-    os.close(ours)
-    return code, found.decode()
+    return run
 
 
-def test_colours_on_a_terminal_unless_they_are_not_wanted(made):
+def _read(terminal, found):
+    try:
+        while data := os.read(terminal, 1 << 16):
+            found.extend(data)
+    except OSError:  # which is how a terminal ends
+        return
+
+
+def test_colours_on_a_terminal_unless_they_are_not_wanted(on_terminal, made):
     code, shown = on_terminal("query", "--path", made, "TABLE totals")
     assert (code, "\x1b[1m" in shown, "(3 rows of time 2)" in shown) == (0, True, True)
-    plain = on_terminal("doctor", "--quick", NO_COLOR="1")[1]
-    assert "\x1b[3" not in plain
     assert "\x1b[32mok" in on_terminal("doctor", "--quick")[1]
+    plain = on_terminal("doctor", "--quick", NO_COLOR="1")[1]
+    assert "ok" in plain
+    assert "\x1b[3" not in plain
 
 
-def test_a_terminal_is_given_so_many_rows(made):
+def test_a_terminal_is_given_so_many_rows(on_terminal, made):
     code, shown = on_terminal("query", "--path", made, "SELECT x FROM generate_series(1, 2000) g(x)")
     assert (code, shown.count("\r\n") < 1010) == (0, True)
-    assert "(2000 rows of time 2, of which 1000 are shown; --format csv, json or parquet gives" in shown
+    assert "(2000 rows of time 2, of which 1000 are shown; --format csv, json or parquet gives all)" in shown
 
 
-IMPATIENT = "import altneu.progress, altneu.cli; altneu.progress.PATIENCE = 0.2; altneu.cli.main(prog_name='altneu')"
+def test_progress_of_what_takes_long(on_terminal, made, monkeypatch):
+    """A line that says what goes on, on a terminal; it is gone when something else is written."""
+    monkeypatch.setattr("altneu.progress.PATIENCE", 0.1)
+    code, shown = on_terminal("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 3000000) g(x)")
+    assert code == 0
+    said, rows = shown.split("4500001500000", 1)
+    assert "altneu: answering the query, " in said
+    assert said.rindex("\x1b[2K") > said.rindex("altneu: ")  # the line is wiped, and the rows have one of their own
+    assert "altneu:" not in rows
 
 
-def test_progress_of_what_takes_long(made, monkeypatch):
-    """A line that says what goes on, on a terminal; without one nothing of it."""
-    monkeypatch.setattr(sys.modules[__name__], "ALTNEU", [sys.executable, "-W", "ignore", "-c", IMPATIENT])
-    slow = ("query", "--path", made, "SELECT count(*) AS n, sum(x) AS s FROM generate_series(1, 3000000) g(x)")
-    code, shown = on_terminal(*slow)
-    assert (code, "altneu: answering the query, " in shown) == (0, True)
-    child = start(*slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert "altneu:" not in "".join(child.communicate())
+def test_nothing_of_it_where_nobody_looks_on(call, made, monkeypatch):
+    monkeypatch.setattr("altneu.progress.PATIENCE", 0.1)
+    done = call("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 3000000) g(x)")
+    assert (done.code, done.err) == (0, "(1 row of time 2)\n")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,6 +79,29 @@ def test_parquet(call, made, tmp_path):
     assert call("query", "--path", made, "--out", tmp_path / "x.parquet", "TABLE totals").code == 0
     assert min(pq.read_table(tmp_path / "x.parquet").to_pylist(), key=str) == {"item": "jam", "total": 5}
     assert [p.name for p in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_files_beside_views_and_by_themselves(call, made, tmp_path):
+    pq.write_table(pa.table({"item": ["tea", "jam"], "shelf": [1, 2]}), tmp_path / "shelves.parquet")
+    (tmp_path / "stock.csv").write_text("item,n\ntea,10\n")
+    (tmp_path / "more.json").write_text('{"item": "jam", "n": 3}\n')
+    shelves = ("--source", f"shelves={tmp_path}/shelves.parquet")
+    joined = "SELECT t.item, shelf, total FROM totals t JOIN shelves s ON s.item = t.item ORDER BY shelf"
+    assert call("query", "--path", made, *shelves, "--json", joined).objects == [
+        {"item": "tea", "shelf": 1, "total": 7},
+        {"item": "jam", "shelf": 2, "total": 5},
+    ]
+    files = (*shelves, "--source", f"stock={tmp_path}/*.csv", "--source", f"more={tmp_path}/more.json")
+    both = "SELECT * FROM stock UNION ALL SELECT * FROM more"
+    together = f"SELECT shelf, CAST(n AS INT) AS n FROM ({both}) JOIN shelves USING (item) ORDER BY 1"
+    assert call("query", *files, "--json", together).objects == [{"shelf": 1, "n": 10}, {"shelf": 2, "n": 3}]
+    for source, code, told in (
+        ("x=y.txt", 2, "ends in .parquet, .csv, .json"),
+        ("x=nowhere.csv", 1, "there is no file 'nowhere.csv'"),
+    ):
+        done = call("query", "--source", source, "TABLE x")
+        assert (done.code, told in done.err) == (code, True)
+    assert "name a store with --path" in call("query", "SELECT 1").err
 
 
 def test_beside_the_session_that_writes(call, orders):

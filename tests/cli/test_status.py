@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
 import altneu as an
 from altneu.cli.status import _ago
-from altneu.store import DirectoryStore
+from altneu.store import DirectoryStore, check_store
+from tests.store.released import make
 
 
 def test_views_sources_times_and_files(call, made):
@@ -118,3 +120,22 @@ def test_a_damaged_segment(call, tmp_path, check):
 
 def test_how_long_ago():
     assert _ago("2020-01-01T00:00:00+00:00").endswith(" days ago")
+
+
+@pytest.mark.parametrize("release", ["0.1.0", "0.2.0"])
+def test_stores_of_earlier_releases(call, tmp_path, release):
+    """Copied by who leaves out empty folders; the first release did not tell how a view is kept."""
+    path = tmp_path / "store"
+    shutil.copytree(make.HERE / release / "store", path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    (told,) = call("status", "--path", path, "--json").objects
+    assert (told["format"], told["health"]) == ({"0.1.0": 2, "0.2.0": 3}[release], "whole")
+    assert [view["updates"] is None for view in told["views"]] == [release == "0.1.0"] * 5
+    assert call("vacuum", "--path", path, "--dry-run").code == 0
+    explained = call("explain", "--path", path)
+    assert (explained.code, "a Python program defined it" in explained.err) == (1, True)
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    count = call("query", "--path", path, "--json", "SELECT count(*) AS n FROM reach").objects[0]
+    assert "n" in count if release == "0.2.0" else count["error"] == "ReadError"
+    assert call("vacuum", "--path", path).code == 0
+    assert check_store(path).problems == ()

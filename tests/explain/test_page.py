@@ -8,7 +8,7 @@ import altneu as an
 from tests.explain.test_picture import LOOPS, PLANS, TRIANGLES
 from tests.page.conftest import browser  # noqa: F401  # a fixture
 
-WAIT = 10_000
+WAIT = 30_000
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,24 @@ def test_it_is_told_to_those_who_use_keys(opened, plans):
     opened.locator(f'[data-operator="{first.id}"]').focus()
     opened.keyboard.press("Enter")
     assert opened.locator("#panel h2").inner_text() == first.label
+
+
+def test_a_name_that_would_be_a_script_is_a_name(browser, tmp_path):  # noqa: F811
+    name, page = "</script><!--<script>alert(1)//", browser.new_page()
+    said: list[str] = []
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    with an.Session() as session:
+        session.maintain(name, PLANS["linear"])
+        file = tmp_path / "plan.html"
+        file.write_text(session.explain(name, form="html"))
+    page.goto(file.as_uri())
+    assert page.locator("h1").inner_text() == f"Plan of {name}"
+    page.locator("[data-view]").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h2").inner_text() == f"view {name}"
+    page.close()
+    assert said == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -107,6 +107,20 @@ def test_pictures_of_random_plans(seed, verbs, many):
     check_all(plan_of({f"view {i}": view for i, view in enumerate(made)}, rng.choice([1, 3])))
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 32), st.integers(2, 10))
+def test_an_id_means_the_same_whatever_other_views_there_are(seed, verbs):
+    rng = random.Random(seed)
+    one, other = (rng.choice([random_plan, moving_plan])(rng, verbs) for _ in range(2))
+    shards = rng.choice([1, 3])
+    alone = {o.id: o for o in plan_of({"one": one}, shards).operators}
+    for views in ({"one": one, "other": other}, {"other": other, "one": one}):
+        beside = [o for o in plan_of(views, shards).operators if "one" in o.views]
+        assert all(o.label == alone[o.id].label and o.inputs == alone[o.id].inputs for o in beside if o.id in alone)
+        same = [o.id for o in alone.values() if o.kind in ("source", "arrangement") and o.views]
+        assert {*same} <= {o.id for o in beside}
+
+
 def test_a_delta_join_is_one_box_in_any_number_of_shards():
     for shards in (1, 4):
         found = plan_of({"triangles": TRIANGLES.arrange_by("src")}, shards)

@@ -21,6 +21,7 @@ from pyspark import cloudpickle
 
 from altneu.executor import worker
 from altneu.executor.files import Files, from_ipc
+from altneu.executor.measured import SECONDS
 from altneu.executor.schedule import Run, Segment
 from altneu.executor.spark import Frames, SparkExecutor
 from altneu.executor.state import OpenData, blob_names
@@ -111,6 +112,8 @@ def told(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]
     for shard, port, payload in rows:
         if port == META:
             meta, blobs = unpack_meta(payload)
+            for counts in meta.get("measured", {}).values():
+                counts[SECONDS] = 0.0
             meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
             for target, channel, parcel in meta.pop("sent", []):
                 said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data, named=named))

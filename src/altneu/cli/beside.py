@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -24,27 +25,33 @@ NAME = "the query"
 
 
 class Names(Mapping[str, Collection]):
-    """What names mean in a query over a store: its views, as sources of their rows, and names of queries over them."""
+    """What names mean in a query over a store: its views, as sources of their rows, and names of queries over them.
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        told = reader.definitions
+    Beside them, and in place of a view of the same name, ``files`` that the command names; without a store only these.
+    """
+
+    def __init__(self, reader: Reader | None, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
+        self._reader, self.files = reader, files
+        told = {} if reader is None else reader.definitions
         hidden = {value["name"] for value in told.values() if value["kind"] == "INDEX"}
-        self.views = [name for name in reader.views if name not in hidden and not name.startswith("#")]
+        kept = [] if reader is None else reader.views
+        self.views = [name for name in kept if name not in hidden and not name.startswith("#")]
         self._named = {v["name"]: v["text"] for v in told.values() if v["kind"] == "VIEW"}
         self._made: dict[str, Collection] = {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self.views, *self._named])
+        return iter(dict.fromkeys([*self.files, *self.views, *self._named]))
 
     def __len__(self) -> int:
-        return len(self.views) + len(self._named)
+        return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> Collection:
         if name not in self._made:
-            if name in self._named:
+            if name in self.files:
+                self._made[name] = source(name, self.files[name].schema)
+            elif name in self._named:
                 self._made[name] = self._bound(self._named[name])
-            elif name in self.views:
+            elif name in self.views and self._reader is not None:
                 self._made[name] = source(name, self._reader.view(name).schema)
             else:
                 raise KeyError(name)
@@ -87,8 +94,14 @@ class Answer:
     at: int
 
 
-def ask(reader: Reader, text: str, at: Time = None, errors: OnErrors = "raise") -> Answer:
-    """Answer a query over a store's views, at the last closed time or an earlier one that is kept.
+def ask(
+    reader: Reader | None,
+    text: str,
+    at: Time = None,
+    errors: OnErrors = "raise",
+    files: Mapping[str, pa.Table] = MappingProxyType({}),
+) -> Answer:
+    """Answer a query over a store's views, at the last closed time or an earlier one that is kept, and over files.
 
     Its plan is run once over the rows of the views that it reads, in memory.
 
@@ -102,27 +115,30 @@ def ask(reader: Reader, text: str, at: Time = None, errors: OnErrors = "raise") 
     select = selected(text, "query")
     if at is not None and select.at is not None:
         raise StatementError("the query says AS OF, and --at says a time too: leave one of them out")
-    names, wanted = Names(reader), select.at if at is None else at
+    names, wanted = Names(reader, files), select.at if at is None else at
     found = ordered(select.query, lambda tree: sql.shown(tree, names))
     time = _system_time(reader, wanted)
     with Session() as session:
         view = session.maintain(NAME, found.shown.collection)
         for name in sources_of(found.shown.collection):
-            read = reader.view(name)
-            which = wanted if reader.coordinates(name) is not None else time if wanted is not None else None
-            _insert(session, name, read.to_arrow(which, errors), time)
+            rows = files[name] if reader is None or name in files else _rows(reader, name, wanted, errors)
+            if rows.num_rows and name in session.sources:
+                session.insert(name, rows, time=time)
         session.advance(time + 1)
         return Answer(found.apply(view.to_arrow(time, errors)), time)
 
 
-def _system_time(reader: Reader, at: Time) -> int:
+def _system_time(reader: Reader | None, at: Time) -> int:
     system = at[0] if isinstance(at, tuple) else at
-    return max(reader.lower - 1, 0) if system is None else system
+    last = 0 if reader is None else max(reader.lower - 1, 0)
+    return last if system is None else system
 
 
-def _insert(session: Session, name: str, rows: pa.Table, time: int) -> None:
-    if rows.num_rows and name in session.sources:
-        session.insert(name, rows, time=time)
+def _rows(reader: Reader, name: str, at: Time, errors: OnErrors) -> pa.Table:
+    """The rows of a view; of one with one time, at the first of two."""
+    if isinstance(at, tuple) and reader.coordinates(name) is None:
+        at = at[0]
+    return reader.view(name).to_arrow(at, errors)
 
 
 class Maintained:

@@ -13,11 +13,11 @@ from altneu.cli.command import Taught, nearest, path_option, reporting
 from altneu.cli.opening import open_session, store_folder
 from altneu.cli.output import Output
 from altneu.cli.planning import Beside, Planned, define
-from altneu.cli.run import Pipeline
 from altneu.cli.written import write_text
 from altneu.errors import PlanError
 from altneu.explain import FORMS, Form, rendered
 from altneu.session import Session
+from altneu.statements import Statements
 from altneu.types import quote_name
 
 _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FORMS if form != "text"}}
@@ -25,6 +25,7 @@ _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FOR
 
 @click.command(
     cls=Taught,
+    short_help="Tell what views, or a query, cost.",
     examples=[
         ("what a view of a store costs", "altneu explain --path state totals"),
         (
@@ -94,7 +95,10 @@ def _of_file(
     master, settings = opened
     with open_session(None, master, settings) if analyze or master or settings else Planned() as session:
         if analyze:
-            Pipeline(session, Output(as_json=False, quiet=True)).run(text, follows=False)
+            statements = Statements.of(session)
+            for _ in statements.results(text):
+                """What it gives is for altneu run to show."""
+            statements.settle()
         else:
             define(session, text)
         return explained(session, what[0] if what else None, form, analyze=analyze)
@@ -115,15 +119,22 @@ def _form(given: str | None, file: Path | None, *, as_json: bool) -> Form:
     return cast("Form", given or ("json" if as_json else by_name or "text"))
 
 
+_OF_PROGRAMS = (
+    "a Python program defined it, and knows its plan: session.explain(name) there, or the page of session.serve(); "
+    "altneu status --verbose tells what is kept for it"
+)
+
+
 def explained(session: Session, what: str | None, form: Form, *, analyze: bool = False) -> str:
     """What EXPLAIN tells of a view by name, of a query, or of all views.
 
     Raises:
         PlanError: there is no such name, or nothing tells its plan.
     """
-    from altneu.statements import Statements
-
     Statements.of(session).run("")  # what a store knows is taken up
+    unknown = [name for name in session.views_stored if name not in session.views]
+    if what is None and unknown and not session.views:
+        raise PlanError(f"{', '.join(unknown)}: {_OF_PROGRAMS}")
     if what is None:
         return rendered(session.explained(), form, analyze=analyze)
     known = Statements.of(session).known
@@ -132,10 +143,7 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
     if name is None and len(what.split()) == 1:
         raise PlanError(f"no view {what!r}{nearest(what, names.values())}")
     if name is not None and name not in session.views and name not in known:
-        raise PlanError(
-            f"view {name!r} was defined by a Python program, which knows its plan: session.explain({name!r}) there, "
-            "or the page that session.serve() shows; altneu status --verbose tells what is kept for it"
-        )
+        raise PlanError(f"view {name!r}: {_OF_PROGRAMS}")
     asked = what if name is None else f"VIEW {quote_name(name)}"
     words = f"EXPLAIN {'ANALYZE ' if analyze else ''}AS {form.upper()} {asked}"
     return "\n".join(line for (line,) in session.sql(words).to_pylist())

@@ -34,12 +34,12 @@ class _Console(Console):
 class Output:
     """Where a command writes: results to the standard output, how it goes and what failed to the standard error."""
 
-    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._out = _Console(soft_wrap=as_json, highlight=False, quiet=quiet)
+        self._out = _Console(soft_wrap=as_json, highlight=False)
         if not self._out.is_terminal and "COLUMNS" not in os.environ:
             self._out.width = _WIDE
-        self._err = Console(stderr=True, highlight=False, quiet=quiet)
+        self._err = Console(stderr=True, highlight=False)
 
     @property
     def is_terminal(self) -> bool:
@@ -90,10 +90,23 @@ class Output:
         with self._out.capture() as captured:
             self._out.print(shown)
         self._out.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+        self.flush()
 
     def line(self, line: str = "", style: str = "") -> None:
         """A line of the result."""
-        self._out.print(line, style=style, markup=False, soft_wrap=True)
+        if style:
+            self._out.print(line, style=style, markup=False, soft_wrap=True)
+        else:
+            self._out.file.write(line + "\n")
+            self.flush()
+
+    def more(self, line: str) -> None:
+        """A line of many, which are to be flushed at the end."""
+        self._out.file.write(line + "\n")
+
+    def flush(self) -> None:
+        """Let whoever reads have what was written."""
+        self._out.file.flush()
 
     def pair(self, mark: str, style: str, rest: str) -> None:
         """A line that begins with a coloured mark."""
@@ -130,8 +143,7 @@ class Output:
 
     def json(self, value: Mapping[str, Any]) -> None:
         """An object, on a line of its own."""
-        self._out.file.write(as_json(value) + "\n")
-        self._out.file.flush()
+        self.line(as_json(value))
 
 
 def as_json(value: Mapping[str, Any]) -> str:
@@ -140,7 +152,7 @@ def as_json(value: Mapping[str, Any]) -> str:
     >>> as_json({"d": dt.date(2024, 1, 2), "n": decimal.Decimal("1.50"), "b": b"x"})
     '{"d": "2024-01-02", "n": "1.50", "b": "eA=="}'
     """
-    return json.dumps(value, default=plain, ensure_ascii=False)
+    return _encoded(value)
 
 
 def text(value: Any) -> str:
@@ -178,3 +190,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, decimal.Decimal | dt.timedelta):
         return str(value)
     return list(value) if isinstance(value, tuple | set) else str(value)
+
+
+_encoded = json.JSONEncoder(default=plain, ensure_ascii=False).encode

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from altneu.cli.beside import ask
 from altneu.cli.command import Taught, path_option, reporting
@@ -13,9 +15,12 @@ from altneu.cli.opening import open_reader
 from altneu.cli.output import Output
 from altneu.cli.written import SUFFIXES, TEXTS, write_file
 from altneu.reading import Time
+from altneu.statements.files import read_files, schema_of_files
+from altneu.statements.tree import Origin
 
 SHOWN = 1000  # rows that a terminal is given
 
+READ = ("parquet", "csv", "json")
 FORMS = ("table", "csv", "json", "parquet")
 
 
@@ -46,7 +51,14 @@ class TimeType(click.ParamType["Time"]):
     shape='an object a row, as with --format json: {"column": value, …}',
 )
 @click.argument("query")
-@path_option()
+@path_option(required=False)
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Files to ask too, or instead: .parquet, .csv (with a header), .json (an object a line).",
+)
 @click.option("--at", type=TimeType(), metavar="TIME", help="Read at this time, one that is kept (default: now).")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Form of the rows (default: that of --out, or table).")
 @click.option(
@@ -58,7 +70,15 @@ class TimeType(click.ParamType["Time"]):
 @click.option("--ignore-errors", is_flag=True, help="Read views that have errors; what they say may then be wrong.")
 @reporting
 def query(
-    out: Output, query: str, path: str, at: Time, form: str | None, file: Path | None, *, ignore_errors: bool
+    out: Output,
+    query: str,
+    path: str | None,
+    sources: tuple[str, ...],
+    at: Time,
+    form: str | None,
+    file: Path | None,
+    *,
+    ignore_errors: bool,
 ) -> None:
     """Answer a query over the views of a store.
 
@@ -67,8 +87,10 @@ def query(
     the query.
     """
     form = _form(form, file, as_json=out.as_json)
-    with open_reader(path) as reader, out.busy("answering the query"):
-        answer = ask(reader, query, at, "ignore" if ignore_errors else "raise")
+    if path is None and not sources:
+        raise click.UsageError("name a store with --path, or files with --source NAME=FILE, or both")
+    with open_reader(path) if path is not None else nullcontext() as reader, out.busy("answering the query"):
+        answer = ask(reader, query, at, "ignore" if ignore_errors else "raise", files_of(sources))
     rows = answer.table.num_rows
     if file is not None:
         with out.busy(f"writing {file}"):
@@ -80,6 +102,23 @@ def query(
         out.note(f"({rows} row{'' if rows == 1 else 's'} of time {answer.at}{more if out.is_terminal else ''})")
     else:
         TEXTS[form](answer.table, sys.stdout)
+
+
+def files_of(sources: tuple[str, ...]) -> dict[str, pa.Table]:
+    """The rows of files, by the names that they get; a pattern, or a folder, is all of its files.
+
+    Raises:
+        StatementError: there are none, or they do not hold what their names say.
+    """
+    found = {}
+    for told in sources:
+        name, _, place = told.partition("=")
+        form = next((form for form in READ if place.rstrip("/*").lower().endswith(f".{form}")), None)
+        if not name or form is None:
+            raise click.UsageError(f"--source {told}: NAME=FILE, whose name ends in .{', .'.join(READ)}")
+        origin = Origin("file", (place,), form, {"header": "true"} if form == "csv" else {})
+        found[name] = read_files(origin, schema_of_files(origin))
+    return found
 
 
 def _form(form: str | None, file: Path | None, *, as_json: bool) -> str:

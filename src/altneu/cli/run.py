@@ -107,10 +107,13 @@ class Pipeline:
     def run(self, text: str, *, follows: bool) -> None:
         """Do all statements, then what streams there are."""
         results = self._statements.results(text)
-        with self._out.busy("running"):
-            for statement, result in results:
-                self._show(statement.text, result)
-                self._print_changes()
+        while True:
+            with self._out.busy("running"):  # and not while something is printed
+                done = next(results, None)
+            if done is None:
+                break
+            self._show(done[0].text, done[1])
+            self._print_changes()
         with self._out.busy("taking what sources have"):
             self._statements.settle()
         self._print_changes()

@@ -12,7 +12,7 @@ import click
 from altneu.cli.beside import Maintained, Names
 from altneu.cli.command import Taught, nearest, path_option, reporting, stopped_cleanly
 from altneu.cli.opening import open_reader
-from altneu.cli.output import Output, text
+from altneu.cli.output import Output, as_json, text
 from altneu.errors import PlanError
 from altneu.types import quote_name
 
@@ -21,6 +21,7 @@ EVERY = 0.2  # seconds between two looks at the log
 
 @click.command(
     cls=Taught,
+    short_help="Print changes as another process commits them.",
     examples=[
         (
             "what is in a view, then every change as it is committed (Ctrl-C ends it)",
@@ -125,16 +126,17 @@ class _Shown:
     def row(self, row: tuple[Any, ...], time: int | tuple[int, ...], diff: int) -> None:
         """A change."""
         if self._out.as_json:
-            self._out.json({"time": time, "diff": diff, "row": dict(zip(self._columns, row, strict=True))})
+            told = {"time": time, "diff": diff, "row": dict(zip(self._columns, row, strict=True))}
+            self._out.more(as_json(told))
             return
         times = time if isinstance(time, tuple) else (time,)
-        self._out.line("  ".join(text(value) for value in (*times, f"{diff:+d}", *row)))
+        self._out.more("  ".join(text(value) for value in (*times, f"{diff:+d}", *row)))
 
     def end(self, time: int) -> None:
         """A time that is complete."""
         if not self._progress:
-            return
-        if self._out.as_json:
+            self._out.flush()
+        elif self._out.as_json:
             self._out.json({"complete": time})
         else:
             self._out.line(f"{time}  complete", "dim")

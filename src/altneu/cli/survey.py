@@ -138,14 +138,14 @@ def _views(state: Mapping[str, Any], arrangements: dict[str, Told], definitions:
 
 
 def _view(name: str, value: Told, arrangements: dict[str, Told], kind: str | None, since: int) -> Told:
-    kept = value.get("kept") or {}
-    contents = arrangements.get(kept.get("contents", {}).get("arrangement", ""), {})
-    errors = [arrangements.get(told["arrangement"], {}) for told in kept.get("errors", ())]
+    kept = value.get("kept")  # which the first stores do not tell
+    contents = {} if kept is None else arrangements.get(kept["contents"]["arrangement"], {"updates": 0})
+    errors = [arrangements.get(told["arrangement"], {}) for told in (kept or {}).get("errors", ())]
     return {
         "name": name,
         "kind": kind or "PYTHON",
         "since": max(since, int(value.get("since", 0))),
-        "updates": contents.get("updates", 0),
+        "updates": contents.get("updates"),
         "errors": sum(told.get("updates", 0) for told in errors),
         "bytes": sum(arrangements.get(a, {}).get("bytes", 0) for a in value["arrangements"]),
         "arrangements": value["arrangements"],

@@ -173,8 +173,8 @@ def run(
 
     Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the result's outbox
             names the shard and channel of every message.
-    Law:    the result depends on the arguments alone; every update of the region reaches the outputs in this step,
-            later ones go to holds (tests/oracle).
+    Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
+            region reaches the outputs in this step, later ones go to holds (tests/oracle).
     """
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode).run()
 

@@ -8,11 +8,10 @@ from altneu.explain.model import (
     Facts,
     Measured,
     Operator,
-    explained,
-    refuse_unbounded,
 )
 from altneu.explain.page import page
 from altneu.explain.picture import svg
+from altneu.explain.plans import explained, refuse_unbounded
 from altneu.explain.render import FORMS, Form, rendered
 from altneu.explain.text import seconds_of, text
 

@@ -29,7 +29,7 @@ def page(explained: Explained, *, analyze: bool = False) -> str:
         "summary": escape(f"{many}; measured: {explained.run}" if analyze and explained.run else many),
         "picture": svg(explained, analyze=analyze),
         "text": escape(text(explained, analyze=analyze)),
-        "data": json.dumps(_data(explained, analyze=analyze), ensure_ascii=False).replace("</", "<\\/"),
+        "data": json.dumps(_data(explained, analyze=analyze)).replace("<", "\\u003c"),
         "css": _asset("page.css"),
         "js": _asset("page.js"),
         "panzoom": _asset("panzoom/panzoom.min.js"),

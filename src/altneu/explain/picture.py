@@ -127,7 +127,7 @@ class _Picture:
         width, height = self.placed.width + 2 * _MARGIN, self.placed.height + 2 * _MARGIN
         names = ", ".join(view.name for view in self.explained.views)
         size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
-        said = f'role="img" aria-label="{_q(f"Plan of {names}")}"'
+        said = f'role="group" aria-label="{_q(f"Plan of {names}")}"'
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="altneu-plan" {size} {said}>',
             f"<style>{files('altneu.explain').joinpath('picture.css').read_text(encoding='utf-8')}</style>",
@@ -136,6 +136,7 @@ class _Picture:
             *self._outlines(),
             *self._lines(),
             *self._tags(),
+            *self._titles(),
             *map(self._operator, self.explained.operators),
             *map(self._view, self.explained.views),
             "</g></svg>",
@@ -144,12 +145,16 @@ class _Picture:
 
     def _outlines(self) -> Iterator[str]:
         for scope, ((x, y), box) in self.placed.outlines.items():
-            name = f"loop over {', '.join(self.explained.scopes[scope].names)}"
             yield (
                 f'<g class="scope" data-scope="{scope}"><rect class="outline" x="{_n(x)}" y="{_n(y)}" '
-                f'width="{_n(box.width)}" height="{_n(box.height)}" rx="14"/>'
-                f'<text x="{_n(x + 14)}" y="{_n(y + 19)}">↻ {_q(name)}</text></g>'
+                f'width="{_n(box.width)}" height="{_n(box.height)}" rx="14"/></g>'
             )
+
+    def _titles(self) -> Iterator[str]:
+        """What loops are called, above the lines that go into them."""
+        for scope, ((x, y), _) in self.placed.outlines.items():
+            name = f"↻ loop over {', '.join(self.explained.scopes[scope].names)}"
+            yield f'<g class="scope"><text x="{_n(x + 14)}" y="{_n(y + 19)}">{_q(name)}</text></g>'
 
     def _lines(self) -> Iterator[str]:
         for edge in self.edges:
@@ -232,7 +237,7 @@ class _Picture:
                 f'text-anchor="end">{operator.called}</text>'
             )
         return (
-            f'<g class="{" ".join(classes)}" data-operator="{_q(operator.id)}" tabindex="0" '
+            f'<g class="{" ".join(classes)}" data-operator="{_q(operator.id)}" tabindex="0" role="img" '
             f'transform="translate({_n(x)} {_n(y)})"><title>{_q(told)}</title>{self._shape(operator, box)}'
             f"{''.join(_texts(self.drawn[operator.id]))}{bound}</g>"
         )
@@ -252,10 +257,10 @@ class _Picture:
         )
 
     def _view(self, view: ExplainedView) -> str:
-        drawn = self.drawn["view", view.name]
+        drawn, said = self.drawn["view", view.name], f'role="img" aria-label="{_q(f"view {view.name}")}"'
         (x, y), box = self.placed.boxes["view", view.name]
         return (
-            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" transform="translate({_n(x)} {_n(y)})">'
+            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" {said} transform="translate({_n(x)} {_n(y)})">'
             f'<rect class="box" width="{_n(box.width)}" height="{_n(box.height)}" rx="10"/>{"".join(_texts(drawn))}</g>'
         )
 

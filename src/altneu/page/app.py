@@ -48,7 +48,7 @@ class App:
         self._registry = metrics.registered(board)
         self._news: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told = False
+        self._told, self._listeners = False, 0
 
     def starlette(self) -> Starlette:
         """The application."""
@@ -114,7 +114,8 @@ class App:
         after, limit = number(request, "after", 0), number(request, "limit", 20, 1, STEPS_KEPT)
         found = [c for c in self.board.changes(name) if c.past.number > after][:limit]
         times = shot.coordinates(name) or ("time",)
-        shown = [told.change_told(change) for change in found]
+        rows = number(request, "rows", CHANGES_KEPT, 0, CHANGES_KEPT)
+        shown = [told.change_told(change, rows) for change in found]
         return {"columns": columns_of(shot.ports(name).schema), "times": list(times), "changes": shown}
 
     def errors(self, request: Request) -> dict[str, Any]:
@@ -132,7 +133,7 @@ class App:
         if request.query_params.get("view"):
             shot, view = self._view(request)
         remembered = self.board.windows.remembered
-        found = remembered((shot, view, "graph"), lambda: explained_of(shot, view))
+        found = remembered((shot, view, "graph"), lambda: explained_of(shot, view, self.board.facts()))
         told: dict[str, Any] = {"plan": str(id(shot.plan))} | graph_told(found)
         if number(request, "picture", 0, 0, 1):
             told["picture"] = remembered((id(shot.plan), view, "picture"), lambda: picture(found))
@@ -180,7 +181,7 @@ class App:
 
     def tell(self) -> None:
         """There is news; called by the session's thread."""
-        if not self._told and self._loop is not None:
+        if self._listeners and not self._told and self._loop is not None:
             self._told = True
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -209,6 +210,14 @@ class App:
         return EventSourceResponse(self._events(after), ping=15)
 
     async def _events(self, after: int) -> AsyncIterator[ServerSentEvent]:
+        self._listeners += 1
+        try:
+            async for event in self._events_after(after):
+                yield event
+        finally:
+            self._listeners -= 1
+
+    async def _events_after(self, after: int) -> AsyncIterator[ServerSentEvent]:
         before: dict[str, Any] = {}
         while not self.closing:
             assert self._news is not None
@@ -223,7 +232,7 @@ class App:
             try:
                 await asyncio.wait_for(news.wait(), LOOK)
             except TimeoutError:
-                continue
+                continue  # it may be time to say how long a step has run
 
     # files ----------------------------------------------------------------------------------------------------------
 
@@ -286,7 +295,7 @@ ADDRESSES = {
     "/api/steps?n=300&after=0": f"the last steps, at most {KEPT}; after: the number of one",
     "/api/view?view=": "a view: its columns, key, times, definition",
     "/api/rows?view=&offset=0&limit=50&sort=&descending=0&filter=": f"rows of a view, at most {MOST_ROWS}, with counts",
-    "/api/changes?view=&after=0&limit=20": f"what steps changed in a view, {CHANGES_KEPT} rows of each",
+    "/api/changes?view=&after=0&limit=20&rows=500": f"what steps changed in a view, {CHANGES_KEPT} rows of each",
     "/api/errors?view=&offset=0&limit=50": "errors of a view: operator, code, message, row",
     "/api/graph?view=&picture=0": "the operators of all views or of one: what they keep and did; picture=1: SVG too",
     "/api/sources": "the sources, with their columns",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from altneu.errors import ReadError
+from altneu.explain import Facts
 from altneu.history import Past
 from altneu.page.counts import Counts
 from altneu.page.rows import Windows
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 STEPS_KEPT = 200  # of which the changes of a view are kept
 CHANGES_KEPT = 500  # of a view in one step
+WANTED = 60.0  # seconds after somebody has asked what operators did
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Board:
         self._changes: dict[str, deque[Change]] = {}
         self._seen = 0
         with session.lock:
-            self._shot = Shot(session)
+            self._shot, self._facts, self._wanted = Shot(session), session.facts(), 0.0
             for past in session.history():
                 self.counts.step(past.step)
             self._seen = session.past.count
@@ -70,6 +72,16 @@ class Board:
             finally:
                 self.session.lock.release()
         return self._shot
+
+    def facts(self) -> Facts:
+        """What operators did, by the last step; steps tell it for a while after somebody has asked."""
+        self._wanted = time.monotonic() + WANTED
+        if self.session.lock.acquire(blocking=False):
+            try:
+                self._facts = self.session.facts()
+            finally:
+                self.session.lock.release()
+        return self._facts
 
     @contextmanager
     def locked(self, patience: float) -> Iterator[None]:
@@ -95,6 +107,8 @@ class Board:
         """A step has ended; the session waits for this, so that nothing that goes wrong here may reach it."""
         try:
             self._shot = Shot(self.session)
+            if time.monotonic() < self._wanted:
+                self._facts = self.session.facts()
             for past in self.session.history(1):
                 if past.number != self._seen:
                     self._seen = past.number

@@ -6,19 +6,19 @@ import re
 from dataclasses import asdict, replace
 from typing import Any
 
-from altneu.explain import Explained, Operator, explained, svg
+from altneu.explain import Explained, Facts, Measured, Operator, explained, svg
 from altneu.explain.details import details
-from altneu.explain.text import measured, size_of
+from altneu.explain.text import seconds_of, size_of
 from altneu.page.shot import Shot
 
 _STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 
 
-def explained_of(shot: Shot, view: str | None) -> Explained:
-    """The operators of a view, or of all, as of a shot."""
+def explained_of(shot: Shot, view: str | None, known: Facts) -> Explained:
+    """The operators of a view, or of all, as of a shot, with what was measured."""
     sizes, none = shot.sizes, (0, 0)
     rows, size = (lambda name: sizes.get(name, none)[0]), (lambda name: sizes.get(name, none)[1])
-    facts = replace(shot.facts, rows=rows, bytes=size, event_times=None)
+    facts = replace(known, rows=rows, bytes=size, event_times=None)
     with shot.lock:
         return explained(shot.plan, view, facts)
 
@@ -40,11 +40,23 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "updates": operator.updates,
         "bytes": operator.bytes,
         "kept": None if operator.updates is None else f"{operator.updates:,} updates, {size_of(operator.bytes or 0)}",
-        "did": None if total is None else measured(total),
+        "did": None if total is None else did(total),
         "total": None if total is None else asdict(total),
         "last": None if last is None else asdict(last),
         "details": details(operator),
     }
+
+
+def did(total: Measured) -> str:
+    """What an operator did, as short as its box may be.
+
+    >>> did(Measured(1200, 3, 1, 0.0125, 2, 2)), did(Measured())
+    ('1,200 in, 3 out, 12.5 ms, 1 failed', 'nothing')
+    """
+    if not total.steps:
+        return "nothing"
+    failed = f", {total.errors:,} failed" if total.errors else ""
+    return f"{total.rows_in:,} in, {total.rows_out:,} out, {seconds_of(total.seconds)}{failed}"
 
 
 def picture(found: Explained) -> str:

@@ -72,7 +72,7 @@ def _state(shot: Shot) -> Iterator[Metric]:
 
 
 def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
-    found = board.windows.remembered((shot, None, "graph"), lambda: explained_of(shot, None))
+    found = board.windows.remembered((shot, None, "graph"), lambda: explained_of(shot, None, board.facts()))
     named: Labels = ("operator", "kind", "label")
     did = [((o.id, o.kind, o.label), o.total) for o in found.operators if o.total is not None]
 

@@ -30,7 +30,6 @@ class Shot:
         self.lock = threading.RLock()
         self.mark = mark_of(session)
         self.lower, self.shards = journal.lower, session.shards
-        self.facts = session.facts()  # what was measured
         self.errors: dict[str, int] = {}  # of views, as they were counted
         self.plan, self.table = session._plan, journal.table.copy()
         self.filled = frozenset(journal.filled)
@@ -79,7 +78,9 @@ class Shot:
 def place_of(session: Session) -> str:
     """Where a session's store is."""
     directory = session.store.segment_directory
-    return directory.where() if session.store.durable and directory is not None else "in memory"
+    return (
+        directory.where().removesuffix("/segments") if session.store.durable and directory is not None else "in memory"
+    )
 
 
 def mark_of(session: Session) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from altneu.expressions import Expr, cast, parse
 from altneu.joining import project
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.fromclause import FromClause
+from altneu.sql.quantified import spelled_out
 from altneu.sql.recursion import with_recursive
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound, place_of
 from altneu.sql.spans import with_spans
@@ -103,7 +104,7 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * has all of them")
         _refuse_clock(tree)
-        tree = with_spans(tree.copy())
+        tree = with_spans(spelled_out(tree.copy()))
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)

@@ -58,8 +58,9 @@ class FromClause:
         self.joins = [*(first.this.args.get("joins") or () if first else ()), *(self.tree.args.get("joins") or ())]
         items = [first.this] if first else []
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
-        bound_items = {id(item): self._item(item) for item in plain}
-        equated = self._equated(bound_items)
+        found = {id(item): self._item(item) for item in plain}
+        bound_items = {place: relation for place, relation in found.items() if relation is not None}
+        equated = self._equated(bound_items) if len(bound_items) == len(found) else None
         joins_around = bool(self.around and self.around.taken) and equated is None
         if joins_around and not self._pads_left:
             self._add_around()
@@ -80,8 +81,8 @@ class FromClause:
 
     # what is joined -------------------------------------------------------------------------------------------------
 
-    def _item(self, item: exp.Expr) -> Relation:
-        """A table, a view or a query in FROM, under its alias."""
+    def _item(self, item: exp.Expr) -> Relation | None:
+        """A table, a view or a query in FROM, under its alias; None: one that reads the query around."""
         if item.args.get("sample") or item.args.get("pivots"):
             what = "TABLESAMPLE" if item.args.get("sample") else "PIVOT"
             raise PlanError(f"not supported: {what}; filter on a hash of a key, or aggregate with FILTER (WHERE ...)")
@@ -91,8 +92,12 @@ class FromClause:
         if isinstance(item, exp.Table):
             relation = self.binder.table(item)
         else:
-            inner_tree = item.this if isinstance(item, exp.Subquery) and not item.args.get("with_") else item
-            relation = self.binder.query(inner_tree).relation
+            try:
+                relation = self.binder.query(_query_in(item)).relation
+            except UnknownColumnError:
+                if self.around is None:
+                    raise
+                return None
         return _aliased(relation, item)
 
     def _first(self, item: exp.Expr, relation: Relation | None) -> None:
@@ -129,7 +134,10 @@ class FromClause:
         if relation is None:
             if side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI"):
                 raise PlanError(f"{side or kind} JOIN LATERAL: what is made of a row is not there without it; use LEFT")
+            before = len(self.fields)
             self._lateral(join.this, "left" if side == "LEFT" else "inner", conditions)
+            if self._merge(join, before, "inner") and side == "LEFT":
+                raise PlanError("LEFT JOIN LATERAL takes ON, not USING; put the condition into the query")
             return
         if kind in ("SEMI", "ANTI"):
             self._semi(join, relation, conditions, keep=kind == "SEMI")
@@ -221,9 +229,11 @@ class FromClause:
     # what depends on each row ---------------------------------------------------------------------------------------
 
     def _lateral(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr]) -> None:
-        """A table function, or a query that reads the items before it."""
+        """A table function, or a query that reads the items before it, or without LATERAL the query around alone."""
         scope = Scope(self._whole(), self.around)
         generator = _generator(item)
+        if isinstance(item, exp.Subquery):
+            scope = Scope(replace(scope.relation, fields=()), self.around)
         if generator is not None:
             if how == "left" and [c for c in conditions if c != exp.true()]:
                 raise PlanError(f"LEFT JOIN LATERAL {generator.name}() takes ON true; filter its argument instead")
@@ -238,7 +248,7 @@ class FromClause:
         self._ask([c for c in conditions if c != exp.true()])
 
     def _lateral_query(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr], scope: Scope) -> None:
-        tree = item.this.this if isinstance(item.this, exp.Subquery) else item.this
+        tree = _query_in(item if isinstance(item, exp.Subquery) else item.this)
         answer, taken = bind_inside(self.binder, tree, scope)
         relation = _aliased(answer.relation, item)
         left = Part.of(scope.relation.node)
@@ -374,6 +384,11 @@ def _carrying(relation: Relation, equated: dict[str, exp.Expr]) -> Relation:
             carried[outer_column] = fresh(f"^outer {outer_column}", schema.names)
             more.append((carried[outer_column], parse(tree, schema)))
     return replace(relation.extended(more), carried=carried, plain=True)
+
+
+def _query_in(item: exp.Expr) -> exp.Expr:
+    """The query that stands in FROM in brackets."""
+    return item.this if isinstance(item, exp.Subquery) and not item.args.get("with_") else item
 
 
 def _is_local(tree: exp.Expr, scope: Scope) -> bool:

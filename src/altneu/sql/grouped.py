@@ -10,18 +10,19 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu.errors import PlanError, TypeMismatchError
-from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, literal, parse, parse_aggregate
+from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
 from altneu.expressions.names import AGGREGATES
 from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
 from altneu.sql.ordering import computed_keys
-from altneu.sql.scope import Relation, Scope, bound, fresh, is_bound
+from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
 
 if TYPE_CHECKING:
     from altneu.sql.binder import Binder
 
+_AGGREGATES = "^aggregates"  # where a subquery finds those of the query around
 _AROUND_CALL = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
 
@@ -38,12 +39,12 @@ def has_aggregate(tree: exp.Expr) -> bool:
 
     def visit(node: exp.Expr) -> exp.Expr:
         nonlocal found
-        if is_subquery(node) and not isinstance(node, exp.In):
+        if isinstance(node, exp.In) and is_subquery(node):
+            found = found or has_aggregate(node.this)
+        elif isinstance(node, exp.Window):
+            found = found or has_aggregate(_opened(node))
+        if is_subquery(node) or isinstance(node, exp.Window):
             return exp.Null()
-        if isinstance(node, exp.In) and node.args.get("query") is not None:
-            return exp.Paren(this=node.this)
-        if isinstance(node, exp.Window):
-            return _opened(node)
         found = found or is_aggregate(node)
         return node
 
@@ -113,6 +114,11 @@ class Stage:
         empties = None
         if made and group is None and (having is not None or qualify) and scope.relation.carried:
             _refuse_row_of_nothing(made, conditions, qualify)
+        if made and group is None and scope.relation.carried and any(map(has_window, trees)):
+            raise PlanError(
+                "not supported: in a subquery that reads the query around, a window over aggregates without GROUP BY; "
+                "nest the aggregates in a query in FROM"
+            )
         if made and group is None and having is None:
             empties = tuple(made.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
@@ -243,10 +249,20 @@ class Groups:
         return copy.transform(visit, copy=False)
 
     def _kept(self, node: exp.Expr) -> exp.Expr:
-        """A subquery, out of reach of the walk; what is tested by its IN belongs to the groups."""
+        """A subquery, out of reach of the walk; what is tested by its IN belongs to the groups.
+
+        So does an aggregate inside of what stands here, of columns with the name of a table here.
+        """
         if isinstance(node, exp.In):
-            return exp.In(this=self.translated(node.this), query=node.args["query"].copy())
-        return node.copy()
+            return exp.In(this=self.translated(node.this), query=self._kept(node.args["query"]))
+        made = node.copy()
+        inside = {t.alias_or_name.lower() for t in made.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)}
+        mine = {f.table.lower() for f in self.scope.relation.fields} - inside - {""}
+        for call in [n for n in made.walk() if is_aggregate(n)]:
+            columns = list(call.find_all(exp.Column))
+            if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, _AROUND_CALL):
+                call.replace(exp.column(self._call(call), _AGGREGATES, quoted=True))
+        return made
 
     def _found_key(self, node: exp.Expr) -> str | None:
         kind = {type(tree) for tree, _ in self.keys}
@@ -277,6 +293,12 @@ class Groups:
         return next((i for i, (_, known) in enumerate(self.keys) if known == name), None)
 
     def _call(self, node: exp.Expr) -> str:
+        columns = list(node.find_all(exp.Column))
+        if columns and self.scope.around and not any(self.scope.is_local(c) for c in columns):
+            raise PlanError(
+                f"`{node.sql('spark')}` aggregates the rows of the query around, so it belongs there: compute it in a "
+                "query in FROM, or in HAVING by the name of its table"
+            )
         self.scope, resolved = self.binder.value(node, self.scope)
         for tree, name in self.calls:
             if tree == resolved:
@@ -303,6 +325,7 @@ class Groups:
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
         found = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
+        found += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
         self.scope_of_groups = Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
         return self.scope_of_groups
 

@@ -22,6 +22,7 @@ from altneu.grouping import aggregate_node
 from altneu.joining import project
 from altneu.rows import Rows
 from altneu.sql.joins import Part, meet, outer, partners
+from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
 from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
 from altneu.types import quote_name
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from altneu.sql.binder import Answer, Binder
 
 Pair = tuple[exp.Expr, exp.Expr, bool]  # here, there, and whether null is null
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def is_subquery(node: exp.Expr) -> bool:
@@ -76,20 +76,20 @@ class Subqueries:
             elif isinstance(inner, exp.In) and inner.args.get("query") is not None:
                 self._not_in(inner) if negated else self._in(inner)
             else:
-                strict = isinstance(part, _COMPARISONS)
+                strict = isinstance(part, COMPARISONS)
                 found = self.value(part, strict=strict)
-                self._take(filtered(self.scope.relation.node, self.scope.resolve(found)))
+                self.take(filtered(self.scope.relation.node, self.scope.resolve(found)))
 
     def _exists(self, tree: exp.Exists, *, keep: bool) -> None:
-        answer, taken = self._inside(_rows_only(tree.this))
+        answer, taken = self.inside(_rows_only(tree.this))
         if answer.empties is not None:  # aggregates without GROUP BY have a row in any case
-            self._take(self.scope.relation.node if keep else filtered(self.scope.relation.node, exp.false()))
+            self.take(self.scope.relation.node if keep else filtered(self.scope.relation.node, exp.false()))
             return
         right, pairs = self._other(answer, taken)
         self._restrict(Part.of(self.scope.relation.node), right, pairs, keep=keep)
 
     def _in(self, tree: exp.In) -> None:
-        answer, taken = self._inside(tree.args["query"])
+        answer, taken = self.inside(tree.args["query"])
         if answer.empties is not None:
             self.where(_equals(tree))
             return
@@ -104,15 +104,18 @@ class Subqueries:
 
     def _not_in(self, tree: exp.In) -> None:
         """NOT IN as SQL has it: a null on either side is no answer, unless there is nothing to be in."""
-        answer, taken = self._inside(tree.args["query"])
+        answer, taken = self.inside(tree.args["query"])
         if answer.empties is not None:
             self.where(exp.Not(this=_equals(tree)))
             return
         values = self._tested(tree)
-        if len(values) != 1 or len(answer.relation.shown) != 1:
-            raise _columns(1, answer, "NOT IN")
-        value, inner = values[0], answer.relation.shown[0].column
+        if len(values) != len(answer.relation.shown):
+            raise _columns(len(values), answer, "NOT IN")
         right, around = self._other(answer, taken)
+        if len(values) > 1:
+            self._not_in_rows(values, answer, right, around)
+            return
+        value, inner = values[0], answer.relation.shown[0].column
         left = Part.of(self.scope.relation.node)
         tested = left.expr(value)
         self._restrict(left, right, [*around, (value, bound(right_name(inner)), False)], keep=False)
@@ -123,9 +126,27 @@ class Subqueries:
             relation = self.scope.relation
             absent = exp.Is(this=value, expression=exp.Null())
             known = filtered(relation.node, exp.Not(this=absent))
-            self._take(filtered(relation.node, absent))
+            self.take(filtered(relation.node, absent))
             self._restrict(Part.of(self.scope.relation.node), right, around, keep=False)
-            self._take(ir.Concat((known, self.scope.relation.node)))
+            self.take(ir.Concat((known, self.scope.relation.node)))
+
+    def _not_in_rows(self, values: Sequence[exp.Expr], answer: Answer, right: Part, around: list[Pair]) -> None:
+        """NOT IN of rows: those are left out that are equal to one there, or might be if nulls were known."""
+        left, shown = Part.of(self.scope.relation.node), [f.column for f in answer.relation.shown]
+        here = [left.expr(value).nullable for value in values]
+        pairs = open_pairs(here, [answer.relation.node.schema.field(c).nullable for c in shown])
+        kept = []
+        for absent in dict.fromkeys(absent for absent, _ in pairs):
+            nulls = [exp.Is(this=v.copy(), expression=exp.Null()) for v in values]
+            known = [n if i in absent else exp.Not(this=n) for i, n in enumerate(nulls) if here[i]]
+            self.take(filtered(left.node, *known))
+            for gone in (gone for other, gone in pairs if other == absent):
+                there = right.where([exp.Is(this=bound(right_name(shown[i])), expression=exp.Null()) for i in gone])
+                rest = [i for i in range(len(values)) if i not in (*absent, *gone)]
+                equal: list[Pair] = [(values[i].copy(), bound(right_name(shown[i])), False) for i in rest]
+                self._restrict(Part.of(self.scope.relation.node), there, [*around, *equal], keep=False)
+            kept.append(self.scope.relation.node)
+        self.take(ir.Concat(tuple(kept)))
 
     def _tested(self, tree: exp.In) -> list[exp.Expr]:
         """What stands before IN: one value, or several in brackets."""
@@ -134,7 +155,7 @@ class Subqueries:
         return [self.scope.resolve(self.value(value)) for value in values]
 
     def _restrict(self, left: Part, right: Part, pairs: Sequence[Pair], *, keep: bool) -> None:
-        self._take(partners(left, right, _conditions(pairs), keep=keep).node)
+        self.take(partners(left, right, _conditions(pairs), keep=keep).node)
 
     # values ---------------------------------------------------------------------------------------------------------
 
@@ -142,6 +163,9 @@ class Subqueries:
         """An expression with a column in the place of each subquery; ``strict``: it is not true where one is null."""
 
         def visit(node: exp.Expr) -> exp.Expr:
+            found = quantified(node)
+            if found is not None:
+                return compared(self, *found)
             if not is_subquery(node):
                 return node
             if isinstance(node, exp.Exists):
@@ -149,17 +173,14 @@ class Subqueries:
             if isinstance(node, exp.In):
                 return self._in_mark(node)
             if isinstance(node, exp.Any | exp.All):
-                raise PlanError(
-                    f"not supported: `{node.sql('spark')[:60]}`; compare with (SELECT min(...)) or (SELECT max(...)), "
-                    "or use EXISTS"
-                )
+                raise PlanError(f"`{node.sql('spark')[:60]}` stands beside =, <>, <, <=, > or >=: x > ALL (SELECT ...)")
             return self._scalar(node, strict=strict and node.parent is tree_copy)
 
         tree_copy = tree.copy()
         return tree_copy.transform(visit, copy=False)
 
     def _scalar(self, tree: exp.Expr, *, strict: bool) -> exp.Expr:
-        answer, taken = self._inside(tree)
+        answer, taken = self.inside(tree)
         if len(answer.relation.shown) != 1:
             raise _columns(1, answer, "a scalar subquery")
         column, node = answer.relation.shown[0].column, answer.relation.node
@@ -176,29 +197,49 @@ class Subqueries:
             made = with_empties(left, right, conditions, {by_column[column]: empty}, answer)
         else:
             made = meet(left, right, conditions) if strict else outer(left, right, conditions, "left")
-        self._take(made.node)
+        self.take(made.node)
         return bound(by_column[column])
 
     def _exists_mark(self, tree: exp.Exists) -> exp.Expr:
-        answer, taken = self._inside(_rows_only(tree.this))
+        answer, taken = self.inside(_rows_only(tree.this))
         return exp.true() if answer.empties is not None else self._mark(answer, taken, [])
 
     def _in_mark(self, tree: exp.In) -> exp.Expr:
         """Whether something is in a subquery's answer, or null where that cannot be told."""
-        answer, taken = self._inside(tree.args["query"])
+        answer, taken = self.inside(tree.args["query"])
         if answer.empties is not None:
             return self.value(_equals(tree))
         values = self._tested(tree)
-        if len(values) != 1 or len(answer.relation.shown) != 1:
-            raise _columns(1, answer, "IN inside an expression")
-        inner = answer.relation.shown[0].column
-        there = self._mark(answer, taken, [(values[0], inner)])
+        inner = [f.column for f in answer.relation.shown]
+        if len(values) != len(inner):
+            raise _columns(len(values), answer, "IN")
+        if len(values) > 1:
+            return self._in_rows_mark(values, answer, taken)
+        there = self._mark(answer, taken, [(values[0], inner[0])])
         some = self._mark(answer, taken, [])
-        nulls = filtered(answer.relation.node, exp.Is(this=bound(inner), expression=exp.Null()))
+        nulls = filtered(answer.relation.node, exp.Is(this=bound(inner[0]), expression=exp.Null()))
         unknown = self._mark(replace(answer, relation=answer.relation.with_node(nulls)), taken, [])
         null = exp.and_(some, exp.or_(exp.Is(this=values[0].copy(), expression=exp.Null()), unknown))
         ifs = [exp.If(this=there, true=exp.true()), exp.If(this=null, true=exp.cast(exp.Null(), "boolean"))]
         return exp.Paren(this=exp.Case(ifs=ifs, default=exp.false()))
+
+    def _in_rows_mark(self, values: Sequence[exp.Expr], answer: Answer, taken: list[str]) -> exp.Expr:
+        """Whether a row is one of a subquery's, in a column: those that are, those that are not, and the rest."""
+        before, (right, around) = self.scope, self._other(answer, taken)
+        shown = [f.column for f in answer.relation.shown]
+        equal = [(v.copy(), bound(right_name(c)), False) for v, c in zip(values, shown, strict=True)]
+        self._restrict(Part.of(before.relation.node), right, [*around, *equal], keep=True)
+        there, self.scope = Collection(self.scope.relation.node), before
+        self._not_in_rows(values, answer, right, around)
+        absent, self.scope = Collection(self.scope.relation.node), before
+        rest = Collection(before.relation.node).concat(there.negate(), absent.negate())
+        name = fresh("^in", before.relation.node.schema.names)
+        parts = [
+            extended(part.node, [(name, parse(f"CAST({told} AS BOOLEAN)", part.schema))])
+            for part, told in ((there, "true"), (absent, "false"), (rest, "NULL"))
+        ]
+        self.take(ir.Concat(tuple(parts)))
+        return bound(name)
 
     def _mark(self, answer: Answer, taken: list[str], tests: list[tuple[exp.Expr, str]]) -> exp.Expr:
         """A column that is true in the rows for which the subquery has rows, and null in the others."""
@@ -212,19 +253,21 @@ class Subqueries:
         names = {fresh(right_name(c), left.names): c for c in marked.schema.names}
         by_column = {c: n for n, c in names.items()}
         pairs = [*self._pairs(answer, taken, by_column), *((v.copy(), bound(by_column[c]), False) for v, c in tests)]
-        self._take(outer(left, Part(marked, names), _conditions(pairs), "left").node)
+        self.take(outer(left, Part(marked, names), _conditions(pairs), "left").node)
         there = bound(by_column["^there"])
         return exp.Paren(this=exp.Not(this=exp.Is(this=there, expression=exp.Null())))
 
     # plumbing -------------------------------------------------------------------------------------------------------
 
-    def _inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
+    def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
+        """A subquery, and the columns of the query around that it reads."""
         kept = ("limit", "offset", "order", "with_")
         while isinstance(tree, exp.Subquery) and not any(tree.args.get(k) for k in kept):
             tree = tree.this
         return bind_inside(self.binder, tree, self.scope)
 
-    def _take(self, node: ir.Node) -> None:
+    def take(self, node: ir.Node) -> None:
+        """Go on with another plan, which has the columns of that before."""
         self.scope = Scope(self.scope.relation.with_node(node), self.scope.around)
 
     def _other(self, answer: Answer, taken: list[str]) -> tuple[Part, list[Pair]]:
@@ -232,6 +275,10 @@ class Subqueries:
         node = answer.relation.node
         right = Part(node, {right_name(c): c for c in node.schema.names})
         return right, self._pairs(answer, taken, {c: right_name(c) for c in node.schema.names})
+
+    def conditions(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[exp.Expr]:
+        """What rows here and those of a subquery have in common, of which columns have other ``names`` here."""
+        return _conditions(self._pairs(answer, taken, names))
 
     def _pairs(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[Pair]:
         carried = answer.relation.carried

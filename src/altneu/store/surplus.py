@@ -57,10 +57,15 @@ def surplus(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], 
 
 def over(folder: Folder, until: int | None) -> Iterator[str]:
     """Segments of a folder, finished or not, that aim at a commit up to a number; None: all."""
-    for name in folder.names():
+    for name in folder.names() if _is_there(folder) else ():
         number = aimed_at(name)
         if number is not None and (until is None or number <= until):
             yield name
+
+
+def _is_there(folder: Folder) -> bool:
+    """Whether a folder can be listed: one that is empty is lost by some who copy; a prefix is always there."""
+    return not folder.locks or folder.has("")
 
 
 def aimed_at(name: str) -> int | None:
@@ -148,7 +153,7 @@ _Looked = tuple[Surplus, dict[str, tuple[str, ...]], tuple[str, ...]]
 
 def _looked(folder: Folder, log: CommitLog, keep: int) -> _Looked:
     """What there is too much, what is half written by place, and leases that ran out."""
-    places = [place for place in _PLACES if not folder.locks or folder.child(place).has("")]  # once without readers
+    places = [place for place in _PLACES if _is_there(folder.child(place))]
     leases = Leases(folder.child("readers")) if "readers" in places else None
     until = None if folder.locks else (log.numbers() or [0])[-1]
     found = surplus(folder, log, keep, leases.live() if leases else (), until=until)

@@ -15,7 +15,7 @@ async function reach(address, options) {
     return await fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("the session does not answer: its page may be closed");
+    throw Object.assign(new Error("the session does not answer: its page may be closed"), { silent: true });
   }
 }
 

@@ -30,14 +30,25 @@ export function show(place, known, [chosen]) {
     if (event.key === "Enter" || event.key === " ") pick(event.target) && event.preventDefault();
     if (event.key === "Escape") select(null);
   });
+  stage.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    scale(zoom * (event.deltaY < 0 ? 1.15 : 1 / 1.15), event);
+  }, { passive: false });
   select(null);
 
-  function scale(next) {
+  /** Draw it larger or smaller; what is at a point, or else in the middle, stays where it is. */
+  function scale(next, point = null) {
     if (!picture) return;
+    const place = stage.getBoundingClientRect();
+    const [x, y] = point ? [point.clientX - place.left, point.clientY - place.top] : [stage.clientWidth / 2, stage.clientHeight / 2];
+    const before = zoom;
     zoom = Math.min(3, Math.max(0.1, next));
     const { width, height } = picture.viewBox.baseVal;
     picture.setAttribute("width", width * zoom);
     picture.setAttribute("height", height * zoom);
+    stage.scrollLeft = (stage.scrollLeft + x) * (zoom / before) - x;
+    stage.scrollTop = (stage.scrollTop + y) * (zoom / before) - y;
   }
 
   function fit() {
@@ -75,6 +86,8 @@ export function show(place, known, [chosen]) {
       for (const text of group.querySelectorAll("text")) {
         if (operator.kept && KEPT.test(text.textContent)) text.textContent = operator.kept;
         else if (operator.did && text.classList.contains("measured")) text.textContent = operator.did;
+        else continue;
+        fitted(text, group);
       }
       const more = rowsOf(operator) - (before.get(operator.id) ?? rowsOf(operator));
       if (more > 0) flowing.add(operator.id);
@@ -115,9 +128,18 @@ export function show(place, known, [chosen]) {
     plan = found.plan;
     if (found.picture) draw(found.picture);
     update(found);
-  }, (error) => fill(stage, el("p", { class: "error" }, error.message)));
+  }, (error) => (error.silent && picture) || fill(stage, el("p", { class: "error" }, error.message)));
   asked.run();
   return { news: asked.run, close: asked.close };
+}
+
+/** Squeeze a text that has become longer than its box. */
+function fitted(text, group) {
+  text.removeAttribute("textLength");
+  const room = group.querySelector(".box").getBBox().width - 20;
+  if (text.getComputedTextLength() <= room) return;
+  text.setAttribute("textLength", room);
+  text.setAttribute("lengthAdjust", "spacingAndGlyphs");
 }
 
 /** Say beside an operator how many rows came out of it just now. */

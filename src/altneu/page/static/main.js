@@ -53,7 +53,7 @@ function running() {
 
 function heard(news) {
   const last = known.steps.at(-1)?.number ?? 0;
-  if (news.session.steps < last) return location.reload(); // another session is served here now
+  if (news.session.served !== known.session.served) return location.reload(); // another session is served here now
   const fresh = news.steps.filter((step) => step.number > last);
   known.steps = [...known.steps, ...fresh].slice(-KEPT);
   known.session = news.session;
@@ -96,6 +96,7 @@ async function begin() {
   listen(after, heard, (open) => {
     at("live").textContent = open ? "live" : "no answer";
     at("live").className = open ? "live on" : "live off";
+    if (open) part?.news?.([]); // what happened while there was no answer
   });
 }
 

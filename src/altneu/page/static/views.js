@@ -12,7 +12,7 @@ export function show(place, known, [chosen, part = "rows"]) {
   const { views } = known.session;
   if (!views.length) {
     fill(place, el("section", { class: "hint" }, el("h2", {}, "No view yet"), el("p", {}, "session.maintain(name, collection) keeps one, and so does CREATE MATERIALIZED VIEW.")));
-    return { news: () => known.session.views.length && (location.hash = "#/views") && dispatchEvent(new HashChangeEvent("hashchange")) };
+    return { news: () => known.session.views.length && dispatchEvent(new HashChangeEvent("hashchange")) };
   }
   const name = chosen ?? views[0].name;
   const list = el("nav", { class: "list", "aria-label": "Views" });
@@ -49,7 +49,8 @@ export function show(place, known, [chosen, part = "rows"]) {
   };
 }
 
-const failed = (place) => (error) => fill(place, el("p", { class: "error" }, error.message));
+/** Say what went wrong; what is shown already stays where only the session is gone, which the head of the page says. */
+const failed = (place) => (error) => (error.silent && place.querySelector("table")) || fill(place, el("p", { class: "error" }, error.message));
 
 function rows(place, name) {
   const state = { offset: 0, limit: 50, sort: null, descending: false, filter: "" };
@@ -111,7 +112,8 @@ function whyButton(name, found, at) {
 }
 
 function changes(place, name) {
-  const KEPT = 40;
+  const KEPT = 30; // steps
+  const SHOWN = 40; // rows of one
   let after = 0;
   let live = true;
   const told = el("span", { class: "told", role: "status" });
@@ -122,7 +124,7 @@ function changes(place, name) {
   let body = null;
 
   const asked = asking(async (signal) => {
-    const found = await get("changes", { view: name, after, limit: KEPT }, signal);
+    const found = await get("changes", { view: name, after, limit: KEPT, rows: SHOWN }, signal);
     if (!found.changes.length) {
       if (!body) fill(content, el("p", { class: "nothing" }, "No change since this page is served."));
       return;

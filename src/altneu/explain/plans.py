@@ -1,0 +1,233 @@
+"""From a plan, as it is run, to what EXPLAIN tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from altneu.errors import PlanError, UnboundedCostError
+from altneu.explain.model import (
+    CALLED,
+    CHANGE,
+    EVERYTHING,
+    GROUPS,
+    Bound,
+    Explained,
+    ExplainedScope,
+    ExplainedView,
+    Facts,
+    Measured,
+    Operator,
+)
+from altneu.explain.words import kind_of, labelled, logic_of
+from altneu.operators.reduce import AccumulableSpec
+from altneu.physical import (
+    ArrangeOp,
+    AsofOp,
+    FeedbackOp,
+    FeedOp,
+    IntegrateOp,
+    JoinOp,
+    LatestOp,
+    LockedOp,
+    NewsOp,
+    PhysicalNode,
+    Plan,
+    Port,
+    ReduceOp,
+    SourceOp,
+)
+
+_BOUNDS = [*CALLED]
+_SCOPES = {"event": "two times", "moment": "moments of each time"}
+
+
+def explained(plan: Plan, view: str | None = None, facts: Facts | None = None) -> Explained:
+    """The operators of a view, or of all views in one graph, with the sources that are kept.
+
+    Raises:
+        PlanError: there is no such view.
+    """
+    if view is not None and view not in plan.views:
+        raise PlanError(f"no view {view!r}; the views are: {', '.join(plan.views) or '(none)'}")
+    return _Reading(plan, facts or Facts()).explained(view)
+
+
+class _Reading:
+    """A plan as it is read: which nodes are shown, and under which names."""
+
+    def __init__(self, plan: Plan, facts: Facts) -> None:
+        self.plan, self.facts = plan, facts
+        self.users: dict[int, list[str]] = {}
+        self.kept: dict[str, list[str]] = {}  # the views that keep an arrangement, also by their errors
+        for name, ports in plan.views.items():
+            for i in plan.upstream(Port(plan.arrangements[ports.contents])):
+                self.users.setdefault(i, []).append(name)
+            for arrangement in plan.arrangements_of(name):
+                self.kept.setdefault(arrangement, []).append(name)
+
+    def explained(self, view: str | None) -> Explained:
+        """Of one view, or of all."""
+        names = [*self.plan.views] if view is None else [view]
+        shown = {i for i, users in self.users.items() if not {*users}.isdisjoint(names)}
+        if view is None:
+            shown |= {i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)}
+        hidden = {i for at in shown for i in self._inner(at)}
+        operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
+        scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
+        return Explained(tuple(map(self.view, names)), operators, scopes, self.facts.run)
+
+    def _is_kept_source(self, i: int) -> bool:
+        node = self.plan.nodes[i]
+        below = [self.plan.nodes[port.node].operation for port in node.inputs]
+        return isinstance(node.operation, ArrangeOp) and len(below) == 1 and isinstance(below[0], SourceOp)
+
+    def view(self, name: str) -> ExplainedView:
+        """What is said of a view as a whole."""
+        plan, ports = self.plan, self.plan.views[name]
+        contents = plan.arrangements[ports.contents]
+        nodes = [plan.nodes[i] for i, users in self.users.items() if name in users]
+        exchanges = sum(1 for node in nodes if node.exchange is not None)
+        worst = max((bound_of(plan, node) for node in nodes), key=_BOUNDS.index)
+        by_arrival = any(isinstance(node.operation, IntegrateOp) for node in nodes)
+        return ExplainedView(name, plan.nodes[contents].identity, len(ports.errors), exchanges, worst, by_arrival)
+
+    def operator(self, i: int, view: str | None) -> Operator:
+        """One operator."""
+        plan, node = self.plan, self.plan.nodes[i]
+        operation = node.operation
+        arrangement = operation.arrangement if isinstance(operation, ArrangeOp | FeedOp) else None
+        kept = self.kept.get(arrangement or "", ())
+        others = tuple(name for name in kept if name != view) if view is not None or len(kept) > 1 else ()
+        facts = self.facts
+        inputs = tuple(dict.fromkeys(_arranged_below(plan, node))) if node.notes else [p.node for p in node.inputs]
+        total, last = self._measured(i)
+        return Operator(
+            id=node.identity,
+            label=labelled(plan, node),
+            kind=kind_of(node),
+            keys=_keys(plan, node),
+            exchange=node.exchange,
+            state=_state(operation) if isinstance(operation, ArrangeOp) else "",
+            bound=bound_of(plan, node),
+            inputs=tuple(plan.nodes[n].identity for n in inputs),
+            logic=logic_of(node),
+            arrangement=arrangement,
+            order=operation.layout.order if isinstance(operation, ArrangeOp) else None,
+            shared_with=others if isinstance(operation, ArrangeOp) else (),
+            views=tuple(self.users.get(i, ())),
+            notes=node.notes,
+            scope=node.scope,
+            within=tuple(self._around(node.scope)),
+            back=self._feed(operation.arrangement) if isinstance(operation, FeedbackOp) else None,
+            updates=facts.rows(arrangement) if facts.rows and arrangement is not None else None,
+            bytes=facts.bytes(arrangement) if facts.bytes and arrangement is not None else None,
+            event_times=self._event_times(node),
+            total=total,
+            last=last,
+        )
+
+    def _feed(self, name: str) -> str:
+        """The end of a variable's body."""
+        return self.plan.nodes[self.plan.arrangements[name]].identity
+
+    def _around(self, scope: int) -> Iterator[str]:
+        """What a scope and those around it are called."""
+        while scope > 0:
+            found = self.plan.scopes[scope]
+            yield f"the loop over {', '.join(found.names)}" if found.kind == "loop" else _SCOPES[found.kind]
+            scope = found.parent
+
+    def _measured(self, i: int) -> tuple[Measured | None, Measured | None]:
+        """What an operator did; of one that is several operations rows go in at its beginning and out at its end."""
+        told, nodes = self.facts.measured, self.plan.nodes
+        if told is None:
+            return None, None
+        total, last = told(nodes[i].identity)
+        inner = self._inner(i)
+        if inner:
+            total, last = replace(total, rows_in=0), replace(last, rows_in=0)
+        for at in inner:
+            starts = isinstance(nodes[at].operation, NewsOp)
+            more = told(nodes[at].identity)
+            total, last = total.with_part(more[0], starts=starts), last.with_part(more[1], starts=starts)
+        return total, last
+
+    def _inner(self, i: int) -> list[int]:
+        """The operations that are shown as a part of another one: the paths of a delta join in several shards."""
+        node, found = self.plan.nodes[i], list[int]()
+        todo = [port.node for port in node.inputs] if node.notes else []
+        while todo:
+            at = todo.pop()
+            if not isinstance(self.plan.nodes[at].operation, ArrangeOp) and at not in found:
+                found.append(at)
+                todo += [port.node for port in self.plan.nodes[at].inputs]
+        return found
+
+    def _event_times(self, node: PhysicalNode) -> str | None:
+        """The event times that a reduce follows a correction through, where it does and they are known."""
+        told = self.facts.event_times
+        if told is None or not isinstance(node.operation, ReduceOp) or not self.plan.has_event_times(node):
+            return None
+        arranged = self.plan.nodes[node.inputs[0].node].operation
+        found = told(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
+        return None if found is None else str(found)
+
+
+def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
+    """What bounds the cost of a step of an operator."""
+    if not isinstance(node.operation, ReduceOp):
+        return CHANGE
+    bound = CHANGE
+    if not isinstance(node.operation.spec, AccumulableSpec):
+        bound = GROUPS if _keys(plan, node) else EVERYTHING
+    return max(bound, GROUPS, key=_BOUNDS.index) if plan.has_event_times(node) else bound
+
+
+def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
+    """The arrangements that a delta join reads, whatever operations it is made of."""
+    for port in node.inputs:
+        below = plan.nodes[port.node]
+        if isinstance(below.operation, ArrangeOp):
+            yield port.node
+        else:
+            yield from _arranged_below(plan, below)
+
+
+def _state(operation: ArrangeOp) -> str:
+    """What an arrangement keeps."""
+    layout, locked = operation.layout, operation.locked
+    if locked is not None:
+        met = ", ".join(locked.met) or "nothing but its key"
+        return f"arrangement ({', '.join(layout.key)}), each row that is there with what it met ({met})"
+    names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
+    more = "" if operation.latest is None else ", the latest row of each key"
+    return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
+
+
+def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
+    """The key of an arrangement, or of the one that an operator reads first."""
+    match node.operation:
+        case ArrangeOp(_, layout):
+            return layout.key
+        case LatestOp() | ReduceOp() | JoinOp() | AsofOp() | LockedOp():
+            arranged = plan.nodes[node.inputs[0].node].operation
+            return arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
+        case _:
+            return ()
+
+
+def refuse_unbounded(plan: Plan, view: str) -> None:
+    """Refuse a plan with an operator whose cost per step is bounded only by everything.
+
+    Raises:
+        UnboundedCostError: naming the operator and a remedy.
+    """
+    for i in plan.upstream(Port(plan.arrangements[plan.views[view].contents])):
+        node = plan.nodes[i]
+        if bound_of(plan, node) == EVERYTHING:
+            raise UnboundedCostError(
+                f"view {view!r} is maintained strictly, but {labelled(plan, node)!r} re-reads all rows on every "
+                "change: it has no group key. Group it first (a top_k per group, then one over their winners), "
+                "or maintain it with strict=False."
+            )

@@ -1,0 +1,225 @@
+"""Comparisons with ANY and ALL of a query's rows, and of several values at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from altneu.errors import PlanError, SchemaError
+from altneu.expressions import Expr, cast, parse, parse_aggregate
+from altneu.grouping import aggregate_node
+from altneu.joining import project
+from altneu.sql.joins import Part, meet, outer
+from altneu.sql.scope import bound, common_type, fresh
+from altneu.types import quote_name, type_name
+
+if TYPE_CHECKING:
+    from altneu.sql.binder import Answer
+    from altneu.sql.subqueries import Subqueries
+
+_OPPOSITE: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
+_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+COMPARISONS = tuple(_OPPOSITE)
+_MOST = 32  # restrictions that NOT IN of several columns may come to
+
+
+# before anything is bound ---------------------------------------------------------------------------------------------
+
+
+def spelled_out(tree: exp.Select) -> exp.Select:
+    """A query, changed in place: comparisons of rows are those of their values, ``= ANY`` is IN, ``<> ALL`` NOT IN.
+
+    Raises:
+        SchemaError: rows of different length.
+        PlanError: rows are compared by order.
+    """
+    for node in list(tree.find_all(exp.In, *COMPARISONS)):
+        if isinstance(node, exp.In):
+            made = _in_list(node)
+        elif (found := quantified(node)) is not None:
+            made = _membership(*found)
+        else:
+            made = _equal_rows(node)
+        if made is not None:
+            node.replace(made)
+    return tree
+
+
+def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.All] | None:
+    """What is compared, how, and with ANY or ALL of which query; None where a comparison is of another kind."""
+    if not isinstance(node, COMPARISONS):
+        return None
+    one, kind, other = node.this, type(node), node.expression
+    if _query_of(one) is not None:
+        one, kind, other = other, _TURNED.get(kind, kind), one
+    found = _query_of(other)
+    return None if found is None else (one, kind, found)
+
+
+def _query_of(node: exp.Expr) -> exp.Any | exp.All | None:
+    if isinstance(node, exp.Any | exp.All):
+        return node
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("any", "some", "all") and len(node.expressions) == 1:
+        (inner,) = node.expressions
+        if isinstance(inner, exp.Values):
+            return (exp.All if node.name.lower() == "all" else exp.Any)(this=inner.copy())
+    return None
+
+
+def _membership(one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr | None:
+    query = exp.Subquery(this=other.this.unnest().copy())
+    if kind is exp.EQ and isinstance(other, exp.Any):
+        return exp.In(this=one.copy(), query=query)
+    if kind is exp.NEQ and isinstance(other, exp.All):
+        return exp.Not(this=exp.In(this=one.copy(), query=query))
+    return None
+
+
+def _in_list(node: exp.In) -> exp.Expr | None:
+    row = node.this.unnest()
+    if not isinstance(row, exp.Tuple) or node.args.get("query") is not None:
+        return None
+    found = [_equal(row, other.unnest(), node) for other in node.expressions]
+    return exp.Paren(this=exp.or_(*found, copy=False))
+
+
+def _equal_rows(node: exp.Expr) -> exp.Expr | None:
+    row, other = node.this.unnest(), node.expression.unnest()
+    if not isinstance(row, exp.Tuple) and not isinstance(other, exp.Tuple):
+        return None
+    if not isinstance(node, exp.EQ | exp.NEQ) or not isinstance(row, exp.Tuple):
+        raise PlanError(f"not supported: `{node.sql('spark')[:80]}`; compare value by value, with AND and OR")
+    made = exp.Paren(this=_equal(row, other, node))
+    return exp.Not(this=made) if isinstance(node, exp.NEQ) else made
+
+
+def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
+    values = other.expressions if isinstance(other, exp.Tuple) else [other]
+    if len(values) != len(row.expressions):
+        raise SchemaError(
+            f"`{node.sql('spark')[:80]}` compares {len(row.expressions)} values with {len(values)}: "
+            f"`{other.sql('spark')}`"
+        )
+    equal = [exp.EQ(this=a.copy(), expression=b.copy()) for a, b in zip(row.expressions, values, strict=True)]
+    return exp.Paren(this=exp.and_(*equal, copy=False))
+
+
+# ANY and ALL ----------------------------------------------------------------------------------------------------------
+
+
+def compared(lifted: Subqueries, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
+    """A comparison with some, or with all, of a query's rows, as SQL has it: null where nulls leave it open.
+
+    It is told by the least and the greatest of the rows, so that a change costs what a change of these does.
+
+    Raises:
+        PlanError: the query has values that have no order.
+        SchemaError: it has several columns.
+    """
+    if isinstance(other, exp.All):
+        some = compared(lifted, one, _OPPOSITE[kind], exp.Any(this=other.this))
+        return exp.Paren(this=exp.Not(this=some))
+    query = exp.Subquery(this=other.this.unnest().copy())
+    if kind is exp.EQ:
+        return lifted.value(exp.In(this=one.copy(), query=query))
+    answer, taken = lifted.inside(query)
+    if answer.empties is not None:  # one row in any case
+        return lifted.value(kind(this=one.copy(), expression=query))
+    if len(answer.relation.shown) != 1:
+        found = ", ".join(f.name for f in answer.relation.shown)
+        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {found}")
+    value = lifted.scope.resolve(lifted.value(one))
+    extremes = _Extremes.of(lifted, answer, taken, value)
+    least, greatest, rows, known = map(bound, extremes.columns)
+    if kind is exp.NEQ:
+        met: exp.Expr = exp.or_(*(exp.NEQ(this=value.copy(), expression=e) for e in (least, greatest)), copy=False)
+    else:
+        met = kind(this=value.copy(), expression=greatest if kind in (exp.LT, exp.LTE) else least)
+    none = exp.or_(exp.Is(this=rows, expression=exp.Null()), exp.EQ(this=rows.copy(), expression=exp.Literal.number(0)))
+    open_ = exp.or_(
+        exp.Is(this=value.copy(), expression=exp.Null()), exp.LT(this=known, expression=rows.copy()), copy=False
+    )
+    ifs = [
+        exp.If(this=none, true=exp.false()),
+        exp.If(this=met, true=exp.true()),
+        exp.If(this=open_, true=exp.cast(exp.Null(), "boolean")),
+    ]
+    return exp.Paren(this=exp.Case(ifs=ifs, default=exp.false()))
+
+
+@dataclass(frozen=True)
+class _Extremes:
+    """Beside the rows around: the least and the greatest of a query, how many rows it has, and how many not null."""
+
+    columns: tuple[str, str, str, str]
+
+    @classmethod
+    def of(cls, lifted: Subqueries, answer: Answer, taken: list[str], value: exp.Expr) -> _Extremes:
+        relation = answer.relation
+        inner, schema = relation.shown[0].column, relation.node.schema
+        left = Part.of(lifted.scope.relation.node)
+        tested = left.expr(value)
+        mine = schema.field(inner).type
+        kind = common_type(
+            (tested.type, mine), lambda: f"a {type_name(tested.type)} is compared with ANY or ALL of {type_name(mine)}"
+        )
+        carried = list(relation.carried.values())
+        cast_to = fresh("^of", carried)
+        outputs: list[tuple[str, Expr]] = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(carried)]
+        node = project(relation.node, [*outputs, (cast_to, cast(parse(quote_name(inner), schema), kind))])
+        schema = node.schema
+        texts = {"^least": "min({})", "^greatest": "max({})", "^rows": "count(*)", "^known": "count({})"}
+        keys = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(carried)]
+        results = [(n, parse_aggregate(text.format(quote_name(cast_to)), schema)) for n, text in texts.items()]
+        grouped = aggregate_node(node, keys, results)
+        names = {fresh(f"^sub {c}", left.names): c for c in (*dict.fromkeys(carried), *texts)}
+        by_column = {c: n for n, c in names.items()}
+        conditions = lifted.conditions(answer, taken, by_column)
+        right = Part(grouped, names)
+        lifted.take((outer(left, right, conditions, "left") if taken else meet(left, right, [])).node)
+        least, greatest, rows, known = (by_column[n] for n in texts)
+        return cls((least, greatest, rows, known))
+
+
+# NOT IN of several values ---------------------------------------------------------------------------------------------
+
+
+def subsets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All choices of some places, the fewest first."""
+    for count in range(len(places) + 1):
+        yield from combinations(places, count)
+
+
+def open_pairs(here: Sequence[bool], there: Sequence[bool]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """How two rows of values that may be null, here and there, may come to be equal or to leave it open.
+
+    Each pair are the places that are null here, and among the others those that are null there; what is left is equal.
+
+    Raises:
+        PlanError: there are too many.
+    """
+    places = range(len(here))
+    pairs = [
+        (absent, gone)
+        for absent in subsets([i for i in places if here[i]])
+        for gone in subsets([i for i in places if there[i] and i not in absent])
+    ]
+    if len(pairs) > _MOST:
+        raise PlanError(
+            f"not supported: NOT IN of {len(here)} columns that may all be null; coalesce them, or filter nulls out"
+        )
+    return pairs
+
+
+__all__ = ["COMPARISONS", "compared", "open_pairs", "quantified", "spelled_out", "subsets"]
