@@ -20,13 +20,13 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|statements|streams|session|view)(\.|$)|pyspark_altneu(\.|$)"
+    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|statements|streams|session|testing|view)(\.|$)|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
     "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",
     "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "windows",
 ]  # fmt: skip
-HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib")
+HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 
 
 @dataclass(frozen=True)

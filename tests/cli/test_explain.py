@@ -53,6 +53,8 @@ def test_pictures(call, orders, tmp_path):
     root = ET.fromstring((tmp_path / "x.svg").read_text())  # noqa: S314  # made here
     assert root.tag.endswith("svg")
     assert "<svg" in call("explain", "--path", orders, "totals", "--form", "svg").out
+    assert call("explain", "--path", orders, "--out", tmp_path / "x.html").code == 0
+    assert "<html" in (tmp_path / "x.html").read_text()
 
 
 def test_nothing_is_written(call, orders, tmp_path):

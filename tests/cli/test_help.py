@@ -38,7 +38,9 @@ def test_what_help_says(call, name):
     for part in ("Usage: main", "Options:", "With --json:", "Examples:", "Exit codes:", "--json"):
         assert part in shown
     short = call("--help").lines
-    assert sum(line.strip().startswith(f"{name} ") for line in short) == 1
+    (told,) = [line for line in short if line.strip().startswith(f"{name} ")]
+    assert told.endswith(".")
+    assert not told.endswith("...")
 
 
 def test_the_reference_shows_the_help_as_it_is():

@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 import altneu
 from altneu.cli import main
 
-_NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
+_NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->")
 _TITLE = re.compile(r'title="([\w./]+)"')
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -43,7 +44,7 @@ class Block:
     language: str
     title: str | None
     text: str
-    not_run: bool
+    not_run: str | None  # why
 
     @property
     def is_example(self) -> bool:
@@ -55,7 +56,7 @@ def blocks(name: str, text: str) -> Iterator[Block]:
 
     >>> told = "<!-- not run: a server -->\\n```sh\\nls\\n```\\nText\\n```python title='a.py'\\n```\\n"
     >>> [(block.where, block.language, block.not_run) for block in blocks("a.md", told)]
-    [('a.md:2', 'sh', True), ('a.md:6', 'python', False)]
+    [('a.md:2', 'sh', 'a server'), ('a.md:6', 'python', None)]
     """
     before = None
     for token in MarkdownIt().parse(text):
@@ -63,12 +64,13 @@ def blocks(name: str, text: str) -> Iterator[Block]:
             assert token.map is not None
             language, _, attributes = token.info.partition(" ")
             title = _TITLE.search(attributes)
+            mark = _NOT_RUN.match(before.content) if before is not None and before.type == "html_block" else None
             yield Block(
                 f"{name}:{token.map[0] + 1}",
                 language,
                 title.group(1) if title else None,
                 token.content,
-                before is not None and before.type == "html_block" and bool(_NOT_RUN.match(before.content)),
+                mark.group(1) if mark else None,
             )
         before = token
 
@@ -95,8 +97,8 @@ class Reading:
             self._sql(block.text)
         elif block.language == "python":
             exec(compile(block.text, block.where, "exec"), self._names)  # noqa: S102  # it is what is tested
-        elif block.language == "json":
-            json.loads(block.text)
+        elif block.language in ("json", "yaml"):
+            yaml.safe_load(block.text) if block.language == "yaml" else json.loads(block.text)
         else:
             raise AssertionError(f"{block.where}: nothing runs this block; say why: <!-- not run: ... -->")
 

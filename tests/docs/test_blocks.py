@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from altneu.statements import parse
 from tests.docs.blocks import Block, Reading, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,3 +36,20 @@ def test_blocks_run(
             reading.follow(block)
     finally:
         reading.end()
+
+
+NOT_RUN = [block for path in DOCUMENTS for block in blocks_of(path) if block.not_run]
+
+
+@pytest.mark.parametrize("block", NOT_RUN, ids=[block.where for block in NOT_RUN])
+def test_what_is_not_run_can_be_read(block):
+    if block.language in ("python", "py"):
+        compile(block.text, block.where, "exec")
+    elif block.language == "sql" and block.not_run not in ("a grammar", "expressions, no statements"):
+        assert parse(block.text)
+
+
+def test_few_blocks_are_not_run():
+    written = [block for path in DOCUMENTS for block in blocks_of(path)]
+    assert len(written) > 150
+    assert len([block for block in NOT_RUN if block.language != "text"]) < len(written) / 8

@@ -89,6 +89,8 @@ def test_changes_are_told_those_that_go_first(client, session):
     assert (change["number"], change["total"], change["diffs"], change["times"]) == (2, 2, [-1, 1], [[1], [1]])
     assert change["rows"] == [["tea", 3, 1], ["tea", 9, 1]]
     assert client.get("api/changes", params={"view": "total", "after": 2}).json()["changes"] == []
+    (cut,) = client.get("api/changes", params={"view": "total", "rows": 1}).json()["changes"]
+    assert (cut["total"], cut["rows"]) == (2, [["tea", 3, 1]])
 
 
 def test_of_many_changes_the_first_are_kept(client, session):
@@ -155,6 +157,44 @@ def test_every_address_is_listed_and_answers(client):
         if path.startswith("/") and "news" not in path:
             answer = client.get(path.replace("view=", "view=orders").replace("sort=", "sort=item"))
             assert answer.status_code == 200, path
+
+
+def test_the_graph_is_told_and_drawn_and_goes_on_with_steps(client, session):
+    told = client.get("api/graph", params={"picture": 1}).json()
+    operators = {o["id"]: o for o in told["operators"]}
+    assert told["picture"].count("data-operator=") == len(operators)
+    assert "<style" not in told["picture"]
+    assert [v["name"] for v in told["views"]] == ["orders", "total", "each"]
+    source = next(o for o in told["operators"] if o["kind"] == "source")
+    assert (source["total"]["rows_out"], source["did"].partition(",")[0]) == (4, "4 in")
+    kept = [o for o in told["operators"] if o["arrangement"] is not None]
+    assert all(o["updates"] == session.table.rows(o["arrangement"]) for o in kept)
+    session.insert("orders", [("tea", 4, 1)])
+    session.advance()
+    after = client.get("api/graph").json()
+    assert "picture" not in after
+    assert after["plan"] == told["plan"]
+    assert next(o for o in after["operators"] if o["id"] == source["id"])["total"]["rows_out"] == 5
+    one = client.get("api/graph", params={"view": "total"}).json()
+    assert 0 < len(one["operators"]) < len(operators)
+    assert client.get("api/graph", params={"view": "nope"}).status_code == 404
+
+
+def test_why_a_row_is_there_is_told(client, session):
+    def why(view, row):
+        return client.post("api/why", json={"view": view, "row": row})
+
+    found = rows(client, "total", filter="jam")
+    told = why("total", found["ids"][0]).json()
+    assert (told["row"], told["count"], told["at"]) == ({"item": "jam", "total": 5, "n": 1}, 1, [0])
+    assert [(i["source"], i["rows"]) for i in told["inputs"]] == [("orders", [["jam", 5, 2, 0, 1]])]
+    assert told["operators"][0]["total"] == 1
+    assert why("total", "nothing").status_code == 400
+    assert why("nope", found["ids"][0]).status_code == 404
+    session.retract("orders", [("jam", 5, 2)])
+    session.advance()
+    gone = why("total", found["ids"][0])
+    assert (gone.status_code, "not in the view any more" in gone.text) == (404, True)
 
 
 # the box --------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,10 @@ __all__ = ["main"]
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="altneu")
 def main() -> None:
-    """altneu: views that stay right while their sources change."""
+    """altneu: views that stay right while their sources change.
+
+    altneu doctor says whether this machine is fit; altneu COMMAND --help has examples, which work as they stand.
+    """
 
 
 for command in (run, explain, query, subscribe, serve, status, vacuum, doctor):

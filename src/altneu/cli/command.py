@@ -62,6 +62,10 @@ class Taught(click.Command):
 class Commands(click.Group):
     """All commands; one whose reader goes away, or that is interrupted, ends as a shell expects it, saying nothing."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in the order in which they are met."""
+        return list(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:

@@ -25,6 +25,7 @@ _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FOR
 
 @click.command(
     cls=Taught,
+    short_help="Tell what views, or a query, cost.",
     examples=[
         ("what a view of a store costs", "altneu explain --path state totals"),
         (

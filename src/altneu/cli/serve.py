@@ -23,6 +23,7 @@ _BUSY = (
 
 @click.command(
     cls=Taught,
+    short_help="Show a store, or a running pipeline, in a browser.",
     examples=[
         ("a store in the browser; the first line is the address (Ctrl-C ends it)", "altneu serve --path state"),
         (

@@ -21,6 +21,7 @@ EVERY = 0.2  # seconds between two looks at the log
 
 @click.command(
     cls=Taught,
+    short_help="Print changes as another process commits them.",
     examples=[
         (
             "what is in a view, then every change as it is committed (Ctrl-C ends it)",

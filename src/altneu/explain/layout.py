@@ -104,7 +104,7 @@ def _layered(boxes: Mapping[Name, Box], edges: Sequence[Edge], top: Iterable[Nam
     left = min(centres[name] - size.width / 2 for name, size in sizes.items())
     width = max(centres[name] + size.width / 2 for name, size in sizes.items()) - left
     corners = {
-        name: (centres[name] - left - box.width / 2, tops[layers[name]] + (heights[layers[name]] - box.height) / 2)
+        name: (centres[name] - left - box.width / 2, tops[layers[name]] + _lowered(heights[layers[name]], box))
         for name, box in boxes.items()
     }
     extents = {name: (tops[layers[name]], tops[layers[name]] + heights[layers[name]]) for name in boxes}
@@ -117,6 +117,11 @@ def _layered(boxes: Mapping[Name, Box], edges: Sequence[Edge], top: Iterable[Nam
         ]
         laid.lines[name] = inner
     return laid
+
+
+def _lowered(height: float, box: Box) -> float:
+    """How far a box is below the top of its layer: in the middle, but near the top beside what is very high."""
+    return min((height - box.height) / 2, BELOW)
 
 
 def _layers(

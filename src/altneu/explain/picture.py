@@ -136,6 +136,7 @@ class _Picture:
             *self._outlines(),
             *self._lines(),
             *self._tags(),
+            *self._titles(),
             *map(self._operator, self.explained.operators),
             *map(self._view, self.explained.views),
             "</g></svg>",
@@ -144,12 +145,16 @@ class _Picture:
 
     def _outlines(self) -> Iterator[str]:
         for scope, ((x, y), box) in self.placed.outlines.items():
-            name = f"loop over {', '.join(self.explained.scopes[scope].names)}"
             yield (
                 f'<g class="scope" data-scope="{scope}"><rect class="outline" x="{_n(x)}" y="{_n(y)}" '
-                f'width="{_n(box.width)}" height="{_n(box.height)}" rx="14"/>'
-                f'<text x="{_n(x + 14)}" y="{_n(y + 19)}">↻ {_q(name)}</text></g>'
+                f'width="{_n(box.width)}" height="{_n(box.height)}" rx="14"/></g>'
             )
+
+    def _titles(self) -> Iterator[str]:
+        """What loops are called, above the lines that go into them."""
+        for scope, ((x, y), _) in self.placed.outlines.items():
+            name = f"↻ loop over {', '.join(self.explained.scopes[scope].names)}"
+            yield f'<g class="scope"><text x="{_n(x + 14)}" y="{_n(y + 19)}">{_q(name)}</text></g>'
 
     def _lines(self) -> Iterator[str]:
         for edge in self.edges:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from altneu.history import Past
 from altneu.page.board import Board, Change
 from altneu.page.cells import cells_of, columns_of
@@ -73,8 +75,8 @@ def view_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
 
 
 def change_told(change: Change, rows: int) -> dict[str, Any]:
-    """What a step changed in a view, at most so many rows, those that go before those that come."""
-    shown = change.shown.take((change.shown.diffs > 0).argsort(kind="stable")[:rows])
+    """What a step changed in a view, at most so many rows; at each time those that go before those that come."""
+    shown = change.shown.take(np.lexsort((change.shown.diffs > 0, change.shown.times[0]))[:rows])
     step = change.past.step
     return {
         "number": change.past.number,

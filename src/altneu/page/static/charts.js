@@ -78,7 +78,7 @@ export const kinds = {
       padding: [14, 92, 0, 0],
       scales: { x: { time: false, range: margin }, y: { distr: 3, range: (_u, least, most) => [Math.max(least, 1e-6) / 1.6, Math.max(most, 1e-6) * 1.6] } },
       axes: axes(duration, { splits: logSplits }),
-      series: [label, { label: "time", stroke: ink, width: 1.25, points: { show: !many, size: 5, fill: ink }, value: (_u, v) => duration(v) }],
+      series: [label, { label: "time", stroke: faded(ink, many ? 0.8 : 0.4), width: 1.25, points: { show: !many, size: 5, fill: ink, stroke: ink }, value: (_u, v) => duration(v) }],
       hooks: { draw: [horizontals(lines)] },
     };
   },
@@ -92,8 +92,8 @@ export const kinds = {
       axes: axes(short, { splits: tens }),
       series: [
         label,
-        { label: "in", stroke: coming, width: 1.75, fill: faded(coming, 0.12), points: { show: !many, size: 5, fill: coming }, value: (_u, v) => whole(v) },
-        { label: "out, all views", stroke: going, width: 1.75, points: { show: !many, size: 5, fill: going }, value: (_u, v) => whole(v) },
+        { label: "in", stroke: faded(coming, many ? 0.8 : 0.4), width: 1.25, points: { show: !many, size: 5, fill: coming, stroke: coming }, value: (_u, v) => whole(v) },
+        { label: "out, all views", stroke: faded(going, many ? 0.8 : 0.4), width: 1.25, points: { show: !many, size: 5, fill: going, stroke: going }, value: (_u, v) => whole(v) },
       ],
     };
   },
@@ -105,7 +105,7 @@ export const kinds = {
       padding: [14, 16, 0, 0],
       scales: { x: { time: false, range: margin }, y: { range: fromZero } },
       axes: axes(short),
-      series: [label, { label: "updates kept", stroke: ink, fill: faded(ink, 0.14), width: 1.75, points: { show: !many, size: 5, fill: ink }, value: (_u, v) => whole(v) }],
+      series: [label, { label: "updates kept", stroke: ink, fill: faded(ink, 0.14), width: 1.75, points: { show: false }, value: (_u, v) => whole(v) }],
     };
   },
 };

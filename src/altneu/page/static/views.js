@@ -12,7 +12,7 @@ export function show(place, known, [chosen, part = "rows"]) {
   const { views } = known.session;
   if (!views.length) {
     fill(place, el("section", { class: "hint" }, el("h2", {}, "No view yet"), el("p", {}, "session.maintain(name, collection) keeps one, and so does CREATE MATERIALIZED VIEW.")));
-    return { news: () => known.session.views.length && (location.hash = "#/views") && dispatchEvent(new HashChangeEvent("hashchange")) };
+    return { news: () => known.session.views.length && dispatchEvent(new HashChangeEvent("hashchange")) };
   }
   const name = chosen ?? views[0].name;
   const list = el("nav", { class: "list", "aria-label": "Views" });
