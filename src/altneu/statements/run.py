@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import types as T
 from altneu.collection import Collection
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
+from altneu.statements.assigning import assigned
 from altneu.statements.defined import Defined, Definitions
 from altneu.statements.defining import TEMPORARY, Definer
 from altneu.statements.feeding import Feeds
@@ -44,7 +44,7 @@ from altneu.statements.tree import (
     Update,
 )
 from altneu.streams import Following
-from altneu.types import quote_name, type_name
+from altneu.types import quote_name
 
 if TYPE_CHECKING:
     from altneu.session import Session
@@ -314,7 +314,7 @@ class Statements:
         target = self._written(statement.name)
         self.settle()
         schema = self._session.source(target.name).schema
-        rows = self._session.peek(_assigned(self._columns_of(statement.query), schema, statement))
+        rows = self._session.peek(assigned(self._columns_of(statement.query), schema, statement))
         self._session.insert(target.name, rows)
         self.settle()
         return self._said(f"INSERT {rows.num_rows}")
@@ -346,7 +346,7 @@ class Statements:
         query = _all_of(target.name, statement.where)
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
-        come = self._session.peek(_assigned(self._bind(query), schema, statement))
+        come = self._session.peek(assigned(self._bind(query), schema, statement))
         self._session.retract(target.name, gone)
         self._session.insert(target.name, come)
         self.settle()
@@ -410,58 +410,6 @@ def _settles(statement: Statement) -> bool:
 def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
     query = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
     return query if where is None else query.where(where.copy())
-
-
-def _assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Collection:
-    """A query's columns as a table's, in its types: as Spark assigns them, which never makes sense of a text.
-
-    Raises:
-        StatementError: their number or a name does not fit.
-        TypeMismatchError: a type does not.
-    """
-    columns = list(getattr(statement, "columns", ())) or list(schema.names)
-    known = {name.lower(): name for name in schema.names}
-    if len(columns) != len(collection.columns):
-        raise StatementError(
-            f"{statement.name!r} takes {len(columns)} columns ({', '.join(columns)}), "
-            f"and the query gives {len(collection.columns)}"
-        )
-    given: dict[str, str] = {}
-    for name, column in zip(columns, collection.schema, strict=True):
-        if name.lower() not in known:
-            raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
-        target = schema.field(known[name.lower()])
-        if target.name in given:
-            raise StatementError(f"column {name!r} comes twice")
-        if not _assignable(column.type, target.type):
-            raise StatementError(
-                f"column {target.name!r} of {statement.name!r} is {type_name(target.type)}, and the query gives "
-                f"{type_name(column.type)}; CAST it"
-            )
-        same = column.type == target.type
-        given[target.name] = (
-            quote_name(column.name) if same else f"CAST({quote_name(column.name)} AS {type_name(target.type)})"
-        )
-    rest = {f.name: f"CAST(NULL AS {type_name(f.type)})" for f in schema if f.name not in given}
-    return collection.select(**{f.name: given.get(f.name) or rest[f.name] for f in schema})
-
-
-def _assignable(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Spark's rule for what is stored in a column, in ANSI mode."""
-    if found in (wanted, T.NULL):
-        return True
-    if _is_number(found) and _is_number(wanted):
-        return True
-    if pa.types.is_string(wanted):
-        return not pa.types.is_nested(found) and not pa.types.is_binary(found)
-    if pa.types.is_nested(found) and pa.types.is_nested(wanted):
-        return True
-    dates = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
-    return found in dates and wanted in dates
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 _WITH_STREAMS = (Drop, Follow, Refresh, Subscribe)
