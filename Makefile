@@ -28,7 +28,6 @@ $(STAMP): pyproject.toml scripts/make-venv
 	@sh scripts/make-venv
 	@echo "installing altneu and what it needs into .venv (a minute or two)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[examples,dev]'
-	@echo "compiling the kernels, once"
 	@$(BIN)/python -m altneu.warm
 	@touch $@
 

@@ -377,7 +377,12 @@ class Session:
             self._measured.keep(plan)
 
     def view(self, name: str) -> View:
-        """A maintained view by name."""
+        """A maintained view by name; one that statements have defined in this store is taken up where it was left."""
+        with self.lock:
+            if name in self.views_stored and name not in self._catalogue.nodes and self.definitions:
+                from altneu.statements import Statements
+
+                Statements.of(self).restore()
         self.ports(name)
         return View(self, name)
 

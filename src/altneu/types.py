@@ -256,6 +256,7 @@ def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
     if pt.is_struct(data_type):
         return pa.struct([pa.field(f.name, normalise_type(f.type, f"{where}.{f.name}"), f.nullable) for f in data_type])
     hint = "; cast it to decimal(20,0)" if data_type == pa.uint64() else ""
+    hint += "; declare the columns that you want, with their types, and not this one" if pt.is_time(data_type) else ""
     raise SchemaError(f"the Arrow type {data_type} of {where!r} is not supported{hint}")
 
 
@@ -321,7 +322,8 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
         name = unit.sql().upper() if unit is not None else ""
         if name and not any(u in name for u in ("YEAR", "MONTH")):
             return DAY_TIME
-    raise SchemaError(f"the type {node.sql('spark')!r} is not supported" + (f" (in {text!r})" if text else ""))
+    name = node.sql("spark") if kind != exp.DType.TIME else "TIME"  # of which Spark's dialect makes a TIMESTAMP
+    raise SchemaError(f"the type {name!r} is not supported" + (f" (in {text!r})" if text else ""))
 
 
 def _decimal(parameters: list[int], text: str) -> pa.DataType:

@@ -203,8 +203,8 @@ class View:
           by way of
             select item, `#0` as total: {"item": "tea", "total": 7}
               sum(price), group by item: {"item": "tea"}
-                select item, price as #arg0: 2 rows
-                  source orders: 2 rows
+                select item, price as #arg0: 2 distinct rows
+                  source orders: 2 distinct rows
           the query over these rows alone has it
         """
         with self._session.lock:

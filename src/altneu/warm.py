@@ -6,7 +6,9 @@ installation would pay for that in its first steps; this runs every operator on 
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import time as clock
 from pathlib import Path
 
 import numpy as np
@@ -131,4 +133,7 @@ def warm() -> None:
 
 
 if __name__ == "__main__":
+    started = clock.monotonic()
+    sys.stderr.write("altneu: compiling the kernels, once: a minute or three\n")
     warm()
+    sys.stderr.write(f"altneu: they are compiled, in {clock.monotonic() - started:.0f} s\n")

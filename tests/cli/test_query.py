@@ -189,3 +189,13 @@ def test_a_store_of_a_later_format_and_a_damaged_one(call, store, command):
     LocalFolder(store).put(FILE, json.dumps(told).encode())
     done = call(command[0], "--path", store, *command[1:], "--json")
     assert (done.code, done.objects[-1]["error"]) == (1, "StoreVersionError")
+
+
+def test_many_rows_are_written_as_quickly_as_they_are_read(tmp_path, call):
+    with an.Session(path=tmp_path / "many") as session:
+        session.maintain("many", an.source("n", "name string, k long"))
+        session.insert("n", [(None if i == 7 else f"r{i}", i) for i in range(1_200)])
+        session.advance()
+    lines = call("query", "--path", tmp_path / "many", "SELECT name, k FROM many ORDER BY k").lines
+    assert (lines[:2], lines[8]) == (["name      k", "r0        0"], "NULL      7")
+    assert (lines[-1], len(lines)) == ("r1199  1199", 1_201)

@@ -182,3 +182,11 @@ def test_killed_anywhere(runs, quick):
         assert ended == 0
         assert state_of(folder) == wanted
     assert kills > 2
+
+
+def test_a_view_that_statements_defined_is_there_when_its_store_is_opened(path):
+    with an.Session(path=path) as session:
+        session.sql(ORDERS)
+    with an.Session(path=path) as session:
+        view = session.view("totals")
+        assert view.explain_row(view.to_pylist()[0]).sufficient is True

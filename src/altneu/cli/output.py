@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyarrow as pa
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,7 @@ from altneu.progress import watch
 from altneu.rows import Rows
 
 _RIGHT = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_MANY = 1_000  # rows
 _WIDE = 1_000_000  # where nobody looks on, no line is broken: it is for grep and awk
 
 
@@ -81,7 +83,11 @@ class Output:
         self.grid(table.schema.names, Rows.from_batch(table).to_pylist(), numeric)
 
     def grid(self, names: Sequence[str], rows: Iterable[Sequence[Any]], numeric: Sequence[bool]) -> None:
-        """Columns with their headings, numbers to the right."""
+        """Columns with their headings, numbers to the right; many rows in lines as wide as they are."""
+        rows = list(rows)
+        if len(rows) > _MANY:
+            self._many(names, rows, numeric)
+            return
         shown = Table(box=None, pad_edge=False, header_style="bold")
         for name, is_number in zip(names, numeric, strict=True):
             shown.add_column(_escaped(name), justify="right" if is_number else "left", overflow="fold")
@@ -90,6 +96,15 @@ class Output:
         with self._out.capture() as captured:
             self._out.print(shown)
         self._out.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+        self.flush()
+
+    def _many(self, names: Sequence[str], rows: Sequence[Sequence[Any]], numeric: Sequence[bool]) -> None:
+        """The same without folding what a terminal is too narrow for, which takes half a millisecond a cell."""
+        columns = [list(map(text, column)) for column in zip(*rows, strict=True)]
+        aligned = [
+            _aligned([name, *column], right=right) for name, column, right in zip(names, columns, numeric, strict=True)
+        ]
+        self._out.file.writelines("  ".join(line).rstrip() + "\n" for line in zip(*aligned, strict=True))
         self.flush()
 
     def line(self, line: str = "", style: str = "") -> None:
@@ -144,6 +159,19 @@ class Output:
     def json(self, value: Mapping[str, Any]) -> None:
         """An object, on a line of its own."""
         self.line(as_json(value))
+
+
+def _aligned(cells: Sequence[str], *, right: bool) -> list[str]:
+    """Cells of one width.
+
+    >>> _aligned(["n", "茶"], right=True), _aligned(["a", "茶"], right=False)
+    ([' n', '茶'], ['a ', '茶'])
+    """
+    widths = list(map(cell_len, cells))
+    most = max(widths)
+    if right:
+        return [" " * (most - width) + cell for cell, width in zip(cells, widths, strict=True)]
+    return [cell + " " * (most - width) for cell, width in zip(cells, widths, strict=True)]
 
 
 def as_json(value: Mapping[str, Any]) -> str:

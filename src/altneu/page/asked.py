@@ -49,7 +49,7 @@ def _check(statement: Statement, *, allow_writes: bool) -> None:
         raise Refused(
             403,
             f"{statement.title}: this page only looks, and answers SELECT, EXPLAIN and SHOW; "
-            "session.serve(allow_writes=True) lets it do more",
+            "session.serve(allow_writes=True), or altneu serve --allow-writes, lets it do more",
         )
 
 

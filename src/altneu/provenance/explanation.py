@@ -182,4 +182,4 @@ def _support_line(support: Support) -> str:
         return f"{support.label}{at}: rows that nothing keeps"
     if rows.count == 1:
         return f"{support.label}{at}: {show_row(names, rows.to_pylist()[0])}"
-    return f"{support.label}{at}: {rows.count:,} rows"
+    return f"{support.label}{at}: {rows.count:,} distinct rows"

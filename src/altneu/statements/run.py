@@ -91,8 +91,7 @@ class Statements:
         except AltneuError as error:
             self._give_up(error)
             raise
-        with self._session.lock:
-            self.definer.restore()
+        self.restore()
         for statement in statements:
             try:
                 result = self._done(statement)
@@ -102,6 +101,11 @@ class Statements:
                     error.add_note(f"altneu: line {statement.line}: {statement.title}")
                 raise
             yield statement, result
+
+    def restore(self) -> None:
+        """Take up what the store has of definitions."""
+        with self._session.lock:
+            self.definer.restore()
 
     def _done(self, statement: Statement) -> Any:
         if self._failed is not None and not (isinstance(statement, Transaction) and statement.word != "BEGIN"):
