@@ -27,8 +27,8 @@ from altneu.view import OnErrors, View
 Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
 
 REMEDY = (
-    "Session(retain=...) of the writer (altneu run --set retain=...) keeps more, and so does a reader that says since=... "
-    "in time"
+    "Session(retain=...) of the writer (altneu run --set retain=...) keeps more, and so does a reader that says "
+    "since=... in time"
 )
 
 
