@@ -17,7 +17,10 @@ from altneu.executor.spark_session import spark_session
 from bench.cluster import Cluster
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
+
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser")) if p.exists()), None)
 
 # Cores are shared and a first example may compile a kernel, so time judges no example.
 _shared = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -92,3 +95,16 @@ def quick(tmp_path):
     folder = Path(tempfile.mkdtemp(dir=shm, prefix="altneu-"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, without a window."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium in /usr/bin: the page is not clicked through")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -6,7 +6,6 @@ import pytest
 
 import altneu as an
 from tests.explain.test_picture import LOOPS, PLANS, TRIANGLES
-from tests.page.conftest import browser  # noqa: F401  # a fixture
 
 WAIT = 30_000
 
@@ -30,7 +29,7 @@ def plans(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, plans):  # noqa: F811
+def opened(browser, plans):
     """The page of one view, and what the browser had to say about it."""
     page = browser.new_page(viewport={"width": 1300, "height": 850})
     said = []
@@ -96,7 +95,7 @@ def test_it_is_told_to_those_who_use_keys(opened, plans):
     assert opened.locator("#panel h2").inner_text() == first.label
 
 
-def test_a_name_that_would_be_a_script_is_a_name(browser, tmp_path):  # noqa: F811
+def test_a_name_that_would_be_a_script_is_a_name(browser, tmp_path):
     name, page = "</script><!--<script>alert(1)//", browser.new_page()
     said: list[str] = []
     page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
@@ -115,7 +114,7 @@ def test_a_name_that_would_be_a_script_is_a_name(browser, tmp_path):  # noqa: F8
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_fit_into_their_boxes_and_are_legible(browser, plans, scheme):  # noqa: F811
+def test_texts_fit_into_their_boxes_and_are_legible(browser, plans, scheme):
     page = browser.new_page(color_scheme=scheme)
     page.goto(plans[1].as_uri())
     too_wide = page.evaluate(

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 import altneu as an
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser")) if p.exists()), None)
 SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
@@ -43,16 +37,3 @@ def client(page) -> Iterator[httpx.Client]:
     """Who asks it."""
     with httpx.Client(base_url=page.url, timeout=30) as made:
         yield made
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, without a window."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium in /usr/bin: the page is not clicked through")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield started
-        started.close()

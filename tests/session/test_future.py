@@ -318,7 +318,7 @@ def test_a_tap_that_fails_stops_the_advance_where_it_is(few):
 
 def test_progress_says_how_far_it_is(few, monkeypatch):
     watch = Watch(Console(file=io.StringIO(), force_terminal=True))
-    monkeypatch.setattr("altneu.session.watch", watch)
+    monkeypatch.setattr("altneu.history.watch", watch)
     shown = []
 
     class Looking(Recorder):
