@@ -128,10 +128,11 @@ class View:
             followed = self._followed
             names = () if net else followed.time_names(time_column)
             followed.check_names((*names, diff_column))
-            if since is None:
+            if since is None and until is None:
                 updates = self._session.last_changes(self.name)
             else:
-                updates = followed.updates(*followed.known.range_after(since, until))
+                after = -1 if since is None else since
+                updates = followed.updates(*followed.known.range_after(after, until))
         if net:
             updates = net_changes(updates)
         return updates_table(updates, names, diff_column)

@@ -106,3 +106,15 @@ def test_what_is_not_kept_cannot_be_compared(spark):
             assert_same_as_spark(view, "select count(*) n from orders", spark)
         with pytest.raises(InputError, match="there is no Spark"):
             assert_same_as_spark(view, "select count(*) n from orders")
+
+
+def test_what_is_asked_for_is_compared(session):
+    view = session.view("total")
+    assert_changes(view, "item | total | time\njam | 5 | 0\ntea | 7 | 0", until=0)
+    with pytest.raises(AssertionError):
+        assert_changes(view, "item | total | time | diff\ntea | 4 | 1 | +1\ntea | 7 | 1 | -1", until=0)
+    with pytest.raises(AssertionError):
+        assert_contents(pa.table({"x": pa.array([], pa.string())}), "x\n-")
+    for diffs in ([1.9], [None]):
+        with pytest.raises(SchemaError, match="the diffs of a table are whole numbers"):
+            assert_contents(pa.table({"x": [1]}), pa.table({"x": [1], "diff": diffs}))

@@ -55,6 +55,13 @@ def test_a_function_that_is_none_is_found():
         find(histories([ORDERS], times=2, changes=2), lambda h: assert_incremental({"odd": odd}, h))
 
 
+@settings(max_examples=5)
+@given(histories([an.source("s", "time long, diff long", keep=True)], times=2))
+def test_columns_may_be_called_time_and_diff(history):
+    source = an.source("s", "time long, diff long", keep=True)
+    assert_incremental(source.select(a="time", b="diff"), history)
+
+
 def test_only_sources_have_histories():
     with pytest.raises(InputError, match="histories are of sources"):
         histories([BOTH])

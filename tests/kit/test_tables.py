@@ -77,3 +77,16 @@ def test_what_is_written_is_read(rows):
     made = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
     read = table(to_text(made), schema)
     assert sorted(map(str, read.to_pylist())) == sorted(map(str, made.to_pylist()))
+
+
+def test_values_that_look_like_something_else_are_read_as_they_were():
+    pairs = pa.map_(pa.string(), pa.int64())
+    made = pa.table(
+        {
+            "a": pa.array(["-", "--", ":-:", "NULL"]),
+            "b": pa.array([b"abc", b"", None, b"-"]),
+            "c": pa.array([["a|b"], ["it's"], [], None]),
+            "d": pa.array([[("k|", 1)], [], None, [("x", None)]], pairs),
+        }
+    )
+    assert table(to_text(made), made.schema).sort_by("a").equals(made.sort_by("a"))

@@ -174,6 +174,10 @@ def _aligned(cells: Sequence[str], *, right: bool) -> list[str]:
     return [cell + " " * (most - width) for cell, width in zip(cells, widths, strict=True)]
 
 
+_CONTROLS = {i: f"\\x{i:02x}" for i in (*range(9), *range(11, 32), *range(127, 160))}
+"""What a terminal would do something at, but for tabs and ends of lines."""
+
+
 def as_json(value: Mapping[str, Any]) -> str:
     """An object as JSON, with texts for values that JSON has no form for.
 
@@ -189,7 +193,7 @@ def text(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return str(value).translate(_CONTROLS)
 
 
 def in_bytes(count: int) -> str:

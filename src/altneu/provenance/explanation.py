@@ -78,9 +78,9 @@ class Explanation:
         Raises:
             KeyError: the row does not rest on rows of that source.
         """
-        for found in self.inputs:
-            if found.source == source:
-                return found.to_arrow()
+        told = [found.to_arrow() for found in self.inputs if found.source == source]
+        if told:  # of rows that are not kept several things may be known
+            return max(told, key=lambda rows: len(rows.schema))
         known = ", ".join(found.source for found in self.inputs) or "(none)"
         raise KeyError(f"the row does not rest on rows of a source {source!r}; it does on those of: {known}")
 

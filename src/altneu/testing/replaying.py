@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 Row = tuple[Any, ...]
+Names = tuple[str, str]
+_NAMES, _OWN = ("time", "diff"), ("#time", "#diff")  # the latter are no names of columns
 
 
 @dataclass(frozen=True)
@@ -32,21 +34,26 @@ class History:
     updates: Mapping[str, Sequence[tuple[Row, int, int]]]
     times: int
 
-    def table(self, source: str, lower: int = 0, upper: int | None = None) -> pa.Table:
-        """The updates of a source at times from ``lower`` up to but not including ``upper``."""
+    def table(self, source: str, lower: int = 0, upper: int | None = None, *, names: Names = _NAMES) -> pa.Table:
+        """The updates of a source at times from ``lower`` up to but not including ``upper``.
+
+        ``names`` are those of the columns of times and diffs.
+        """
         upper = self.times if upper is None else upper
         some = [(*row, time, diff) for row, time, diff in self.updates[source] if lower <= time < upper]
-        schema = self.sources[source].append(pa.field("time", pa.int64())).append(pa.field("diff", pa.int64()))
+        schema = self.sources[source]
+        for name in names:
+            schema = schema.append(pa.field(name, pa.int64()))
         columns = list(zip(*some, strict=True)) or [()] * len(schema)
         return pa.table([array_of(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def insert_into(self, session: Session, lower: int = 0, upper: int | None = None) -> None:
         """Insert what happens at these times into the sources that the session reads."""
         for source in self.sources:
-            if source in session.sources and (some := self.table(source, lower, upper)).num_rows:
-                session.insert(source, some, time="time", diff="diff")
+            if source in session.sources and (some := self.table(source, lower, upper, names=_OWN)).num_rows:
+                session.insert(source, some, time=_OWN[0], diff=_OWN[1])
 
-    def at(self, time: int) -> dict[str, pa.Table]:
+    def at(self, time: int, *, names: Names = _NAMES) -> dict[str, pa.Table]:
         """What each source has at a time, as updates at that time: each row once, with its count as ``diff``."""
         found = {}
         for source, updates in self.updates.items():
@@ -55,7 +62,7 @@ class History:
                 if t <= time:
                     held[row] += diff
             some = [(row, time, n) for row, n in held.items() if n]
-            found[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(source)
+            found[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(source, names=names)
         return found
 
 
@@ -181,9 +188,9 @@ def assert_incremental(
             with Session() as scratch:
                 for name, collection in named.items():
                     scratch.maintain(name, collection)
-                for source, rows in history.at(time).items():
+                for source, rows in history.at(time, names=_OWN).items():
                     if source in scratch.sources and rows.num_rows:
-                        scratch.insert(source, rows, time="time", diff="diff")
+                        scratch.insert(source, rows, time=_OWN[0], diff=_OWN[1])
                 scratch.advance(to=time + 1)
                 for name in named:
                     wanted = scratch.view(name).to_arrow(errors="ignore")

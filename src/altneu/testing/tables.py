@@ -16,7 +16,8 @@ from altneu.types import parse_schema, parse_type, type_name
 
 _QUOTED = re.compile(r"\s*('(?:[^']|'')*')\s*(?=\||$)")
 _PLAIN = re.compile(r"([^|]*)")
-_RULE = re.compile(r"^[\s|:+-]*-[\s|:+-]*$")
+_DASHES = r"\s*(?::?-{2,}:?|:-:?|-:)\s*"
+_RULE = re.compile(rf"\|?{_DASHES}(?:[|+]{_DASHES})*\|?")
 _NULL = ("", "null")
 _LONG = ("time", "diff", "system", "event")
 """Columns that are long unless they are told otherwise."""
@@ -60,7 +61,9 @@ def table(text: str, schema: str | pa.Schema | HasSchema | None = None) -> pa.Ta
     [{'day': datetime.date(2024, 2, 29), 'tags': ['a']}]
     """
     lines = [(i, line.strip()) for i, line in enumerate(text.strip("\n").split("\n"), 1)]
-    lines = [(i, line) for i, line in lines if line and not _RULE.match(line)]
+    lines = [(i, line) for i, line in lines if line]
+    if len(lines) > 1 and _RULE.fullmatch(lines[1][1]):
+        del lines[1]
     if not lines:
         raise InputError("a table as text begins with a header: the names of its columns, parted by |")
     header = [name.split(None, 1) for name in _cells(lines[0][1])]
@@ -129,8 +132,8 @@ def _nested(name: str, values: Sequence[str | None], kind: pa.DataType, lines: S
     for line, value in zip(lines, values, strict=True):
         try:
             read = None if value is None else json.loads(value)
-            if pa.types.is_map(kind) and isinstance(read, dict):
-                read = list(read.items())
+            if pa.types.is_map(kind) and read is not None:
+                read = list(read.items()) if isinstance(read, dict) else [tuple(pair) for pair in read]
             array_of([read], kind)
         except (ValueError, TypeError, pa.ArrowException) as error:
             raise SchemaError(f"line {line}, column {name!r}: {value!r} is no {type_name(kind)}: {error}") from error
@@ -189,9 +192,15 @@ def _shown(name: str, value: Any) -> str:
         return str(value).lower()
     if name == "diff" and isinstance(value, int):
         return f"{value:+}"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
     if isinstance(value, str):
-        plain = value and value.lower() != "null" and value == value.strip() and not re.search(r"[|'\n]", value)
+        plain = value.lower() not in _NULL and value == value.strip() and not _NOT_PLAIN.search(value)
         return value if plain else "'" + value.replace("'", "''") + "'"
     if isinstance(value, list | dict):
-        return json.dumps(value, default=str)
+        told = json.dumps(value, default=str)
+        return "'" + told.replace("'", "''") + "'" if "|" in told else told
     return str(value)
+
+
+_NOT_PLAIN = re.compile(r"[|'\n]|^[-:+\s]+$")
