@@ -255,6 +255,21 @@ def test_what_is_posted_is_read_with_care(client):
 # while a step runs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("asked", ["--5", "1" * 5000, "\u0663", "1.5"])
+def test_a_number_that_is_none_is_refused(client, asked):
+    answer = client.get("/api/steps", params={"n": asked})
+    assert (answer.status_code, "is no whole number" in answer.json()["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "posted", [b'{"text": "\\ud800"}', b"[" * 200_000, b'{"text": "select 1' + b"+1" * 5000 + b'"}']
+)
+def test_what_no_query_is_like_is_refused(client, posted):
+    headers = {"content-type": "application/json"}
+    assert client.post("/api/sql", content=posted, headers=headers).status_code == 400
+    assert client.post("/api/sql", json={"text": "select 1"}, headers={"origin": "http://["}).status_code == 403
+
+
 def test_looking_waits_for_no_step_and_a_query_says_what_it_waits_for(client, session, monkeypatch):
     entered, go = threading.Event(), threading.Event()
 

@@ -277,6 +277,8 @@ def _answered(endpoint: Endpoint) -> Endpoint:
             return refusal(refused.status, refused.message, refused.kind)
         except AltneuError as error:
             return refusal(400, "\n".join([str(error), *getattr(error, "__notes__", ())]), type(error).__name__)
+        except RecursionError:
+            return refusal(400, "the query is nested too deeply")
         return found if isinstance(found, Response) else Json(found)
 
     return answer

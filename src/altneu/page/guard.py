@@ -111,7 +111,10 @@ class Guard:
 def _is_own(headers: Headers) -> bool:
     """Whether a browser says that the page that posts is this one, or it is no browser that posts."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    try:
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            return False
+    except ValueError:  # no address at all
         return False
     return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 MOST_ROWS = 1000  # of one answer
+_WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 class Refused(Exception):  # noqa: N818  # a signal between endpoint and answer, which no user sees
@@ -43,8 +45,8 @@ def number(request: Request, name: str, default: int, least: int = 0, most: int 
     given = request.query_params.get(name)
     if given is None:
         return default
-    if not given.lstrip("-").isdecimal() or not least <= int(given) <= most:
-        raise Refused(400, f"{name}={given!r} is no whole number from {least} to {most}")
+    if not _WHOLE.fullmatch(given) or not least <= int(given) <= most:
+        raise Refused(400, f"{name}={given[:40]!r} is no whole number from {least} to {most}")
     return int(given)
 
 
@@ -76,7 +78,7 @@ async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
         parts.append(part)
     try:
         found = json.loads(b"".join(parts))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(400, f"this is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise Refused(400, "post a JSON object")
@@ -90,6 +92,6 @@ def field(posted: dict[str, Any], name: str) -> str:
         Refused: it is missing, or no text.
     """
     given = posted.get(name)
-    if not isinstance(given, str):
+    if not isinstance(given, str) or any("\ud800" <= letter <= "\udfff" for letter in given):
         raise Refused(400, f'"{name}" is missing, or is no text')
     return given
