@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from altneu.closing import Closing
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.executor.described import Described
 from altneu.executor.files import Data, Files, from_ipc
@@ -121,7 +121,7 @@ class Moment:
         return [Piece.of(self.snapshot, self.table.layouts[contents], value["batches"]) for value in values]
 
 
-class Reader:
+class Reader(Closing):
     """The views of a store at its last commit, for a process that does not write it.
 
     It stays at the commit it has read until ``refresh``; a step that is on its way does not show. Its ``lease`` keeps
@@ -157,14 +157,6 @@ class Reader:
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
         self._moment = Moment(self._store.snapshot)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Reader({self._store.where}, commit {self.commit}: {', '.join(self.views)})"

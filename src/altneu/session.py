@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from altneu import ir
 from altneu.catalogue import Catalogue, check_maintained, described
+from altneu.closing import Closing
 from altneu.collection import Collection
 from altneu.errors import (
     AltneuError,
@@ -92,7 +93,7 @@ class Step:
     state_rows: int
 
 
-class Session:
+class Session(Closing):
     """Maintains views as their sources change.
 
     ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
@@ -192,14 +193,6 @@ class Session:
         self._closed = False
 
     # life -----------------------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
 
+from altneu.closing import Closing
 from altneu.errors import ReadError
 from altneu.executor.inputs import whole_number
 from altneu.rows import record_type
@@ -23,7 +23,7 @@ OnChange = Callable[..., object]
 OnTimeEnd = Callable[[int], object]
 
 
-class Subscription:
+class Subscription(Closing):
     """What a view changes, from a time on; made by ``view.subscribe``.
 
     Times come in order, each whole. Inside a time what goes comes before what is new; beyond that there is no order.
@@ -56,14 +56,6 @@ class Subscription:
         self._snapshot = start if snapshot and start >= 0 else None  # the time of the snapshot that is still to come
         self.position = start if self._snapshot is not None else start + 1
         self.closed = self.up_to is not None and self.position >= self.up_to
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Subscription({self.view.name}, {'closed' if self.closed else f'at {self.position}'})"

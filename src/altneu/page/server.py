@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import uvicorn
 
+from altneu.closing import Closing
 from altneu.errors import SetupError
 from altneu.page.app import App
 from altneu.page.board import Board
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _GRACE = 2  # seconds that answers under way have when the page is closed
 
 
-class Page:
+class Page(Closing):
     """A session's page, served until it is closed; made by ``session.serve``.
 
     ``url`` is where to open it; where there is a token, with the token.
@@ -52,14 +52,6 @@ class Page:
         self._thread.start()
         self._ready.wait()
         session.pages.append(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Page({self.url.partition('?')[0]}{', closed' if self._closed else ''})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from altneu.closing import Closing
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.rows import Rows, record_type
 from altneu.statements.tree import Subscribe
@@ -14,7 +14,7 @@ from altneu.subscription import Subscription
 TIME, PROGRESSED, DIFF, STATE = "mz_timestamp", "mz_progressed", "mz_diff", "mz_state"
 
 
-class Subscribed:
+class Subscribed(Closing):
     """The changes of a view, time after time; iterating gives what has been closed since, and ends there for now.
 
     Each row has ``mz_timestamp`` and, without an envelope, ``mz_diff``, before the view's columns (of a view with two
@@ -48,14 +48,6 @@ class Subscribed:
                 return [STATE, *self._statement.key, *before, *after]
             case _:
                 return [DIFF, *self._names]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Subscribed({self._subscription.view.name}, {'closed' if self.closed else 'open'})"
