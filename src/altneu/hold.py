@@ -285,8 +285,8 @@ class Holds:
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
         """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
-        hold, upper = self.buckets.get(rounds), self._bound(upper)
-        if hold is None or not hold.is_due(upper):
+        hold = self.buckets.get(rounds)
+        if hold is None or not hold.is_due(upper := self._bound(upper)):
             return [], self
         due, rest = hold.take(upper)
         return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
@@ -322,6 +322,8 @@ class Holds:
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        if not self.buckets:
+            return None
         at, upper = len(rounds), self._bound(upper)
         found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
         return min(found, default=None)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -31,8 +31,7 @@ from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 IDENTITY = BoundLogic()
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """One output of one operation."""
 
     node: int
@@ -455,14 +454,25 @@ class Plan:
     @cached_property
     def holders(self) -> dict[int, tuple[str, ...]]:
         """For each stage the states with a hold that it takes from."""
-        found: dict[int, tuple[str, ...]] = {}
+        return {stage: tuple(name for name, _ in found) for stage, found in self.takers.items()}
+
+    @cached_property
+    def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """The same, each with the node that takes from it."""
+        found: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
             match node.operation:
                 case ArrangeOp(name) | FeedbackOp(name):
-                    found[node.stage] = (*found.get(node.stage, ()), name)
+                    found[node.stage] = (*found.get(node.stage, ()), (name, i))
                 case ReduceOp() if node.scope:
-                    found[node.stage] = (*found.get(node.stage, ()), pended(i))
+                    found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
         return found
+
+    @cached_property
+    def starters(self) -> dict[int, tuple[int, ...]]:
+        """For each stage the nodes that may make something of no input, in a step that fills views."""
+        kinds = (ConstantOp, ReadOp, ArrangeOp)
+        return {s: tuple(i for i in own if isinstance(self.nodes[i].operation, kinds)) for s, own in enumerate(self.stages)}
 
     def states_of(self, stages: Stages) -> set[str]:
         """The states that stages read or make."""
@@ -548,6 +558,28 @@ class Plan:
                 if channel is not None:
                     found[i, port] = number[channel]
         return found
+
+    @cached_property
+    def wires(self) -> tuple[tuple[tuple[Port, int | None], ...], ...]:
+        """For each node its inputs, each with its channel; None where it comes from a node of the same stage."""
+        return tuple(tuple((p, self.inlets.get((i, p))) for p in node.inputs) for i, node in enumerate(self.nodes))
+
+    @cached_property
+    def readers(self) -> dict[Port, tuple[int, ...]]:
+        """The nodes that read each port in the stage that it belongs to."""
+        found: dict[Port, tuple[int, ...]] = {}
+        for i, wires in enumerate(self.wires):
+            for port in dict.fromkeys(port for port, channel in wires if channel is None):
+                found[port] = (*found.get(port, ()), i)
+        return found
+
+    @cached_property
+    def listeners(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes that read each channel."""
+        found: list[tuple[int, ...]] = [() for _ in self.channels]
+        for (node, _), channel in self.inlets.items():
+            found[channel] = (*found[channel], node)
+        return tuple(found)
 
     @cached_property
     def outlets(self) -> dict[Port, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any
 
@@ -199,16 +200,25 @@ class _Stage:
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
 
     def run(self) -> StageResult:
-        before = perf_counter()
-        for i in self.plan.stages[self.stage]:
+        """Run the nodes that have anything to do, in topological order: each wakes those that read what it made."""
+        before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
+        woken = self._woken()
+        queue = sorted(woken)  # as a heap
+        while queue:
+            i = heappop(queue)
             self.came = self.went = failed = 0
-            for output, value in enumerate(_STEP[type(self.plan.nodes[i].operation)](self, i)):
+            for output, value in enumerate(_STEP[type(nodes[i].operation)](self, i)):
                 if value is not None and (rows := _news(value)):
-                    self.values[Port(i, output)] = value
+                    port = Port(i, output)
+                    self.values[port] = value
                     if output:
                         failed += rows
                     else:
                         self.went += rows
+                    for reader in readers.get(port, ()):
+                        if reader not in woken:
+                            woken.add(reader)
+                            heappush(queue, reader)
             after = perf_counter()
             if self.came or self.went or failed:
                 self.result.measured[i] = [self.came, self.went, failed, after - before]
@@ -217,6 +227,22 @@ class _Stage:
             for number in self.plan.outlets.get(port, ()):
                 self._send(number, value)
         return self.result
+
+    def _woken(self) -> set[int]:
+        """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
+        found: set[int] = set()
+        for channel, messages in self.inbox.items():
+            if messages:
+                found.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
+        rounds, upper = self.region.rounds, self.region.upper
+        for name, node in self.plan.takers.get(self.stage, ()):
+            if node not in found:
+                state = self.snapshot.get(name)
+                if state is not None and state.holds.is_due(rounds, upper):
+                    found.add(node)
+        if self.mode.hydrating or self.mode.given:
+            found.update(self.plan.starters[self.stage])
+        return found
 
     def _send(self, number: int, value: Message) -> None:
         key = self.plan.channels[number].key
@@ -232,9 +258,8 @@ class _Stage:
     def received(self, i: int) -> list[Updates]:
         """Updates on the inputs of a node, from this stage or an earlier one."""
         found: list[Updates] = []
-        for port in self.plan.nodes[i].inputs:
-            channel = self.plan.inlets.get((i, port))
-            values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        for port, channel in self.plan.wires[i]:
+            values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     found.append(value)
@@ -258,7 +283,7 @@ class _Stage:
     def arranged(self, i: int, port: Port) -> Arranged:
         """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
         channel = self.plan.inlets.get((i, port))
-        values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
         for value in values:
             if isinstance(value, Arranged):
                 self.came += value.new.rows_at_most
