@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
 from typing import Literal, NamedTuple
 
@@ -485,6 +485,25 @@ class Plan:
         return found & self.layouts.keys()
 
     @cached_property
+    def in_one_shard(self) -> Plan:
+        """The same nodes, under the same numbers, for one shard: no row moves, so that a segment is one stage."""
+        numbers, stage_of = count(), dict[int, int]()
+
+        def fused(schedule: Schedule) -> Schedule:
+            found: list[Stages | LoopUnit] = []
+            for unit in schedule:
+                if isinstance(unit, LoopUnit):
+                    found.append(LoopUnit(unit.scope, fused(unit.units)))
+                else:
+                    found.append((next(numbers),))
+                    stage_of.update(dict.fromkeys(unit, found[-1][0]))
+            return tuple(found)
+
+        schedule = fused(self.schedule)
+        nodes = tuple(replace(n, stage=stage_of[n.stage], exchange=None) for n in self.nodes)
+        return replace(self, nodes=nodes, schedule=schedule)
+
+    @cached_property
     def sources(self) -> dict[str, int]:
         """Node of each source."""
         return {n.operation.name: i for i, n in enumerate(self.nodes) if isinstance(n.operation, SourceOp)}
@@ -536,7 +555,11 @@ class Plan:
 
         A delta join that is one operation looks rows up by several keys.
         """
-        return not any(isinstance(self.nodes[i].operation, DeltaJoinOp) for i in self.stages[stage])
+        return stage not in self._whole_stages
+
+    @cached_property
+    def _whole_stages(self) -> frozenset[int]:
+        return frozenset(n.stage for n in self.nodes if isinstance(n.operation, DeltaJoinOp))
 
     def schema(self, port: Port) -> pa.Schema:
         """Schema of what leaves a port."""
@@ -626,8 +649,13 @@ def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Latt
     """The times of a scope, when ``lattice`` are those of the session."""
     if not scope:
         return lattice
-    around = scope_lattice(lattice, scopes, scopes[scope].parent)
-    match scopes[scope].kind:
+    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), scopes[scope].kind)
+
+
+@lru_cache(maxsize=64)
+def _inner_lattice(around: Lattice, kind: ScopeKind) -> Lattice:
+    """The times of a scope of some kind: one object for those that are equal, so that to compare them is nothing."""
+    match kind:
         case "event":
             return Product(around, Epoch())
         case "moment":

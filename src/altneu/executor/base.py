@@ -493,9 +493,9 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         if not due:
             return [None]
-        self.result.states[operation.arrangement] = replace(state, holds=holds)
+        self.result.states[operation.arrangement] = ArrangementState(state.spine, holds)
         found = Updates.concat(due, self.plan.nodes[i].schema, self._width(i))
-        return [consolidate(found, self.plan.lattice_of(i))]
+        return [found if len(due) == 1 else consolidate(found, self.plan.lattice_of(i))]  # a run is consolidated
 
     def feed(self, i: int) -> list[Message | None]:
         """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other.
@@ -517,7 +517,8 @@ class _Stage:
         self.went = len(settled)
         if len(settled):
             _, waiting = state.holds.take(self.region.rounds, self.region.upper)
-            self.result.states[name] = replace(state, holds=waiting.add(settled, self.mode.held))
+            waiting = waiting.add(settled, self.mode.held, settled=True)
+            self.result.states[name] = ArrangementState(state.spine, waiting)
         return [None]
 
     def join(self, i: int) -> list[Message | None]:

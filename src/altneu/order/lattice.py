@@ -90,8 +90,8 @@ class Lattice(ABC):
         return found
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the hash, which another process works out anew."""
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        """Without what is worked out of the others, which another process does anew."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def less_equal(self, a: Times, b: Times) -> Mask:
         """``a <= b`` in the partial order, position by position, as bool ``(n,)``."""
