@@ -209,9 +209,13 @@ class EnterOp:
 
 @dataclass(frozen=True)
 class EnterAtOp:
-    """Updates that have entered a loop, moved to the round that an expression says of each row."""
+    """Updates that have entered a loop, moved to the round that an expression says of each row.
+
+    Those of ``limit`` rounds on stay outside, where the loop stops there.
+    """
 
     rounds: Expr
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -327,6 +331,7 @@ class Scope:
     kind: ScopeKind = "loop"
     names: tuple[str, ...] = ()
     max_rounds: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says where something leaves it
 
 
 ROOT = Scope(-1, 0, "root")
@@ -471,8 +476,11 @@ class Plan:
     @cached_property
     def starters(self) -> dict[int, tuple[int, ...]]:
         """For each stage the nodes that may make something of no input, in a step that fills views."""
-        kinds = (ConstantOp, ReadOp, ArrangeOp)
-        return {s: tuple(i for i in own if isinstance(self.nodes[i].operation, kinds)) for s, own in enumerate(self.stages)}
+        found: dict[int, tuple[int, ...]] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, ConstantOp | ReadOp | ArrangeOp):
+                found[node.stage] = (*found.get(node.stage, ()), i)
+        return found
 
     def states_of(self, stages: Stages) -> set[str]:
         """The states that stages read or make."""
@@ -495,8 +503,9 @@ class Plan:
                 if isinstance(unit, LoopUnit):
                     found.append(LoopUnit(unit.scope, fused(unit.units)))
                 else:
-                    found.append((next(numbers),))
-                    stage_of.update(dict.fromkeys(unit, found[-1][0]))
+                    stage = next(numbers)
+                    found.append((stage,))
+                    stage_of.update(dict.fromkeys(unit, stage))
             return tuple(found)
 
         schedule = fused(self.schedule)

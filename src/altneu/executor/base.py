@@ -241,7 +241,7 @@ class _Stage:
                 if state is not None and state.holds.is_due(rounds, upper):
                     found.add(node)
         if self.mode.hydrating or self.mode.given:
-            found.update(self.plan.starters[self.stage])
+            found.update(self.plan.starters.get(self.stage, ()))
         return found
 
     def _send(self, number: int, value: Message) -> None:
@@ -477,7 +477,8 @@ class _Stage:
         rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         times = updates.times.copy()
         times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
-        return [replace(updates, times=times)]
+        moved, limit = replace(updates, times=times), operation.limit
+        return [moved if limit is None else moved.filter(times[-1] < limit)]
 
     def leave(self, i: int) -> list[Message | None]:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
