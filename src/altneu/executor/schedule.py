@@ -134,9 +134,10 @@ class Run:
 
     def _waiting(self, stage: int) -> Iterator[tuple[str, int, Holds | Held]]:
         """What waits for a stage, by name and shard."""
+        holding = self.states.holding
         for name in self.plan.holders.get(stage, ()):
             for shard in range(self.mode.shards):
-                found = self.states.waiting(name, shard)
+                found = self.states.waiting(name, shard) if (name, shard) in holding else None
                 if found is not None:
                     yield name, shard, found
 
