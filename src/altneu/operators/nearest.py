@@ -136,7 +136,7 @@ def first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
 @compiled
 def _within(low: int, high: int) -> int:
     """The middle of two timestamps, nearer to the lower one."""
-    return low + np.int64((np.uint64(high) - np.uint64(low)) >> np.uint64(1))
+    return low + np.int64((np.uint64(high) - np.uint64(low)) >> np.uint64(1))  # type: ignore[return-value]
 
 
 @compiled
@@ -197,7 +197,7 @@ def _beyond(place: int, beside: int, group: int, right: Any, there: Any) -> bool
         other = preceding(bits, levels, first_at(stamps, starts[group], starts[group + 1], stamps[beside]) - 1)
         if other < starts[group]:
             return True
-    return _apart(stamps[place], stamps[beside]) <= _apart(stamps[other], stamps[beside])  # type: ignore[no-any-return]
+    return _apart(stamps[place], stamps[beside]) <= _apart(stamps[other], stamps[beside])  # type: ignore[return-value]
 
 
 @compiled
@@ -256,7 +256,7 @@ def _at_stop(m: int, beside: int, group: int, sides: Any, todo: Any, many: int) 
     left_stamp, left_starts, lefts, here, right, _, _ = sides
     low, high = left_starts[group], left_starts[group + 1]
     first = first_at(left_stamp, low, high, right[0][beside])
-    return _walk(m, first, _up_to(left_stamp, first, high, right[0][beside]), here, lefts, todo, many)  # type: ignore[no-any-return]
+    return _walk(m, first, _up_to(left_stamp, first, high, right[0][beside]), here, lefts, todo, many)
 
 
 @compiled
