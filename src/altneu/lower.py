@@ -79,8 +79,9 @@ Key = tuple[str, ...]
 class Lowered:
     """A logical node's output port and where its rows are.
 
-    ``spread`` is the key that decides their shard (None: not known); ``settled`` says that equal rows are always in the
-    same shard, whatever decides it. Rows straight from a source are neither: they come from any task.
+    ``spread`` is the key that decides their shard (None: not known; the empty key: all are in one shard); ``settled``
+    says that equal rows are always in the same shard, whatever decides it. Rows straight from a source are neither:
+    they come from any task.
     """
 
     port: Port
@@ -315,7 +316,7 @@ class Lowering:
             label=label,
             logical=input_node.fingerprint,
         )
-        return Lowered(Port(number), lowered.spread or everything)
+        return Lowered(Port(number), everything if lowered.spread is None else lowered.spread)
 
     def _linear(self, node: ir.Linear) -> Lowered:
         """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
@@ -461,7 +462,7 @@ class Lowering:
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
-        key = asked or lowered.spread or tuple(node.schema.names)
+        key = asked or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
         contents = self.arrange(lowered, key, node.fingerprint, "contents")
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
 
