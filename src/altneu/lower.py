@@ -673,12 +673,14 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     return tuple(found)
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
-    """Lower every view of a session into one plan that shares what they have in common."""
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sources: Iterable[ir.Source] = ()) -> Plan:
+    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common."""
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
+    for source in sources:
+        lowering.lower(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))
