@@ -77,9 +77,9 @@ def measure(scale: Scale) -> Findings:
             "rounds",
             "load, s",
             "ms a round",
-            "a change p50, ms",
+            "change p50, ms",
             "p95",
-            "DuckDB anew, s",
+            "DuckDB, s",
             "DuckDB / change",
         ],
     )
@@ -134,9 +134,8 @@ def _chain(table: Table, links: int, changes: int) -> None:
             change("edges", [edges[at]])
             seconds.append(rounds.step())
     anew = _duckdb(CHAIN, {"edges": (EDGES, edges), "roots": (ROOTS, [(0,)])})
-    _row(
-        table, f"a chain of {links:,} links; one of the last ten goes and comes", links + 1, count, load, seconds, anew
-    )
+    name = f"a chain of {links:,} links; one of the last ten goes and comes"
+    _row(table, name, links + 1, count, load, seconds, anew)
 
 
 def _row(table: Table, name: str, rows: int, rounds: int, load: float, seconds: list[float], anew: float) -> float:
