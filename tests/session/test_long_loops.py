@@ -124,7 +124,7 @@ def test_operators_without_anything_to_do_are_not_run(monkeypatch):
 
 def test_more_rounds_than_ten_thousand_are_as_good_as_others():
     assert MAX_ROUNDS == 1_000_000
-    late = EDGES.iterate(lambda x: x.concat(EDGES.select("dst", src="src + 1").enter_at("src")).distinct())
+    late = EDGES.iterate(lambda x: x.concat(EDGES.enter_at("src").select(src="src + 1", dst="dst")).distinct())
     with an.Session() as session:
         view = session.maintain("late", late)
         session.insert("edges", [(20_000, 1)])
