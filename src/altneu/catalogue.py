@@ -11,6 +11,7 @@ from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite.earlier import without_needs
 from altneu.rewrite.transform import transform
 
 
@@ -88,7 +89,11 @@ class Catalogue:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        lenient = without_indexes(optimise(without_needs(collection.node)))
+        others = [
+            chosen_joins(node, exists, stored["delta"]),  # what was worth it then need not be so now
+            chosen_joins(lenient, exists, stored["delta"]),
+        ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
