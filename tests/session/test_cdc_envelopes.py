@@ -215,10 +215,17 @@ def test_forms_of_json_of_mongodb():
     fields = "_id string, a long, b double, c decimal(10,2), d timestamp, e timestamp, f date, g boolean, h binary"
     fields += ", i array<int>"
     document = {
-        "_id": {"$oid": "65a"}, "a": {"$numberLong": "5"}, "b": {"$numberDouble": "NaN"},
-        "c": {"$numberDecimal": "1.5"}, "d": {"$date": {"$numberLong": "1661327688868"}},
-        "e": {"$date": "2022-08-24T07:54:48.868Z"}, "f": {"$date": 1661327688868}, "g": True, "h": {"$binary": {"base64": "aGk=", "subType": "00"}}, "i": [1, 2],
-    }  # fmt: skip
+        "_id": {"$oid": "65a"},
+        "a": {"$numberLong": "5"},
+        "b": {"$numberDouble": "NaN"},
+        "c": {"$numberDecimal": "1.5"},
+        "d": {"$date": {"$numberLong": "1661327688868"}},
+        "e": {"$date": "2022-08-24T07:54:48.868Z"},
+        "f": {"$date": 1661327688868},
+        "g": True,
+        "h": {"$binary": {"base64": "aGk=", "subType": "00"}},
+        "i": [1, 2],
+    }
     [(row, _, _)], errors = an.cdc.mongodb(fields).run(
         [json.dumps({"operationType": "insert", "fullDocument": document})], "value string"
     )
