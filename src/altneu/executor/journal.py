@@ -140,11 +140,18 @@ class Journal:
         del self.streams[name]
 
     def commit_view(
-        self, name: str, fingerprint: str, arrangements: list[str], delta: list[str], described: Described
+        self,
+        name: str,
+        fingerprint: str,
+        arrangements: list[str],
+        delta: list[str],
+        described: Described,
+        functions: list[dict[str, Any]],
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it."""
         view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["functions"] = functions
         view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
@@ -187,11 +194,11 @@ class Journal:
         self.streams = {name: value for name, value in self.streams.items() if name not in self._forgotten}
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described) -> None:
-        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
-        told = described.to_json()
-        if self.views[name].get("kept") != told:
-            self.views[name] = {**self.views[name], "kept": told}
+    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+        told = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in told.items()):
+            self.views[name] = {**self.views[name], **told}
             self._untold.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
