@@ -13,7 +13,7 @@ from typing import Any
 from altneu.errors import PlanError
 from altneu.linear.code import names_of
 from altneu.linear.modules import is_standard, library
-from altneu.linear.reads import MOST_VALUES, TooMuchError, parts_of
+from altneu.linear.reads import MOST_VALUES, TooMuch, parts_of
 
 _PLAIN = {int, float, complex, str, bytes, bool, type(None), type(Ellipsis)}
 _DEEPEST = 20
@@ -47,7 +47,7 @@ class Function:
             return cls(call, _digest(f"{_name(call)}:{version}"), batch, parts)
         try:
             parts = parts_of(call)  # all of it each time: what a name stands for may have changed meanwhile
-        except TooMuchError as error:
+        except TooMuch as error:
             raise PlanError(
                 f"the function {title(call)} reads more than {MOST_VALUES:,} values ({error.what}), too many to see "
                 "whether they change; give it a version=..., a text or a number that you change when its meaning does"

@@ -75,7 +75,7 @@ _HEAP_TYPE = 1 << 9
 _DEEPEST = 4
 
 
-class TooMuchError(Exception):
+class TooMuch(Exception):  # noqa: N818 -- a signal to the plan, which makes an error of it
     """A function reads more values than are followed; ``what`` says where."""
 
     def __init__(self, what: str) -> None:
@@ -90,7 +90,7 @@ def parts_of(call: Callable[..., Any]) -> dict[str, str]:
             bytes of arrays.
 
     Raises:
-        TooMuchError: it reads more than ``MOST_VALUES`` values.
+        TooMuch: it reads more than ``MOST_VALUES`` values.
     """
     reads = Reads()
     reads.follow(call)
@@ -140,7 +140,7 @@ class Reads:
     def _spend(self, many: int, label: str) -> None:
         self._budget[0] -= many
         if self._budget[0] < 0:
-            raise TooMuchError(label or "itself")
+            raise TooMuch(label or "itself")
 
     # values ---------------------------------------------------------------------------------------------------------
 

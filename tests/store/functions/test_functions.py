@@ -312,16 +312,17 @@ print([Function.of(one).digest for one in (f, chain, chain.__call__, functools.p
 def test_what_is_read_is_the_same_in_every_process_and_ends(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    printed = {
-        subprocess.run(
+    places = {"PYTHONPATH": str(Path(an.__file__).parents[1])}
+    running = [
+        subprocess.Popen(
             [sys.executable, program],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(an.__file__).parents[1])},
-            capture_output=True,
+            env={**os.environ, **places, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
-        ).stdout
+        )
         for seed in ("1", "2")
-    }
+    ]
+    printed = {one.communicate()[0] for one in running}
     assert len(printed) == 1
     assert printed.pop().count("', '") == 6
 
