@@ -42,6 +42,7 @@ from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
+from altneu.functions import recorded
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
@@ -281,7 +282,15 @@ class Session(Closing):
 
     # views ----------------------------------------------------------------------------------------------------------
 
-    def maintain(self, name: str, collection: Collection, *, strict: bool = False, joins: Joins = "auto") -> View:
+    def maintain(
+        self,
+        name: str,
+        collection: Collection,
+        *,
+        strict: bool = False,
+        joins: Joins = "auto",
+        trust_functions: bool = False,
+    ) -> View:
         """Keep a collection right from now on, under a name.
 
         A view added late is computed from what other views keep, without re-reading sources. What came before
@@ -298,15 +307,21 @@ class Session(Closing):
         them all, and "auto" takes what has less to build beside what is arranged already, and delta joins for cyclic
         patterns; ``explain`` says which and why. A view that is there keeps what it has.
 
+        A view that the store has is refused where one of its Python functions reads something else than it did
+        (docs/python_functions.md): the error says which, and what. ``trust_functions`` takes it up all the same; it is
+        for functions that give for every row what they gave before, and for another Python, whose code cannot be
+        compared.
+
         Raises:
             PlanError: the name is taken by another collection.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name.
+            StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
@@ -330,16 +345,18 @@ class Session(Closing):
         try:
             if name not in self._journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, node, deltas)
+                    self._hydrate(plan, name, node, deltas, recorded(collection.node))
             else:
-                self._journal.describe(name, described(plan, name, node))
+                self._journal.describe(name, described(plan, name, node), recorded(collection.node))
                 self._journal.keep(kept_sources(node))
         except BaseException:
             self.table.layouts = before
             raise
         self._catalogue.add(name, collection, node, plan)
 
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
+    def _hydrate(
+        self, plan: Plan, name: str, node: ir.Node, deltas: list[str], functions: list[dict[str, Any]]
+    ) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
         journal, outcome = self._journal, None
         with journal.undoing():
@@ -352,7 +369,7 @@ class Session(Closing):
                 journal.take(outcome)
             kept = described(plan, name, node)
             arrangements, sources = plan.arrangements_of(name), kept_sources(node)
-            journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, sources)
+            journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 
