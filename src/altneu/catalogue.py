@@ -10,7 +10,7 @@ from altneu.executor.journal import Journal
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
-from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
 from altneu.rewrite.transform import transform
 
 
@@ -89,6 +89,8 @@ class Catalogue:
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
         others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        older = without_indexes(optimise(collection.node, NEWER))
+        others += [chosen_joins(older, exists, joins), chosen_joins(older, exists, stored["delta"])]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
