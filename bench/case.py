@@ -16,6 +16,7 @@ from bench import (
     histories,
     linear,
     relations,
+    rounds,
     steps,
     streams,
     times,
@@ -43,6 +44,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "l": durable.measure,
     "m": tpch.measure,
     "n": nexmark.measure,
+    "o": rounds.measure,
     "r": relations.measure,
 }
 

@@ -193,10 +193,12 @@ class Catalogue:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        written = collection.node, without_needs(collection.node)
-        older = [without_indexes(optimise(n, without)) for n in written for without in ((), NEWER)]
-        # What was worth it then need not be so now.
-        others = [chosen_joins(n, exists, chosen) for n in older for chosen in (stored["delta"], joins)]
+        others = [  # what was worth it then need not be so now, and some rules came later
+            chosen_joins(without_indexes(optimise(written, newer)), exists, asked)
+            for written in (collection.node, without_needs(collection.node))
+            for newer in ((), NEWER)
+            for asked in (stored["delta"], joins)
+        ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)

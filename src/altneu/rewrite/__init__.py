@@ -8,6 +8,7 @@ from altneu.ir import Node
 from altneu.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
+from altneu.rewrite.hoist_bindings import hoist_bindings
 from altneu.rewrite.limit_windows import limit_windows
 from altneu.rewrite.merge_distinct import merge_distinct
 from altneu.rewrite.merge_linear import merge_linear
@@ -21,6 +22,7 @@ __all__ = ["NEWER", "RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_j
 Rule = Callable[[Node], Node]
 
 RULES: tuple[Rule, ...] = (
+    hoist_bindings,
     merge_linear,
     fold_constants,
     drop_identities,
@@ -31,7 +33,7 @@ RULES: tuple[Rule, ...] = (
     use_indexes,
     prune_columns,
 )
-NEWER: tuple[Rule, ...] = (merge_distinct,)
+NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
 """Rules that came after a release: views of older stores were computed without them, and keep their plans."""
 
 
