@@ -11,10 +11,13 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
 from altneu.executor.described import Described, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
+from altneu.functions import aliases, changes, functions_of, with_functions
+from altneu.linear import Function
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite.earlier import without_needs
 from altneu.rewrite.transform import transform
 from altneu.types import to_ddl
 
@@ -35,6 +38,7 @@ class Catalogue:
             self.plan = self.lowered(journal.shards)
         self.unowned: set[str] = set()  # state of which nobody knows what it is
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
+        self._known_as: dict[str, str] = {}  # the digests that the store has for functions, by their own
 
     @property
     def sources(self) -> dict[str, ir.Source]:
@@ -139,6 +143,43 @@ class Catalogue:
             )
         return node, deltas
 
+    def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
+        """The collection with its functions under the digests by which the store knows them.
+
+        A view that the store has is found again by its plan, functions aside; these are compared with what was recorded
+        of them, except that an earlier altneu recorded nothing.
+
+        Raises:
+            StorePlanError: the plan is the stored one, but for functions that have changed, and no ``trust``.
+        """
+        known = self._renamed(collection, self._known_as)
+        stored = self._journal.views.get(name)
+        if stored is None or name in self.nodes:
+            return known
+        own = functions_of(collection.node)
+        told = stored.get("functions")
+        for names in aliases(own, told) if own else ():
+            made = self._renamed(collection, names)
+            if self._clash(names) or self._optimised(name, made, joins)[0].fingerprint != stored["fingerprint"]:
+                continue
+            if told is not None and not trust and (changed := changes(own, told)):
+                raise StorePlanError(_changed_functions(name, changed))
+            self._known_as |= names
+            return made
+        return known
+
+    @staticmethod
+    def _renamed(collection: Collection, names: dict[str, str]) -> Collection:
+        def known(function: Function) -> Function:
+            return function.known_as(names.get(function.digest, function.digest))
+
+        return Collection(with_functions(collection.node, known)) if names else collection
+
+    def _clash(self, names: dict[str, str]) -> bool:
+        """Whether two functions would go by one name, of which the store cannot have known both."""
+        taken = {stored: own for own, stored in self._known_as.items()}
+        return any(taken.get(stored, own) != own for own, stored in names.items())
+
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
@@ -152,7 +193,11 @@ class Catalogue:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        lenient = without_indexes(optimise(without_needs(collection.node)))
+        others = [
+            chosen_joins(node, exists, stored["delta"]),  # what was worth it then need not be so now
+            chosen_joins(lenient, exists, stored["delta"]),
+        ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
@@ -201,6 +246,15 @@ class Catalogue:
         self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
+
+
+def _changed_functions(name: str, changed: list[str]) -> str:
+    return (
+        f"view {name!r} was computed with other functions than it is given now; what has changed of them: "
+        f"{'; '.join(changed)}. What is stored was made by the former ones, and a retraction has to meet the rows that "
+        f"they made. Give it those again; or session.drop({name!r}) and maintain it anew; or, if each gives for every "
+        f"row what it gave before, maintain({name!r}, ..., trust_functions=True)"
+    )
 
 
 @lru_cache(maxsize=1024)

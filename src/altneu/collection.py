@@ -121,13 +121,15 @@ class Collection(LinearVerbs):
         """
         return Collection(ir.Consolidate(self.node))
 
-    def inspect(self, function: Callable[..., Any] = print) -> Collection:
+    def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
+
+        ``version`` is as in ``map``: it stands for what the function reads.
 
         Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
         """
         self._refuse_moments("inspect", "shows times and not moments")
-        return Collection(ir.Inspect(self.node, Function.of(function)))
+        return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
     def arrange_by(self, *columns: str) -> Collection:
         """The same collection; a view of it keeps its rows by these columns, and joins on them read them there.
@@ -483,12 +485,14 @@ class Collection(LinearVerbs):
         check_names([*self.columns, name])
         return self._by_row(ir.CountOf(name))
 
-    def threshold(self, function: Callable[[int], int]) -> Collection:
+    def threshold(self, function: Callable[[int], int], *, version: str | int | None = None) -> Collection:
         """Every row as often as ``function(count)`` says; not called for a count of zero.
+
+        ``version`` is as in ``map``: it stands for what the function reads.
 
         Cost:   one exchange by row; one number for each distinct row.
         """
-        return self._by_row(ir.Threshold(Function.of(function)))
+        return self._by_row(ir.Threshold(Function.of(function, version)))
 
     def top_k(self, k: int, by: str | Col | Sequence[str | Col], per: str | Sequence[str] = ()) -> Collection:
         """The first k rows in an order (``"delay desc, carrier"``), in each group of ``per`` or of everything.

@@ -41,6 +41,7 @@ from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
+from altneu.functions import recorded
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
@@ -280,7 +281,15 @@ class Session(Closing):
 
     # views ----------------------------------------------------------------------------------------------------------
 
-    def maintain(self, name: str, collection: Collection, *, strict: bool = False, joins: Joins = "auto") -> View:
+    def maintain(
+        self,
+        name: str,
+        collection: Collection,
+        *,
+        strict: bool = False,
+        joins: Joins = "auto",
+        trust_functions: bool = False,
+    ) -> View:
         """Keep a collection right from now on, under a name.
 
         A view added late is computed from what other views keep, without re-reading sources. What came before
@@ -297,15 +306,21 @@ class Session(Closing):
         them all, and "auto" takes what has less to build beside what is arranged already, and delta joins for cyclic
         patterns; ``explain`` says which and why. A view that is there keeps what it has.
 
+        A view that the store has is refused where one of its Python functions reads something else than it did
+        (docs/python_functions.md): the error says which, and what. ``trust_functions`` takes it up all the same; it is
+        for functions that give for every row what they gave before, and for another Python, whose code cannot be
+        compared.
+
         Raises:
             PlanError: the name is taken by another collection.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name.
+            StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
@@ -326,22 +341,21 @@ class Session(Closing):
             refuse_unbounded(plan, name)
         before = self.table.layouts
         self.table.layouts = plan.arranged
-        take_up = partial(self._catalogue.add, name, collection, node, plan)
         try:
             if name not in self._journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, node, deltas, take_up)
+                    self._hydrate(plan, name, collection, node, deltas)
             else:
                 with interrupts.deferred():
-                    self._journal.describe(name, described(plan, name, node))
+                    self._journal.describe(name, described(plan, name, node), recorded(collection.node))
                     self._journal.keep(kept_sources(node))
-                    take_up()
+                    self._catalogue.add(name, collection, node, plan)
         except BaseException:
             if name not in self._catalogue.nodes:
                 self.table.layouts = before
             raise
 
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str], take_up: Callable[[], None]) -> None:
+    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, deltas: list[str]) -> None:
         """Fill the arrangements that a view needs and that nothing has filled yet; commit it, and take it up."""
         journal, outcome = self._journal, None
         with journal.undoing():
@@ -354,10 +368,11 @@ class Session(Closing):
                 journal.take(outcome)
             kept = described(plan, name, node)
             arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            functions = recorded(collection.node)
             interrupts.check()
             with interrupts.deferred():
-                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, sources)
-                take_up()
+                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
+                self._catalogue.add(name, collection, node, plan)
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 

@@ -156,6 +156,7 @@ class Journal:
         arrangements: list[str],
         delta: list[str],
         described: Described,
+        functions: list[dict[str, Any]],
         kept: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
@@ -164,6 +165,7 @@ class Journal:
         """
         view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["functions"] = functions
         view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
@@ -213,11 +215,11 @@ class Journal:
         self._kept_untold -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described) -> None:
-        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
-        told = described.to_json()
-        if self.views[name].get("kept") != told:
-            self.views[name] = {**self.views[name], "kept": told}
+    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+        told = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in told.items()):
+            self.views[name] = {**self.views[name], **told}
             self._untold.add(name)
 
     def keep(self, kept: Mapping[str, Any]) -> None:
