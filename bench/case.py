@@ -15,6 +15,7 @@ from bench import (
     graphs,
     histories,
     linear,
+    rounds,
     steps,
     streams,
     times,
@@ -42,6 +43,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "l": durable.measure,
     "m": tpch.measure,
     "n": nexmark.measure,
+    "o": rounds.measure,
 }
 
 
