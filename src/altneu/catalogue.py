@@ -16,7 +16,8 @@ from altneu.linear import Function
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
-from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite.earlier import without_needs
 from altneu.rewrite.transform import transform
 from altneu.types import to_ddl
 
@@ -195,7 +196,12 @@ class Catalogue:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        others = [  # what was worth it then need not be so now, and some rules came later
+            chosen_joins(without_indexes(optimise(written, newer)), exists, asked)
+            for written in (collection.node, without_needs(collection.node))
+            for newer in ((), NEWER)
+            for asked in (stored["delta"], joins)
+        ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)

@@ -22,7 +22,7 @@ from altneu.windowing import with_windows
 
 On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
-MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
+MAX_ROUNDS = ir.MAX_ROUNDS
 
 _WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
 # What a verb of Spark's DataFrames is here, told to whoever calls it by that name.

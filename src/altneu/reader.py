@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
 from altneu.executor.state import StateTable
 from altneu.functions import titles
+from altneu.interrupts import Lock
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
@@ -154,7 +154,7 @@ class Reader(Closing):
         shared: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._since = since
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
