@@ -40,25 +40,34 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
 def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
     """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list."""
     counts = readers(root)
+    made: dict[str, Node] = {}
     done: dict[str, Node] = {}
     inner: set[str] = set()  # joins of trees that were looked at already
     chosen: list[str] = []
 
-    def visit(node: Node) -> Node:
-        if node.fingerprint not in done:
-            made: Node = node
-            if isinstance(node, Join):
-                tree = _Tree()
-                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
-                if not isinstance(made, Join):
-                    chosen.append(node.fingerprint)
-                elif node.fingerprint in inner:
-                    made = node  # the join at the root tells of it
-                inner.update(tree.joins)
-            done[node.fingerprint] = with_inputs(made, [visit(i) for i in made.inputs])
-        return done[node.fingerprint]
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join):
+            return node
+        tree = _Tree()
+        joined = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+        if not isinstance(joined, Join):
+            chosen.append(node.fingerprint)
+        elif node.fingerprint in inner:
+            joined = node  # the join at the root tells of it
+        inner.update(tree.joins)
+        return joined
 
-    return visit(root), chosen
+    todo = [(root, False)]  # a tree is looked at from its root
+    while todo:
+        node, is_entered = todo.pop()
+        place = node.fingerprint
+        if is_entered:
+            done[place] = with_inputs(made[place], [done[i.fingerprint] for i in made[place].inputs])
+        elif place not in made:
+            made[place] = change(node)
+            todo.append((node, True))
+            todo += [(below, False) for below in reversed(made[place].inputs)]
+    return done[root.fingerprint], chosen
 
 
 def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:

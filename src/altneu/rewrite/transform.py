@@ -16,13 +16,9 @@ def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
     ``change`` is asked once for each fingerprint of the old plan: nodes that were one stay one.
     """
     done: dict[str, Node] = {}
-
-    def visit(node: Node) -> Node:
-        if node.fingerprint not in done:
-            done[node.fingerprint] = change(with_inputs(node, [visit(i) for i in node.inputs]), node)
-        return done[node.fingerprint]
-
-    return visit(root)
+    for node in walk(root):
+        done[node.fingerprint] = change(with_inputs(node, [done[i.fingerprint] for i in node.inputs]), node)
+    return done[root.fingerprint]
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
