@@ -679,6 +679,15 @@ def told_by_arrival(node: Node) -> str | None:
     return type(node).__name__.lower() if isinstance(node, Inspect | Latest) else None
 
 
+@inputs_first
+def told_by_arrival_in_loop(node: Node) -> str | None:
+    """The verb of such a node, here or below, that reads the variable of a loop; None where there is none."""
+    verb = told_by_arrival(node)
+    if verb and free_level(node) is not None:
+        return verb
+    return next((found for found in map(told_by_arrival_in_loop, node.inputs) if found), None)
+
+
 def open_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with nulls allowed everywhere: a round may bring what the first collection had not."""
     return pa.schema([f.with_nullable(True) for f in schema])

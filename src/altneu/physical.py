@@ -535,7 +535,10 @@ class Plan:
     @cached_property
     def stages(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the nodes of each stage, in topological order."""
-        return tuple(tuple(i for i, n in enumerate(self.nodes) if n.stage == s) for s in range(self.depth))
+        found: list[list[int]] = [[] for _ in range(self.depth)]
+        for i, node in enumerate(self.nodes):
+            found[node.stage].append(i)
+        return tuple(map(tuple, found))
 
     @cached_property
     def inlets(self) -> dict[tuple[int, Port], int]:
@@ -621,6 +624,18 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
     numbers = [0] * len(nodes)
     counter = count()
 
+    children: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
+    for i, found in enumerate(scopes):
+        if found.kind == "loop":
+            children.setdefault(home[found.parent], []).append(i)
+    members: dict[int, list[int]] = {}  # of the root and of each loop, the nodes inside, also those in loops in it
+    for i, node in enumerate(nodes):
+        at = home[node.scope]
+        members.setdefault(at, []).append(i)
+        while at:
+            at = home[scopes[at].parent]
+            members.setdefault(at, []).append(i)
+
     def unit_of(i: int, scope: int) -> int | None:
         """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
         at, below = home[nodes[i].scope], None
@@ -632,8 +647,8 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     def number(scope: int) -> Schedule:
         levels: dict[tuple[int | None, int], int] = {}
-        inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
-        loops = [i for i, s in enumerate(scopes) if s.kind == "loop" and home[s.parent] == scope]
+        inside = members.get(scope, [])
+        loops = children.get(scope, [])
         changed = True
         while changed:  # a loop's level depends on all of its nodes, wherever they stand
             changed = False
@@ -651,19 +666,26 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
                 if levels.get(item) != level:
                     levels[item] = level
                     changed = True
-        units: list[Stages | LoopUnit] = []
+        units: list[list[int] | LoopUnit] = []
+        by_level: dict[int, list[int]] = {}
+        loops_by_level: dict[int, list[int]] = {}
+        for (unit, i), at in levels.items():
+            if unit is None:
+                by_level.setdefault(at, []).append(i)
+        for loop in loops:
+            loops_by_level.setdefault(levels.get((loop, -1), -1), []).append(loop)
         for level in range(1 + max(levels.values(), default=0)):
-            here = [i for (unit, i), at in levels.items() if unit is None and at == level]
+            here = by_level.get(level, [])
             if here or (scope == 0 and level == 0):
                 stage = next(counter)
-                if units and not isinstance(units[-1], LoopUnit):
-                    units[-1] = (*units[-1], stage)
+                if units and isinstance(units[-1], list):
+                    units[-1].append(stage)
                 else:
-                    units.append((stage,))
+                    units.append([stage])
                 for i in here:
                     numbers[i] = stage
-            units += [LoopUnit(s, number(s)) for s in loops if levels.get((s, -1)) == level]
-        return tuple(units)
+            units += [LoopUnit(s, number(s)) for s in loops_by_level.get(level, ())]
+        return tuple(unit if isinstance(unit, LoopUnit) else tuple(unit) for unit in units)
 
     schedule = number(0)
     return tuple(replace(n, stage=stage) for n, stage in zip(nodes, numbers, strict=True)), schedule
