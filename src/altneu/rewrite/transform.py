@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from altneu.ir import Node, walk
+from altneu.ir import Node, ordered, walk
 
 
 def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
@@ -18,6 +18,17 @@ def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
     done: dict[str, Node] = {}
     for node in walk(root):
         done[node.fingerprint] = change(with_inputs(node, [done[i.fingerprint] for i in node.inputs]), node)
+    return done[root.fingerprint]
+
+
+def replaced(root: Node, instead: Mapping[str, Node]) -> Node:
+    """The plan with other nodes in the place of some, which are named by their fingerprints.
+
+    Cost:   a visit for each node that is not below one that is replaced.
+    """
+    done = dict(instead)
+    for node in ordered(root, key=lambda n: n.fingerprint, without=lambda n: n.fingerprint in done):
+        done[node.fingerprint] = with_inputs(node, [done[i.fingerprint] for i in node.inputs])
     return done[root.fingerprint]
 
 
