@@ -19,7 +19,6 @@ from altneu.expressions.names import ACCUMULABLE
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
-
 T = TypeVar("T")
 
 
@@ -752,7 +751,7 @@ def ordered(
     *roots: Node,
     below: Callable[[Node], Sequence[Node]] = inputs_of,
     key: Callable[[Node], Hashable] = id,
-    without: Callable[[Node], bool] = lambda node: False,
+    without: Callable[[Node], bool] = lambda _: False,
 ) -> Iterator[Node]:
     """The roots and the nodes below them, inputs first, each ``key`` once; those ``without`` which with all below them.
 

@@ -620,72 +620,95 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
-    home = [_run_with(scopes, i) for i in range(len(scopes))]
-    numbers = [0] * len(nodes)
-    counter = count()
+    scheduling = _Scheduling(nodes, scopes)
+    schedule = scheduling.number(0)
+    return tuple(replace(n, stage=s) for n, s in zip(nodes, scheduling.stages, strict=True)), schedule
 
-    children: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
-    for i, found in enumerate(scopes):
-        if found.kind == "loop":
-            children.setdefault(home[found.parent], []).append(i)
-    members: dict[int, list[int]] = {}  # of the root and of each loop, the nodes inside, also those in loops in it
-    for i, node in enumerate(nodes):
-        at = home[node.scope]
-        members.setdefault(at, []).append(i)
-        while at:
-            at = home[scopes[at].parent]
-            members.setdefault(at, []).append(i)
 
-    def unit_of(i: int, scope: int) -> int | None:
-        """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
-        at, below = home[nodes[i].scope], None
-        while at != scope:
-            if not at:
-                return -1
-            at, below = home[scopes[at].parent], at
-        return below
+Item = tuple[int | None, int]
+"""A loop and -1, or None and a node that is in none."""
 
-    def number(scope: int) -> Schedule:
-        levels: dict[tuple[int | None, int], int] = {}
-        inside = members.get(scope, [])
-        loops = children.get(scope, [])
-        changed = True
-        while changed:  # a loop's level depends on all of its nodes, wherever they stand
-            changed = False
-            for i in inside:
-                unit = unit_of(i, scope)
-                item = (unit, -1 if unit is not None else i)
-                level = levels.get(item, 0)
-                for port in nodes[i].inputs:
-                    other = unit_of(port.node, scope)
-                    if other == -1 or (other is not None and other == unit):
-                        continue
-                    below = levels.get((other, -1 if other is not None else port.node), 0)
-                    apart = unit is not None or other is not None or nodes[i].exchange is not None
-                    level = max(level, below + apart)
-                if levels.get(item) != level:
-                    levels[item] = level
-                    changed = True
-        units: list[list[int] | LoopUnit] = []
-        by_level: dict[int, list[int]] = {}
-        loops_by_level: dict[int, list[int]] = {}
+
+class _Scheduling:
+    """Numbers the stages of nodes, scope by scope."""
+
+    def __init__(self, nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> None:
+        self.nodes, self.scopes = nodes, scopes
+        self.home = [_run_with(scopes, i) for i in range(len(scopes))]
+        self.stages = [0] * len(nodes)
+        self.counter = count()
+        self.loops: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
+        self.members: dict[int, list[int]] = {}  # of the same the nodes inside, also those in loops in it
+        for i, found in enumerate(scopes):
+            if found.kind == "loop":
+                self.loops.setdefault(self.home[found.parent], []).append(i)
+        for i, node in enumerate(nodes):
+            at = self.home[node.scope]
+            self.members.setdefault(at, []).append(i)
+            while at:
+                at = self.home[scopes[at].parent]
+                self.members.setdefault(at, []).append(i)
+
+    def number(self, scope: int) -> Schedule:
+        """The schedule of the root or of a loop, with the stages of its nodes numbered."""
+        levels = self._levels(scope)
+        nodes: dict[int, list[int]] = {}
+        loops: dict[int, list[int]] = {}
         for (unit, i), at in levels.items():
             if unit is None:
-                by_level.setdefault(at, []).append(i)
-        for loop in loops:
-            loops_by_level.setdefault(levels.get((loop, -1), -1), []).append(loop)
+                nodes.setdefault(at, []).append(i)
+        for loop in self.loops.get(scope, []):
+            if (loop, -1) in levels:
+                loops.setdefault(levels[loop, -1], []).append(loop)
+        units: list[list[int] | LoopUnit] = []
         for level in range(1 + max(levels.values(), default=0)):
-            here = by_level.get(level, [])
+            here = nodes.get(level, [])
             if here or (scope == 0 and level == 0):
-                stage = next(counter)
+                stage = next(self.counter)
                 if units and isinstance(units[-1], list):
                     units[-1].append(stage)
                 else:
                     units.append([stage])
                 for i in here:
-                    numbers[i] = stage
-            units += [LoopUnit(s, number(s)) for s in loops_by_level.get(level, ())]
+                    self.stages[i] = stage
+            units += [LoopUnit(s, self.number(s)) for s in loops.get(level, ())]
         return tuple(unit if isinstance(unit, LoopUnit) else tuple(unit) for unit in units)
 
-    schedule = number(0)
-    return tuple(replace(n, stage=stage) for n, stage in zip(nodes, numbers, strict=True)), schedule
+    def _levels(self, scope: int) -> dict[Item, int]:
+        """How many exchanges and loops are before each node and loop that is right inside a scope."""
+        levels: dict[Item, int] = {}
+        changed = True
+        while changed:  # a loop's level depends on all of its nodes, wherever they stand
+            changed = False
+            for i in self.members.get(scope, []):
+                item = self._item(i, scope)
+                level = max(levels.get(item, 0), self._level_after_inputs(i, item, scope, levels))
+                if levels.get(item) != level:
+                    levels[item] = level
+                    changed = True
+        return levels
+
+    def _level_after_inputs(self, i: int, item: Item, scope: int, levels: dict[Item, int]) -> int:
+        level = 0
+        for port in self.nodes[i].inputs:
+            if not self._is_inside(port.node, scope):
+                continue
+            other = self._item(port.node, scope)
+            if other[0] is not None and other == item:
+                continue
+            apart = item[0] is not None or other[0] is not None or self.nodes[i].exchange is not None
+            level = max(level, levels.get(other, 0) + apart)
+        return level
+
+    def _is_inside(self, i: int, scope: int) -> bool:
+        at = self.home[self.nodes[i].scope]
+        while at and at != scope:
+            at = self.home[self.scopes[at].parent]
+        return at == scope
+
+    def _item(self, i: int, scope: int) -> Item:
+        """The loop right inside a scope that a node inside it is in, or the node itself."""
+        at, below = self.home[self.nodes[i].scope], None
+        while at != scope:
+            at, below = self.home[self.scopes[at].parent], at
+        return (None, i) if below is None else (below, -1)

@@ -91,7 +91,7 @@ def passes(node):
     for rule in RULES:
         counted(rule.__name__, lambda rule=rule: rule(node))
     best = counted("optimise", lambda: without_indexes(optimise(node)))
-    counted("delta joins", lambda: chosen_joins(best, lambda part, key: False))
+    counted("delta joins", lambda: chosen_joins(best, lambda *_: False))
     plan = counted("lower", lambda: lower({"v": best}, Epoch()))
     counted("hydration", lambda: hydration_plan(plan, "v", set(), set()))
     told = counted("explain", lambda: explained(plan, "v"))
@@ -141,19 +141,18 @@ def test_first_rows_beside_outer_joins():
 
 LEFT, RIGHT = an.source("l", "k long, v long", keep=True), an.source("r", "k long, u long", keep=True)
 DEEP = {
-    "concat": lambda c, i: c.concat(LEFT),
-    "distinct": lambda c, i: c.distinct().filter("v > 0"),
-    "group_by": lambda c, i: c.group_by("k").agg(v="sum(v)"),
-    "top_k": lambda c, i: c.top_k(2, "v", per="k"),
-    "semijoin": lambda c, i: c.semijoin(LEFT, on="k"),
-    "select": lambda c, i: c.select("k", v="v + 0"),
-    "map": lambda c, i: c.map(lambda r: (r.k, r.v), "k long, v long"),
-    "consolidate": lambda c, i: c.map(lambda r: (r.k, r.v), "k long, v long").consolidate(),
+    "concat": lambda c, _: c.concat(LEFT),
+    "distinct": lambda c, _: c.distinct().filter("v > 0"),
+    "group_by": lambda c, _: c.group_by("k").agg(v="sum(v)"),
+    "top_k": lambda c, _: c.top_k(2, "v", per="k"),
+    "semijoin": lambda c, _: c.semijoin(LEFT, on="k"),
+    "select": lambda c, _: c.select("k", v="v + 0"),
+    "map": lambda c, _: c.map(lambda r: (r.k, r.v), "k long, v long"),
+    "consolidate": lambda c, _: c.map(lambda r: (r.k, r.v), "k long, v long").consolidate(),
     "inspect": lambda c, i: c.inspect(lambda *_: None) if i % 50 == 0 else c.consolidate().filter(f"v <> -{i}"),
-    "latest": lambda c, i: c.latest(key="k", order="v"),
-    "window": lambda c, i: c.window(n="row_number() over (partition by k order by v)").select("k", v="n"),
+    "window": lambda c, _: c.window(n="row_number() over (partition by k order by v)").select("k", v="n"),
     "loop": lambda c, i: c.iterate(lambda x: x.concat(c).distinct()) if i % 5 == 0 else c.filter(f"v <> -{i}"),
-    "integrate": lambda c, i: c.distinct().differentiate().integrate(),
+    "integrate": lambda c, _: c.distinct().differentiate().integrate(),
 }
 
 
@@ -193,7 +192,7 @@ def test_deep_plans_on_shards_and_in_a_store(tmp_path):
         session.insert("r", [(2, 1)])
         session.advance()
         assert sorted(view.to_pylist()) == [(1, 1), (2, 2)]
-        assert [i.source for i in view.explain_row((2, 2)).inputs] == ["l", "r"]
+        assert {i.source for i in view.explain_row((2, 2)).inputs} == {"l", "r"}
 
 
 def _of(text):
@@ -206,7 +205,9 @@ def test_long_queries():
     assert len(_of(" UNION ALL ".join(f"SELECT {i} AS a" for i in range(600)))) == 600
     assert len(_of(" UNION ".join(f"SELECT {i % 7} AS a" for i in range(400)))) == 7
     parts = [f", c{i} AS (SELECT k, v + 1 AS v FROM c{i - 1})" for i in range(1, 400)]
-    [(k, v)] = _of(f"WITH c0 AS (SELECT * FROM t){''.join(parts)} SELECT c399.k, c399.v FROM c399 JOIN t ON t.k = c399.k")
+    [(k, v)] = _of(
+        f"WITH c0 AS (SELECT * FROM t){''.join(parts)} SELECT c399.k, c399.v FROM c399 JOIN t ON t.k = c399.k"
+    )
     assert (k, v) == (1, 401)
 
 
@@ -230,7 +231,7 @@ def test_an_expression_that_is_too_deep_says_so():
         found = found + 1
     with pytest.raises(PlanError, match="nested too deeply"):
         LEFT.select(x=found)
-    with pytest.raises(PlanError, match="calls deep|nested too deeply"):
+    with pytest.raises(PlanError, match=r"calls deep|nested too deeply"):
         LEFT.filter("+".join(["v"] * 5000) + " > 0")
 
 

@@ -6,7 +6,7 @@ import math
 
 from altneu.explain.model import CALLED, Explained, ExplainedView, Measured, Operator
 
-_DEEPEST = 60
+_DEEPEST = 60  # levels of a tree that lines are indented by
 _UNITS = ("KB", "MB", "GB", "TB")
 
 

@@ -79,7 +79,9 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     """The join of all that a tree joins; where the tree is better the node, which then says so."""
     if tree.is_cut:
         if joins == "delta":
-            raise PlanError(f'joins="delta" joins {LIMIT} collections at once, and more are joined here: {_called(node)}')
+            raise PlanError(
+                f'joins="delta" joins {LIMIT} collections at once, and more are joined here: {_called(node)}'
+            )
         return replace(node, reason=f"binary joins: more than {tree.limit} collections are joined")
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):

@@ -32,7 +32,7 @@ from altneu.ir import (
     Source,
     walk,
 )
-from altneu.linear import BoundLogic, Filter, Temporal
+from altneu.linear import BoundLogic, Temporal
 from altneu.linear.asked import ask, asked_first, parts_of, without_first
 from altneu.linear.mapping import mapped
 from altneu.rewrite.merge_linear import merge_linear

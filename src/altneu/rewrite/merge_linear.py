@@ -11,7 +11,6 @@ from altneu.linear import BoundLogic, Negate, Project
 from altneu.linear.normal import normalise
 from altneu.rewrite.transform import readers, transform
 
-
 _LONG = 64  # nodes in a run that is not merged from below, one by one, as each is then brought into normal form again
 
 
@@ -51,10 +50,10 @@ def _long_runs(root: Node, counts: Counter[str]) -> dict[str, int]:
     for place, length in lengths.items():
         if length > _LONG:
             runs[place] = length
-            below = nodes[place].input
+            at = nodes[place].input.fingerprint
             for _ in range(length - 1):
-                runs[below.fingerprint] = 0
-                below = nodes[below.fingerprint].input
+                runs[at] = 0
+                at = nodes[at].input.fingerprint
     return runs
 
 

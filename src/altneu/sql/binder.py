@@ -162,11 +162,11 @@ class Binder:
             answer = self.set_operation(operation, answer, around)
         return answer
 
-    def set_operation(self, tree: exp.SetOperation, first: Answer, around: Around | None) -> Answer:
+    def set_operation(self, tree: exp.SetOperation, begun: Answer, around: Around | None) -> Answer:
         """One of them, of a query that was answered already and another one."""
         if tree.args.get("by_name"):
             raise PlanError("not supported: UNION BY NAME; name the columns in one order")
-        answers = [first, self.query(tree.expression, around)]
+        answers = [begun, self.query(tree.expression, around)]
         if any(a.empties is not None and a.relation.carried for a in answers):
             raise PlanError(
                 f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the query around; join "
