@@ -609,12 +609,18 @@ class Integrate(Moments):
     """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
 
 
+MAX_ROUNDS = 1_000_000
+"""A loop that needs more rounds is taken for one that never ends, unless it says how many it may have."""
+_FIRST_MAX_ROUNDS = 10_000
+
+
 @dataclass(frozen=True, eq=False)
 class Loop(Derived):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
-    variables then are what they are, else a loop that needs more fails.
+    variables then are what they are, else a loop that needs more fails. ``unread`` numbers variables that no
+    body reads, so that nothing of them comes round; ``hoisted`` is what EXPLAIN says of those that were taken out.
     """
 
     names: tuple[str, ...]
@@ -623,6 +629,8 @@ class Loop(Derived):
     level: int
     max_rounds: int
     stops: bool = False
+    unread: tuple[int, ...] = ()
+    hoisted: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -638,8 +646,9 @@ class Loop(Derived):
         return Variable(self.level, index, open_schema(self.initial[index].schema))
 
     def describe(self) -> str:
-        """Names and bounds."""
-        return f"{self.names} {self.level} {self.max_rounds} {self.stops}"
+        """Names and bounds; the bound that is the default is told as it was when the first stores were written."""
+        limit = _FIRST_MAX_ROUNDS if self.max_rounds == MAX_ROUNDS and not self.stops else self.max_rounds
+        return f"{self.names} {self.level} {limit} {self.stops}" + f" {self.unread}" * bool(self.unread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -695,6 +704,11 @@ def open_schema(schema: pa.Schema) -> pa.Schema:
 def free_level(node: Node) -> int | None:
     """The level of the innermost loop whose variables a node reads and that is not part of it; None: it reads none."""
     return max(_free(node), default=None)
+
+
+def free_levels(node: Node) -> frozenset[int]:
+    """The levels of all loops whose variables a node reads and that are not part of it."""
+    return _free(node)
 
 
 @inputs_first

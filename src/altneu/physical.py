@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -31,8 +31,7 @@ from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 IDENTITY = BoundLogic()
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """One output of one operation."""
 
     node: int
@@ -210,9 +209,13 @@ class EnterOp:
 
 @dataclass(frozen=True)
 class EnterAtOp:
-    """Updates that have entered a loop, moved to the round that an expression says of each row."""
+    """Updates that have entered a loop, moved to the round that an expression says of each row.
+
+    Those of ``limit`` rounds on stay outside, where the loop stops there.
+    """
 
     rounds: Expr
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -328,6 +331,7 @@ class Scope:
     kind: ScopeKind = "loop"
     names: tuple[str, ...] = ()
     max_rounds: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says where something leaves it
 
 
 ROOT = Scope(-1, 0, "root")
@@ -438,6 +442,11 @@ class Plan:
         return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
 
     @cached_property
+    def arranged(self) -> dict[str, Layout]:
+        """The layout of each arrangement."""
+        return {name: self.layouts[name] for name in self.arrangements}
+
+    @cached_property
     def layouts(self) -> dict[str, Layout]:
         """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
         found = dict(self.read_layouts)
@@ -455,13 +464,27 @@ class Plan:
     @cached_property
     def holders(self) -> dict[int, tuple[str, ...]]:
         """For each stage the states with a hold that it takes from."""
-        found: dict[int, tuple[str, ...]] = {}
+        return {stage: tuple(name for name, _ in found) for stage, found in self.takers.items()}
+
+    @cached_property
+    def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """The same, each with the node that takes from it."""
+        found: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
             match node.operation:
                 case ArrangeOp(name) | FeedbackOp(name):
-                    found[node.stage] = (*found.get(node.stage, ()), name)
+                    found[node.stage] = (*found.get(node.stage, ()), (name, i))
                 case ReduceOp() if node.scope:
-                    found[node.stage] = (*found.get(node.stage, ()), pended(i))
+                    found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
+        return found
+
+    @cached_property
+    def starters(self) -> dict[int, tuple[int, ...]]:
+        """For each stage the nodes that may make something of no input, in a step that fills views."""
+        found: dict[int, tuple[int, ...]] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, ConstantOp | ReadOp | ArrangeOp):
+                found[node.stage] = (*found.get(node.stage, ()), i)
         return found
 
     def states_of(self, stages: Stages) -> set[str]:
@@ -473,6 +496,26 @@ class Plan:
                     found.add(operation.arrangement)
             found.add(pended(i))
         return found & self.layouts.keys()
+
+    @cached_property
+    def in_one_shard(self) -> Plan:
+        """The same nodes, under the same numbers, for one shard: no row moves, so that a segment is one stage."""
+        numbers, stage_of = count(), dict[int, int]()
+
+        def fused(schedule: Schedule) -> Schedule:
+            found: list[Stages | LoopUnit] = []
+            for unit in schedule:
+                if isinstance(unit, LoopUnit):
+                    found.append(LoopUnit(unit.scope, fused(unit.units)))
+                else:
+                    stage = next(numbers)
+                    found.append((stage,))
+                    stage_of.update(dict.fromkeys(unit, stage))
+            return tuple(found)
+
+        schedule = fused(self.schedule)
+        nodes = tuple(replace(n, stage=stage_of[n.stage], exchange=None) for n in self.nodes)
+        return replace(self, nodes=nodes, schedule=schedule)
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -526,7 +569,11 @@ class Plan:
 
         A delta join that is one operation looks rows up by several keys.
         """
-        return not any(isinstance(self.nodes[i].operation, DeltaJoinOp) for i in self.stages[stage])
+        return stage not in self._whole_stages
+
+    @cached_property
+    def _whole_stages(self) -> frozenset[int]:
+        return frozenset(n.stage for n in self.nodes if isinstance(n.operation, DeltaJoinOp))
 
     def schema(self, port: Port) -> pa.Schema:
         """Schema of what leaves a port."""
@@ -551,6 +598,28 @@ class Plan:
                 if channel is not None:
                     found[i, port] = number[channel]
         return found
+
+    @cached_property
+    def wires(self) -> tuple[tuple[tuple[Port, int | None], ...], ...]:
+        """For each node its inputs, each with its channel; None where it comes from a node of the same stage."""
+        return tuple(tuple((p, self.inlets.get((i, p))) for p in node.inputs) for i, node in enumerate(self.nodes))
+
+    @cached_property
+    def readers(self) -> dict[Port, tuple[int, ...]]:
+        """The nodes that read each port in the stage that it belongs to."""
+        found: dict[Port, tuple[int, ...]] = {}
+        for i, wires in enumerate(self.wires):
+            for port in dict.fromkeys(port for port, channel in wires if channel is None):
+                found[port] = (*found.get(port, ()), i)
+        return found
+
+    @cached_property
+    def listeners(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes that read each channel."""
+        found: list[tuple[int, ...]] = [() for _ in self.channels]
+        for (node, _), channel in self.inlets.items():
+            found[channel] = (*found[channel], node)
+        return tuple(found)
 
     @cached_property
     def outlets(self) -> dict[Port, tuple[int, ...]]:
@@ -597,8 +666,13 @@ def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Latt
     """The times of a scope, when ``lattice`` are those of the session."""
     if not scope:
         return lattice
-    around = scope_lattice(lattice, scopes, scopes[scope].parent)
-    match scopes[scope].kind:
+    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), scopes[scope].kind)
+
+
+@lru_cache(maxsize=64)
+def _inner_lattice(around: Lattice, kind: ScopeKind) -> Lattice:
+    """The times of a scope of some kind: one object for those that are equal, so that to compare them is nothing."""
+    match kind:
         case "event":
             return Product(around, Epoch())
         case "moment":

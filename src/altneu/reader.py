@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,6 +15,7 @@ from altneu.executor.files import Data, Files, from_ipc
 from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
 from altneu.executor.state import StateTable
+from altneu.interrupts import Lock
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
@@ -152,7 +152,7 @@ class Reader(Closing):
         shared: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._since = since
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
