@@ -18,7 +18,7 @@ from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
 from altneu.rewrite.earlier import without_needs
-from altneu.rewrite.transform import transform
+from altneu.rewrite.transform import replaced
 from altneu.types import to_ddl
 
 
@@ -215,7 +215,7 @@ class Catalogue:
         kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
-        return without_indexes(transform(collection.node, lambda new, old: kept.get(old.fingerprint, new)))
+        return without_indexes(replaced(collection.node, kept))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.
