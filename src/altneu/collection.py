@@ -773,12 +773,10 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
             raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
-        for node in ir.walk(collection.node):
-            verb = ir.told_by_arrival(node)
-            if verb and ir.free_level(node) is not None:
-                raise PlanError(
-                    f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
-                )
+        if verb := ir.told_by_arrival_in_loop(collection.node):
+            raise PlanError(
+                f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
+            )
 
 
 def source(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -244,11 +244,13 @@ class Lowering:
         return self.arranged[place]
 
     def lower(self, node: ir.Node) -> Lowered:
-        """Lower a node and all it depends on, once."""
+        """Lower a node and all it depends on, once; inputs first, so that a plan may be of any depth."""
         name = self._name_of(node)
         if name not in self.done:
-            _check_times(node)
-            self.done[name] = self._noted(self._lower(node))
+            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self._name_of(n) in self.done):
+                if (place := self._name_of(below)) not in self.done:
+                    _check_times(below)
+                    self.done[place] = self._noted(self._lower(below))
         return self.done[name]
 
     def _noted(self, lowered: Lowered) -> Lowered:
@@ -589,6 +591,13 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.EnterAt: Lowering._enter_at,
     ir.Result: Lowering._result,
 }
+
+
+def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
+    """What is lowered before a node: of a loop's result what its variables begin as, and what it reads from outside."""
+    if isinstance(node, ir.Result):
+        return (*node.loop.initial, *ir.read_from_outside(node.loop))
+    return node.inputs
 
 
 def _check_times(node: ir.Node) -> None:

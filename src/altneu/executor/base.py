@@ -379,11 +379,12 @@ class _Stage:
         elif operation.locked is not None:
             right = self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
-        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, new, self.region)
+        kept = new.packed()
+        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
-        self.result.new[name] = new
+        self.result.new[name] = kept
         return [Arranged(layout, old, new)]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:

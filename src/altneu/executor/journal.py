@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from altneu import interrupts
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
@@ -33,7 +34,8 @@ class Journal:
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
-    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here;
+    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
+    ``commits`` what was committed in memory and in the store;
     ``began`` is where the last advance began, whose updates of views are told apart; ``is_open`` says that a commit
     took up rows and no time was closed since.
     Whatever changes here changes by a commit, or not at all.
@@ -42,7 +44,7 @@ class Journal:
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
-        self.steps = 0
+        self.steps = self.commits = 0
         self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
@@ -71,18 +73,21 @@ class Journal:
         self._kept_untold: set[str] = set()  # and kept sources
 
     @contextmanager
-    def undoing(self) -> Iterator[None]:
+    def undoing(self, *, step: bool = False) -> Iterator[None]:
         """Undo what happens to the state inside, if it raises: a step that failed never happened."""
-        mark, number = self.table.mark(), self.store.number
+        mark, number, commits = self.table.mark(), self.store.number, self.commits
         try:
             yield
         except BaseException:
-            if self.store.number == number:
-                self.table.restore(mark)
-            else:  # an interrupt came after the commit: what is on disk has happened
-                self._recall()
-                self.table.committed()
-                self.steps += 1
+            with interrupts.deferred():
+                if self.commits != commits:
+                    pass  # all of it has happened, and what came after it failed
+                elif self.store.number == number:
+                    self.table.restore(mark)
+                else:  # cut between the commit and here: what is on disk has happened
+                    self._recall()
+                    self.table.committed()
+                    self.commits, self.steps = self.commits + 1, self.steps + step
             raise
 
     def existing(self) -> set[str]:
@@ -136,7 +141,7 @@ class Journal:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
-        self.is_open = is_open
+        self.is_open, self.commits = is_open, self.commits + 1
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -168,6 +173,7 @@ class Journal:
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
         self.kept |= kept
+        self.commits += 1
 
     @contextmanager
     def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
@@ -232,6 +238,7 @@ class Journal:
                 if self.table.durable:
                     values = self._session()
                     self._commit(self.lower, values, [], {"shards": [before, shards]})
+                self.commits += 1
             except BaseException:
                 self.shards = before
                 raise
@@ -273,6 +280,7 @@ class Journal:
                 self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
             else:
                 self._defined()
+            self.commits += 1
 
     def _session(self, **changed: Any) -> dict[str, Any]:
         """What a commit tells of the session, with what it changes of that."""
