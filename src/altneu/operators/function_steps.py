@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.canonical import canonical_rows
-from altneu.errors import DiffOverflowError, SchemaError
+from altneu.errors import DiffOverflowError, SchemaError, TooWideError
 from altneu.linear import (
     Delay,
     ExplodeFunction,
@@ -160,7 +160,7 @@ def build_rows(
     index = np.array(parents, dtype=np.int64)
     try:
         return canonical_rows(Rows.from_pylist(results, schema)), np.arange(len(results))
-    except MemoryError:
+    except (MemoryError, TooWideError):
         raise
     except Exception:  # noqa: BLE001, S110 -- pyarrow calls what the values are made of
         pass  # some value does not fit: find which rows, one by one
@@ -186,7 +186,7 @@ def _in_batches(call: Callable[[Spans], Spans], schema: pa.Schema, spans: Spans,
         part = spans.take(index)
         try:
             done.append(call(part))
-        except DiffOverflowError:
+        except (DiffOverflowError, TooWideError):
             raise
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             if len(index) == 1:

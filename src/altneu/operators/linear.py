@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.canonical import canonical
-from altneu.errors import ERROR_SCHEMA
-from altneu.expressions import Expr, Result
+from altneu.errors import ERROR_SCHEMA, TooWideError
+from altneu.expressions import Expr, Result, limits
 from altneu.expressions.expr import Scope
 from altneu.linear import (
     BoundLogic,
@@ -38,7 +38,7 @@ from altneu.operators import function_steps, temporal
 from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
-from altneu.operators.spans import Failures, Mask, Spans
+from altneu.operators.spans import Failures, Mask, Spans, show_row
 from altneu.rows import Apply, Rows
 from altneu.update import Updates
 
@@ -60,7 +60,7 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     starts = range(0, len(updates), CHUNK)
 
     def run(start: int) -> tuple[list[Updates], list[Updates]]:
-        failures = Failures()
+        failures = Failures(kept=logic.can_fail)
         spans = _delayed(logic.delay, Spans(_chunk(updates, start)), failures)
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
@@ -110,17 +110,49 @@ def _through(steps: Sequence[Step], spans: Spans, failures: Failures) -> Iterato
         step = failures.step = steps[at]
         if isinstance(step, Expressions):
             end = next((i for i in range(at, len(steps)) if not isinstance(steps[i], Expressions)), len(steps))
-            spans, at = run_block(steps[at:end], spans, failures), end
+            made = _fitting(lambda part, a=at, b=end: run_block(steps[a:b], part, failures), spans, failures)  # type: ignore[misc]
+        else:
+            end, run = at + 1, _EXPAND.get(type(step)) or _RUN[type(step)]
+            made = _fitting(lambda part, s=step, r=run: r(s, part, failures), spans, failures)  # type: ignore[misc]
+        if len(made) == 1 and isinstance(made[0], Spans):
+            spans, at = made[0], end
             continue
-        at += 1
-        expand = _EXPAND.get(type(step))
-        if expand is not None:
-            for part in expand(step, spans, failures):
-                yield from _through(steps[at:], part, failures)
-            return
-        spans = _RUN[type(step)](step, spans, failures)
+        for found in made:
+            for part in (found,) if isinstance(found, Spans) else found:
+                yield from _through(steps[end:], part, failures)
+        return
     if len(spans):
         yield spans
+
+
+def _fitting(
+    run: Callable[[Spans], Spans | Iterator[Spans]], spans: Spans, failures: Failures
+) -> list[Spans | Iterator[Spans]]:
+    """What a step makes of rows, of fewer at a time where their values are more than a column holds.
+
+    A row whose values are so by themselves is an error row.
+    """
+    before, known = failures.step, len(failures.parts)
+    try:
+        with limits.bounded(limits.CHUNK_BYTES):
+            return [run(spans)]
+    except (TooWideError, pa.ArrowException) as error:
+        if not limits.overflows(error):
+            raise
+        del failures.parts[known:]
+        failures.step = before
+        if len(spans) > 1:
+            half = len(spans) // 2
+            halves = np.arange(half), np.arange(half, len(spans))
+            return [made for half in halves for made in _fitting(run, spans.take(half), failures)]
+        if not failures.kept:  # nobody reads errors of what cannot fail otherwise: the row must not be lost
+            shown = show_row(spans.schema.names, spans.rows.to_pylist()[0])
+            raise TooWideError(
+                f"{before} makes a value of more than {limits.MOST_BYTES:,} bytes of the row {shown:.1000}; retract it"
+            ) from error
+        text = limits.VALUE_TOO_LARGE, f"a value of more than {limits.MOST_BYTES:,} bytes: {error}"
+        failures.add(spans, np.zeros(1, np.int64), lambda _: text)
+        return []
 
 
 # expressions ----------------------------------------------------------------------------------------------------------
