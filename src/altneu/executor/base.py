@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from heapq import heappop, heappush
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -255,28 +256,61 @@ class _Stage:
         self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
         self.gathered: dict[int, Gathered] = {}
         self._ready: dict[int, tuple[Updates, Updates]] = {}  # what a table function made, where it was little
+        self._queue: list[int] = []  # nodes that are to run, as a heap
+        self._awake: set[int] = set()  # these, and those that have run
         self._piece: Updates | None = None  # what the node that runs is given instead of its inputs
 
     def sent(self) -> Iterator[Sent]:
-        """Run it; the messages that it sends. When all are taken, ``result`` has the rest."""
-        before = perf_counter()
-        for i in self.plan.stages[self.stage]:
+        """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
+
+        The messages that they send; when all are taken, ``result`` has the rest.
+        """
+        before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
+        for node in self._woken():
+            self._wake(node)
+        while self._queue:
+            i = heappop(self._queue)
             self.came = self.went = failed = 0
             if self._streams(i):
                 yield from self._stream(i)
-            for output, value in enumerate(_STEP[type(self.plan.nodes[i].operation)](self, i)):
+            for output, value in enumerate(_STEP[type(nodes[i].operation)](self, i)):
                 if value is not None and (rows := _news(value)):
-                    self.values[Port(i, output)] = value
+                    port = Port(i, output)
+                    self.values[port] = value
                     if output:
                         failed += rows
                     else:
                         self.went += rows
+                    for reader in readers.get(port, ()):
+                        self._wake(reader)
             after = perf_counter()
             if self.came or self.went or failed:
                 self._measure(i, self.came, self.went, failed, after - before)
             before = after
         for port, value in self.values.items():
             yield from self._send(port, value)
+
+    def _woken(self) -> set[int]:
+        """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
+        found: set[int] = set()
+        for channel, messages in self.inbox.items():
+            if messages:
+                found.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
+        rounds, upper = self.region.rounds, self.region.upper
+        for name, node in self.plan.takers.get(self.stage, ()):
+            if node not in found:
+                state = self.snapshot.get(name)
+                if state is not None and state.holds.is_due(rounds, upper):
+                    found.add(node)
+        if self.mode.hydrating or self.mode.given:
+            found.update(self.plan.starters.get(self.stage, ()))
+        return found
+
+    def _wake(self, node: int) -> None:
+        """Have a node run when it is its turn."""
+        if node not in self._awake:
+            self._awake.add(node)
+            heappush(self._queue, node)
 
     def _measure(self, i: int, *counts: float) -> None:
         known = self.result.measured.get(i)
@@ -328,6 +362,7 @@ class _Stage:
         for node in self._readers.get(port, ()):
             kind = type(self.plan.nodes[node].operation)
             if kind in (ExplodeOp, ConsolidateOp) or node in self.plan.overlapping:
+                self._wake(node)
                 self.gathered.setdefault(node, Gathered(self.plan.lattice_of(node))).add(self._of(node, part)[0])
             elif kind in _ADDITIVE:
                 operation = self.plan.nodes[node].operation
@@ -336,6 +371,7 @@ class _Stage:
                 else:
                     yield from self._flow(node, [self._of(node, part)])
             else:
+                self._wake(node)
                 self.flowed[node, port].append(part)
 
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
@@ -353,9 +389,9 @@ class _Stage:
         """The nodes of this stage that read a port of this stage."""
         found: dict[Port, list[int]] = defaultdict(list)
         for node in self.plan.stages[self.stage]:
-            for port in self.plan.nodes[node].inputs:
-                if self.plan.inlets.get((node, port)) is None:
-                    found[port].append(node)
+            for port, channel in self.plan.wires[node]:
+                if channel is None:
+                    found[port].append(node)  # twice where it reads it twice
         return found
 
     def _with_gathered(self, i: int, made: Updates | None) -> Updates | None:
@@ -371,14 +407,10 @@ class _Stage:
         if self._piece is not None:
             return [self._piece]
         found: list[Updates] = []
-        for port in self.plan.nodes[i].inputs:
-            channel = self.plan.inlets.get((i, port))
-            values: Sequence[Message | None]
-            values = (
-                [self.values.get(port), *self.flowed.pop((i, port), ())]
-                if channel is None
-                else self.inbox.get(channel, [])
-            )
+        for port, channel in self.plan.wires[i]:
+            values: Sequence[Message | None] = self.inbox.get(channel, ()) if channel is not None else ()
+            if channel is None:
+                values = (self.values.get(port), *self.flowed.pop((i, port), ()))
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     found.append(value)
@@ -402,7 +434,7 @@ class _Stage:
     def arranged(self, i: int, port: Port) -> Arranged:
         """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
         channel = self.plan.inlets.get((i, port))
-        values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
         for value in values:
             if isinstance(value, Arranged):
                 self.came += value.new.rows_at_most
@@ -504,11 +536,12 @@ class _Stage:
         elif operation.locked is not None:
             right = self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
-        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, new, self.region)
+        kept = new.packed()
+        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
-        self.result.new[name] = new
+        self.result.new[name] = kept
         return [Arranged(layout, old, new)]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
@@ -603,7 +636,8 @@ class _Stage:
         rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         times = updates.times.copy()
         times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
-        return [replace(updates, times=times)]
+        moved, limit = replace(updates, times=times), operation.limit
+        return [moved if limit is None else moved.filter(times[-1] < limit)]
 
     def leave(self, i: int) -> list[Message | None]:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
@@ -619,9 +653,9 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         if not due:
             return [None]
-        self.result.states[operation.arrangement] = replace(state, holds=holds)
+        self.result.states[operation.arrangement] = ArrangementState(state.spine, holds)
         found = Updates.concat(due, self.plan.nodes[i].schema, self._width(i))
-        return [consolidate(found, self.plan.lattice_of(i))]
+        return [found if len(due) == 1 else consolidate(found, self.plan.lattice_of(i))]  # a run is consolidated
 
     def feed(self, i: int) -> list[Message | None]:
         """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other.
@@ -643,7 +677,8 @@ class _Stage:
         self.went = len(settled)
         if len(settled):
             _, waiting = state.holds.take(self.region.rounds, self.region.upper)
-            self.result.states[name] = replace(state, holds=waiting.add(settled, self.mode.held))
+            waiting = waiting.add(settled, self.mode.held, settled=True)
+            self.result.states[name] = ArrangementState(state.spine, waiting)
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
