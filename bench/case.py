@@ -15,6 +15,7 @@ from bench import (
     graphs,
     histories,
     linear,
+    relations,
     rounds,
     steps,
     streams,
@@ -44,6 +45,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "m": tpch.measure,
     "n": nexmark.measure,
     "o": rounds.measure,
+    "r": relations.measure,
 }
 
 

@@ -11,14 +11,14 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
 from altneu.executor.described import Described, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
-from altneu.functions import aliases, changes, functions_of, with_functions
+from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
 from altneu.rewrite.earlier import without_needs
-from altneu.rewrite.transform import transform
+from altneu.rewrite.transform import replaced
 from altneu.types import to_ddl
 
 
@@ -28,8 +28,8 @@ class Catalogue:
     A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
     """
 
-    def __init__(self, journal: Journal, lattice: Lattice) -> None:
-        self._journal, self._lattice = journal, lattice
+    def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
+        self._journal, self._lattice, self._check_functions = journal, lattice, check_functions
         self.nodes: dict[str, ir.Node] = {}
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
@@ -68,7 +68,10 @@ class Catalogue:
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
         kept = [source for name, source in self.kept.items() if name not in without]
-        return lower({**nodes, **(more or {})}, self._lattice, shards, kept)
+        nodes |= more or {}
+        if self._check_functions:
+            nodes = {name: checked(node) for name, node in nodes.items()}
+        return lower(nodes, self._lattice, shards, kept)
 
     def adopt(self, shards: int) -> None:
         """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
@@ -212,7 +215,7 @@ class Catalogue:
         kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
-        return without_indexes(transform(collection.node, lambda new, old: kept.get(old.fingerprint, new)))
+        return without_indexes(replaced(collection.node, kept))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.

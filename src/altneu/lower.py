@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    DeltaJoinOp,
     DifferentiateOp,
     EnterAtOp,
     EnterOp,
@@ -244,11 +245,13 @@ class Lowering:
         return self.arranged[place]
 
     def lower(self, node: ir.Node) -> Lowered:
-        """Lower a node and all it depends on, once."""
+        """Lower a node and all it depends on, once; inputs first, so that a plan may be of any depth."""
         name = self._name_of(node)
         if name not in self.done:
-            _check_times(node)
-            self.done[name] = self._noted(self._lower(node))
+            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self._name_of(n) in self.done):
+                if (place := self._name_of(below)) not in self.done:
+                    _check_times(below)
+                    self.done[place] = self._noted(self._lower(below))
         return self.done[name]
 
     def _noted(self, lowered: Lowered) -> Lowered:
@@ -323,13 +326,15 @@ class Lowering:
     def _linear(self, node: ir.Linear) -> Lowered:
         """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
 
+        So it is where a table function follows a reduce, whose rows are few: what it makes can then flow.
         The names of arrangements do not depend on which it is, for another view may change it.
         """
         below = self.lower(node.input)
         number, errors = below.port.node, LOGIC_ERRORS
         host = self.nodes[number].operation
         alone = isinstance(node.input, _HOSTED) and self.readers[node.input.fingerprint] == 1
-        if alone and isinstance(host, HOSTS):
+        flows = node.logic.expands and not isinstance(host, JoinOp | DeltaJoinOp)
+        if alone and isinstance(host, HOSTS) and not flows:
             operation = replace(host, logic=node.logic)
             self.nodes[number] = replace(
                 self.nodes[number], operation=operation, schema=node.schema, logical=node.fingerprint
@@ -589,6 +594,13 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.EnterAt: Lowering._enter_at,
     ir.Result: Lowering._result,
 }
+
+
+def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
+    """What is lowered before a node: of a loop's result what its variables begin as, and what it reads from outside."""
+    if isinstance(node, ir.Result):
+        return (*node.loop.initial, *ir.read_from_outside(node.loop))
+    return node.inputs
 
 
 def _check_times(node: ir.Node) -> None:

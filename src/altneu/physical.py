@@ -52,6 +52,11 @@ class ConstantOp:
     rows: tuple[tuple[object, ...], ...]
 
 
+MOST_WAYS = 8
+"""By more ways than these a row does not come to a sum without being added up there."""
+_ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those with the most
+
+
 @dataclass(frozen=True)
 class ReadOp:
     """The whole contents of an arrangement that exists already, for hydration."""
@@ -582,7 +587,33 @@ class Plan:
     @cached_property
     def stages(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the nodes of each stage, in topological order."""
-        return tuple(tuple(i for i, n in enumerate(self.nodes) if n.stage == s) for s in range(self.depth))
+        found: list[list[int]] = [[] for _ in range(self.depth)]
+        for i, node in enumerate(self.nodes):
+            found[node.stage].append(i)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def overlapping(self) -> frozenset[int]:
+        """The sums to which one row comes by many ways, through other sums: they are consolidated.
+
+        ``c = c.concat(c.filter(…))`` forty times has 2^40 ways and as few rows as before; every so many ways are
+        summed up, so that no more updates pass than the rows times ``MOST_WAYS`` squared.
+        """
+        ways: list[dict[int, int]] = []
+        found: set[int] = set()
+        for i, node in enumerate(self.nodes):
+            if not isinstance(node.operation, LinearOp | ConcatOp):
+                ways.append({i: 1})
+                continue
+            total: dict[int, int] = {}
+            for port in node.inputs:
+                for root, many in ways[port.node].items():
+                    total[root] = total.get(root, 0) + many
+            if isinstance(node.operation, ConcatOp) and max(total.values(), default=0) > MOST_WAYS:
+                found.add(i)
+                total = {i: 1}
+            ways.append(total if len(total) <= _ROOTS else dict(sorted(total.items(), key=lambda t: -t[1])[:_ROOTS]))
+        return frozenset(found)
 
     @cached_property
     def inlets(self) -> dict[tuple[int, Port], int]:
@@ -691,53 +722,95 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
-    home = [_run_with(scopes, i) for i in range(len(scopes))]
-    numbers = [0] * len(nodes)
-    counter = count()
+    scheduling = _Scheduling(nodes, scopes)
+    schedule = scheduling.number(0)
+    return tuple(replace(n, stage=s) for n, s in zip(nodes, scheduling.stages, strict=True)), schedule
 
-    def unit_of(i: int, scope: int) -> int | None:
-        """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
-        at, below = home[nodes[i].scope], None
-        while at != scope:
-            if not at:
-                return -1
-            at, below = home[scopes[at].parent], at
-        return below
 
-    def number(scope: int) -> Schedule:
-        levels: dict[tuple[int | None, int], int] = {}
-        inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
-        loops = [i for i, s in enumerate(scopes) if s.kind == "loop" and home[s.parent] == scope]
+Item = tuple[int | None, int]
+"""A loop and -1, or None and a node that is in none."""
+
+
+class _Scheduling:
+    """Numbers the stages of nodes, scope by scope."""
+
+    def __init__(self, nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> None:
+        self.nodes, self.scopes = nodes, scopes
+        self.home = [_run_with(scopes, i) for i in range(len(scopes))]
+        self.stages = [0] * len(nodes)
+        self.counter = count()
+        self.loops: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
+        self.members: dict[int, list[int]] = {}  # of the same the nodes inside, also those in loops in it
+        for i, found in enumerate(scopes):
+            if found.kind == "loop":
+                self.loops.setdefault(self.home[found.parent], []).append(i)
+        for i, node in enumerate(nodes):
+            at = self.home[node.scope]
+            self.members.setdefault(at, []).append(i)
+            while at:
+                at = self.home[scopes[at].parent]
+                self.members.setdefault(at, []).append(i)
+
+    def number(self, scope: int) -> Schedule:
+        """The schedule of the root or of a loop, with the stages of its nodes numbered."""
+        levels = self._levels(scope)
+        nodes: dict[int, list[int]] = {}
+        loops: dict[int, list[int]] = {}
+        for (unit, i), at in levels.items():
+            if unit is None:
+                nodes.setdefault(at, []).append(i)
+        for loop in self.loops.get(scope, []):
+            if (loop, -1) in levels:
+                loops.setdefault(levels[loop, -1], []).append(loop)
+        units: list[list[int] | LoopUnit] = []
+        for level in range(1 + max(levels.values(), default=0)):
+            here = nodes.get(level, [])
+            if here or (scope == 0 and level == 0):
+                stage = next(self.counter)
+                if units and isinstance(units[-1], list):
+                    units[-1].append(stage)
+                else:
+                    units.append([stage])
+                for i in here:
+                    self.stages[i] = stage
+            units += [LoopUnit(s, self.number(s)) for s in loops.get(level, ())]
+        return tuple(unit if isinstance(unit, LoopUnit) else tuple(unit) for unit in units)
+
+    def _levels(self, scope: int) -> dict[Item, int]:
+        """How many exchanges and loops are before each node and loop that is right inside a scope."""
+        levels: dict[Item, int] = {}
         changed = True
         while changed:  # a loop's level depends on all of its nodes, wherever they stand
             changed = False
-            for i in inside:
-                unit = unit_of(i, scope)
-                item = (unit, -1 if unit is not None else i)
-                level = levels.get(item, 0)
-                for port in nodes[i].inputs:
-                    other = unit_of(port.node, scope)
-                    if other == -1 or (other is not None and other == unit):
-                        continue
-                    below = levels.get((other, -1 if other is not None else port.node), 0)
-                    apart = unit is not None or other is not None or nodes[i].exchange is not None
-                    level = max(level, below + apart)
+            for i in self.members.get(scope, []):
+                item = self._item(i, scope)
+                level = max(levels.get(item, 0), self._level_after_inputs(i, item, scope, levels))
                 if levels.get(item) != level:
                     levels[item] = level
                     changed = True
-        units: list[Stages | LoopUnit] = []
-        for level in range(1 + max(levels.values(), default=0)):
-            here = [i for (unit, i), at in levels.items() if unit is None and at == level]
-            if here or (scope == 0 and level == 0):
-                stage = next(counter)
-                if units and not isinstance(units[-1], LoopUnit):
-                    units[-1] = (*units[-1], stage)
-                else:
-                    units.append((stage,))
-                for i in here:
-                    numbers[i] = stage
-            units += [LoopUnit(s, number(s)) for s in loops if levels.get((s, -1)) == level]
-        return tuple(units)
+        return levels
 
-    schedule = number(0)
-    return tuple(replace(n, stage=stage) for n, stage in zip(nodes, numbers, strict=True)), schedule
+    def _level_after_inputs(self, i: int, item: Item, scope: int, levels: dict[Item, int]) -> int:
+        level = 0
+        for port in self.nodes[i].inputs:
+            if not self._is_inside(port.node, scope):
+                continue
+            other = self._item(port.node, scope)
+            if other[0] is not None and other == item:
+                continue
+            apart = item[0] is not None or other[0] is not None or self.nodes[i].exchange is not None
+            level = max(level, levels.get(other, 0) + apart)
+        return level
+
+    def _is_inside(self, i: int, scope: int) -> bool:
+        at = self.home[self.nodes[i].scope]
+        while at and at != scope:
+            at = self.home[self.scopes[at].parent]
+        return at == scope
+
+    def _item(self, i: int, scope: int) -> Item:
+        """The loop right inside a scope that a node inside it is in, or the node itself."""
+        at, below = self.home[self.nodes[i].scope], None
+        while at != scope:
+            at, below = self.home[self.scopes[at].parent], at
+        return (None, i) if below is None else (below, -1)

@@ -13,6 +13,7 @@ from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
 from altneu.rewrite.hoist_bindings import hoist_bindings
 from altneu.rewrite.limit_windows import limit_windows
+from altneu.rewrite.merge_distinct import merge_distinct
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
@@ -106,6 +107,17 @@ EXAMPLES = {
         "not across another": T.differentiate().semijoin(U, on="k").integrate(),
         "changes of what is consolidated are so": T.distinct().differentiate().consolidate().integrate().consolidate(),
         "later moments may cancel": T.distinct().differentiate().delay_to_neu().consolidate().integrate(),
+    },
+    merge_distinct: {
+        "one distinct of all that is united": T.concat(T.select("k", v="v + 1"))
+        .distinct()
+        .concat(T.filter("v > 0"))
+        .distinct()
+        .concat(T.filter("k > 0").distinct())
+        .distinct(),
+        "not of what another reads": T.distinct().concat(T.filter("v > 0")).distinct().concat(T.distinct()),
+        "not of what is filtered afterwards": T.distinct().filter("v > 0").concat(U.select("k", v="w")).distinct(),
+        "nor what is taken away": T.concat(T.filter("v > 0").distinct().negate()).distinct(),
     },
     push_filters: {
         "to the side that has the columns, and to both when it reads the key": PAIRS.filter(

@@ -95,7 +95,13 @@ def title(call: Callable[..., Any]) -> str:
     inner = getattr(call, "func", None)
     if not hasattr(call, "__qualname__") and callable(inner):
         return f"a partial of {title(inner)}"
-    return str(getattr(call, "__qualname__", f"an object of {type(call).__qualname__}"))
+    own = f"{call.__module__}." if is_own(call) else ""
+    return own + str(getattr(call, "__qualname__", f"an object of {type(call).__qualname__}"))
+
+
+def is_own(call: Callable[..., Any]) -> bool:
+    """Whether a function is one of altneu's own, which the verbs for windows and the like are made of."""
+    return str(getattr(call, "__module__", "")).partition(".")[0] == "altneu"
 
 
 def _checked(version: object) -> str:

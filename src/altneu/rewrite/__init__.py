@@ -10,6 +10,7 @@ from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
 from altneu.rewrite.hoist_bindings import hoist_bindings
 from altneu.rewrite.limit_windows import limit_windows
+from altneu.rewrite.merge_distinct import merge_distinct
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
@@ -25,13 +26,14 @@ RULES: tuple[Rule, ...] = (
     merge_linear,
     fold_constants,
     drop_identities,
+    merge_distinct,
     push_filters,
     push_bounds,
     limit_windows,
     use_indexes,
     prune_columns,
 )
-NEWER: tuple[Rule, ...] = (hoist_bindings,)
+NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
 """Rules that came after a release: views of older stores were computed without them, and keep their plans."""
 
 

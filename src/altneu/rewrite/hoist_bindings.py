@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from altneu import types as T
 from altneu.expressions import Literal
-from altneu.ir import Concat, Constant, Differentiate, EnterAt, Loop, Node, Result, ToNeu, Variable, free_levels, walk
+from altneu.ir import (
+    Concat,
+    Constant,
+    Differentiate,
+    EnterAt,
+    Loop,
+    Node,
+    Result,
+    ToNeu,
+    Variable,
+    free_levels,
+    ordered,
+)
 from altneu.rewrite.transform import transform, with_inputs
 
 
@@ -61,15 +73,25 @@ def _results(loop: Loop) -> tuple[Node, ...]:
 
 def _parts_of(loop: Loop) -> _Parts:
     numbers = range(len(loop.names))
-    read = {n.index for body in loop.bodies for n in walk(body) if isinstance(n, Variable) and n.level == loop.level}
+    read = {
+        n.index
+        for body in loop.bodies
+        for n in _inside(loop, body)
+        if isinstance(n, Variable) and n.level == loop.level
+    }
     constant = [
         i for i in numbers if loop.level not in free_levels(loop.bodies[i]) and (i not in read or _enters_late(loop, i))
     ]
-    computed = {n.fingerprint for n in walk(*(loop.bodies[i] for i in read))}
+    computed = {n.fingerprint for n in _inside(loop, *(loop.bodies[i] for i in read))}
     unread = [i for i in numbers if i not in read and i not in constant]
     after = [i for i in unread if loop.bodies[i].fingerprint not in computed and _is_after(loop, i)]
     kept = [i for i in numbers if i not in constant and i not in after]
     return _Parts(tuple(constant), tuple(after), tuple(kept), tuple(i for i in unread if i in kept))
+
+
+def _inside(loop: Loop, *roots: Node) -> Iterator[Node]:
+    """The nodes of bodies that depend on the rounds of a loop."""
+    return ordered(*roots, key=lambda n: n.fingerprint, without=lambda n: loop.level not in free_levels(n))
 
 
 def _enters_late(loop: Loop, i: int) -> bool:
@@ -81,7 +103,7 @@ def _enters_late(loop: Loop, i: int) -> bool:
 def _is_after(loop: Loop, i: int) -> bool:
     """Whether a body is a function of what the other variables come to."""
     body = loop.bodies[i]
-    if any(isinstance(n, Differentiate | ToNeu) and n.level == loop.level for n in walk(body)):
+    if any(isinstance(n, Differentiate | ToNeu) and n.level == loop.level for n in _inside(loop, body)):
         return False
     others = {j: Constant((), loop.variable(j).schema) for j in range(len(loop.names)) if j != i}
     return not loop.stops or loop.level not in free_levels(_of_results(loop, i, others))
