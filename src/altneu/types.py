@@ -15,7 +15,8 @@ import sqlglot
 from pyarrow import types as pt
 from sqlglot import exp
 
-from altneu.errors import SchemaError
+from altneu.errors import PlanError, SchemaError
+from altneu.syntax import refuse_unread
 
 BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.null()
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -271,10 +272,17 @@ def _parse_ddl(text: str) -> list[pa.Field]:
     except sqlglot.errors.SqlglotError as error:
         near = (getattr(error, "errors", None) or [{}])[0].get("highlight")
         raise SchemaError(f"cannot read the schema {text!r}" + (f" near {near!r}" if near else "")) from None
-    definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    alone = not any(value for name, value in tree.args.items() if name not in ("this", "kind"))
+    definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) and alone else []
     if not definitions:
         raise SchemaError(f"cannot read the schema {text!r}: write it as 'name type, name type'")
-    return [_field(d, text) for d in definitions]
+    fields = [_field(d, text) for d in definitions]
+    for definition in definitions:
+        try:
+            refuse_unread(definition)
+        except PlanError as error:
+            raise SchemaError(f"{error} (in {text!r})") from None
+    return fields
 
 
 _VOID = re.compile(r"(?<=[\s:<,])void(?=\s*(?:$|[,>]|not\b|comment\b))", re.IGNORECASE)

@@ -189,8 +189,6 @@ class Groups:
                 self.keys.append((found, self._name(found)))
 
     def _keys(self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str]) -> list[exp.Expr]:
-        if group.args.get("totals"):
-            raise PlanError("not supported: WITH TOTALS; GROUP BY ROLLUP (...) has the totals too")
         if group.args.get("all"):
             return [item for item in items if not has_aggregate(item)]
         return [self._key(key, items, names) for key in group.expressions]

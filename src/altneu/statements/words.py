@@ -13,6 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.statements.tree import Select
+from altneu.syntax import refuse_unread
 
 CLAUSES = (
     "FROM",
@@ -180,11 +181,16 @@ class Words:
     def expression_text(self, what: str) -> str:
         """An expression, as it was written."""
         first = self._parser._curr
-        self.expression(what)
+        self._expression(what)
         return self._parser._find_sql(first, self._parser._prev)
 
     def expression(self, what: str) -> exp.Expr:
-        """An expression."""
+        """An expression, of which everything is read."""
+        found = self._expression(what)
+        refuse_unread(found)
+        return found
+
+    def _expression(self, what: str) -> exp.Expr:
         found = self._parser._parse_disjunction() if self._parser._curr else None
         if found is None:
             self.expected(what)
