@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from altneu.errors import PlanError, UnsupportedFunctionError
 
 _ORDERED = ("order", "limit", "offset")
-_SET = ("with_", "this", "expression", "distinct", "by_name", *_ORDERED)
+_SET = ("with_", "this", "expression", "distinct", *_ORDERED)
 _BOTH_SIDES = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
     *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor),
@@ -67,7 +67,7 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
         *("with_", "expressions", "hint", "distinct", "from_", "laterals", "joins", "where", "group", "having"),
         *("qualify", "windows", *_ORDERED),
     ),
-    exp.Subquery: ("this", "alias", "with_", "joins", *_ORDERED),
+    exp.Subquery: ("this", "alias", "joins", *_ORDERED),
     exp.Values: ("expressions", "alias", *_ORDERED),
     exp.With: ("expressions", "recursive"),
     exp.CTE: ("this", "alias", "materialized"),
@@ -75,9 +75,9 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.TableAlias: ("this", "columns"),
     exp.Lateral: ("this", "alias", "view", "outer", "ordinality"),
     exp.Unnest: ("expressions", "alias", "offset"),
-    exp.Join: ("this", "on", "using", "side", "kind", "method", "match_condition"),
+    exp.Join: ("this", "on", "using", "side", "kind", "method"),
     exp.Group: ("expressions", "all"),
-    exp.Limit: ("expression",),
+    exp.Limit: ("expression", "limit_options"),
     exp.Offset: ("expression",),
     exp.Fetch: ("direction", "count", "limit_options"),
     exp.LimitOptions: ("rows",),
@@ -139,6 +139,7 @@ _REFUSED: Mapping[str, str] = {
 _OF_CLASS: Mapping[tuple[type[exp.Expr], str], str] = {
     (exp.Distinct, "on"): "DISTINCT ON; use row_number() OVER (...) = 1, or ORDER BY with LIMIT",
     (exp.Limit, "expressions"): "LIMIT n BY; use QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n",
+    (exp.Order, "this"): "ORDER BY inside a call; write f(...) WITHIN GROUP (ORDER BY ...)",
     (exp.Star, "ilike"): "* ILIKE; name the columns",
     (exp.Table, "hints"): "hints of a table; leave them out",
     (exp.Table, "partition"): "PARTITION; ask in WHERE",
@@ -186,7 +187,8 @@ def _refuse_word(node: exp.TableAlias) -> None:
     """
     name = node.this
     if not isinstance(name, exp.Identifier | None):
-        raise PlanError(f"not supported: `{_shown(name)}` after the name of a table{_at(node)}; {_PAST_JOIN}")
+        said = f"@{name.name}" if isinstance(name, exp.Parameter) else _shown(name)
+        raise PlanError(f"not supported: `{said}` after the name of a table{_at(node)}; {_PAST_JOIN}")
     if name is not None and not name.args.get("quoted") and name.name.lower() in _NO_ALIAS:
         word = name.name.upper()
         raise PlanError(
@@ -197,7 +199,7 @@ def _refuse_word(node: exp.TableAlias) -> None:
 def _words(node: exp.Expr, name: str, value: object) -> str:
     """What an argument is called, and what to write instead of it."""
     if name == "pivots":
-        if any(pivot.args.get("unpivot") for pivot in value if isinstance(pivot, exp.Expr)):  # type: ignore[attr-defined]
+        if isinstance(value, list) and any(pivot.args.get("unpivot") for pivot in value):
             return "UNPIVOT; explode(array(struct('a' AS name, a AS value), ...)) says it for each column"
         return "PIVOT; sum(x) FILTER (WHERE c = 'v') says it for each column"
     known = _OF_CLASS.get((type(node), name)) or _REFUSED.get(name)
@@ -208,7 +210,10 @@ def _words(node: exp.Expr, name: str, value: object) -> str:
 
 
 def _shown(node: exp.Expr) -> str:
-    return node.sql("spark")[:80]
+    try:
+        return node.sql("spark", unsupported_level=ErrorLevel.IGNORE)[:80]
+    except ValueError:  # some have no text of their own
+        return node.key.upper()
 
 
 def _at(node: exp.Expr) -> str:

@@ -262,11 +262,15 @@ def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str
     """Outputs and the columns that they were made of, for ORDER BY; outputs are found first."""
     schema = relation.node.schema
     columns = [(n, parse(bound(n), schema)) for n in schema.names]
-    places, fields = {}, []
+    fields: list[Field] = []
+    plain: dict[str, str] = {}  # what is one column twice is no two columns for a name to choose from
     for field, (_, value) in zip(made.shown, outputs, strict=True):
-        column = fresh(f"^out {field.column}", (n for n, _ in columns))
-        columns.append((column, value))
-        places[field.column] = column
+        column = plain.get(value.column_name) if value.is_column else None
+        if column is None:
+            column = fresh(f"^out {field.column}", (n for n, _ in columns))
+            columns.append((column, value))
+        if value.is_column:
+            plain[value.column_name] = column
         fields.append(Field("", field.name, column))
     names = {f.name.lower() for f in fields}
     fields += [replace(f, hidden=f.hidden or f.name.lower() in names) for f in relation.fields]

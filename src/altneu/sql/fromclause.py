@@ -185,8 +185,6 @@ class FromClause:
     def _asof(self, join: exp.Join, relation: Relation, conditions: list[exp.Expr], *, keeps: bool) -> None:
         left = self._closed(early=True)
         right = self._put(relation)
-        if join.args.get("match_condition"):
-            conditions = [*conditions, *conjuncts(join.args["match_condition"])]
         asked = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
         self.parts = [asof(left, right, asked, keeps=keeps)]
 
@@ -407,8 +405,6 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
         raise PlanError(f"{words} takes no {asked[0].upper()}: it joins by the columns of both sides' names")
     if kind == "CROSS" and (side or method or "using" in asked):
         raise PlanError(f"{words}: CROSS JOIN pairs everything with everything; leave CROSS out")
-    if join.args.get("match_condition") and method != "ASOF":
-        raise PlanError(f"{words} takes no MATCH_CONDITION, which is of ASOF JOIN")
 
 
 def _query_in(item: exp.Expr) -> exp.Expr:

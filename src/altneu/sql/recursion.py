@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
     """A binder that knows the names of a query's WITH."""
     clause = tree.args["with_"]
+    names = [cte.alias.lower() for cte in clause.expressions]
+    for cte in clause.expressions:
+        if names.count(cte.alias.lower()) > 1:
+            raise PlanError(f"WITH names {cte.alias!r} twice; give one of the queries another name")
     if MUTUAL in clause.meta:
         return _mutual(binder, clause)
     for cte in clause.expressions:
@@ -185,5 +189,10 @@ def _declared(cte: exp.CTE) -> pa.Schema:
         raise PlanError(
             f"WITH MUTUALLY RECURSIVE {cte.alias} declares its columns with their types: "
             f"{cte.alias} (name type, ...) AS (...)"
+        )
+    constrained = next((c for c in columns if c.args.get("constraints")), None)
+    if constrained is not None:
+        raise PlanError(
+            f"{cte.alias}: `{constrained.sql('spark')}`: a query's column has a name and a type, no constraint"
         )
     return pa.schema([pa.field(c.name, arrow_type(c.args["kind"])) for c in columns])

@@ -37,7 +37,9 @@ def is_subquery(node: exp.Expr) -> bool:
     """Whether a node of an expression holds a query."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
-    return isinstance(node, exp.Subquery | exp.Exists | exp.Any | exp.All)
+    if isinstance(node, exp.Any | exp.All):  # those of LIKE have patterns
+        return not isinstance(node.parent, exp.Like | exp.ILike)
+    return isinstance(node, exp.Subquery | exp.Exists)
 
 
 def has_subquery(tree: exp.Expr) -> bool:
