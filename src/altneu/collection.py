@@ -783,7 +783,8 @@ def source(
     """A collection that a session inserts into and retracts from.
 
     ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
-    themselves, so that a view added later can be computed from them whatever it reads.
+    themselves, so that a view added later can be computed from them whatever it reads. They are kept from the first
+    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads it.
 
     With ``time=("system", "event")`` its rows have two times: when they became known, which is the session's clock, and
     what they are about. Corrections to the past arrive at later system times, and everything computed from the source

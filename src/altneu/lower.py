@@ -79,8 +79,9 @@ Key = tuple[str, ...]
 class Lowered:
     """A logical node's output port and where its rows are.
 
-    ``spread`` is the key that decides their shard (None: not known); ``settled`` says that equal rows are always in the
-    same shard, whatever decides it. Rows straight from a source are neither: they come from any task.
+    ``spread`` is the key that decides their shard (None: not known; the empty key: all are in one shard); ``settled``
+    says that equal rows are always in the same shard, whatever decides it. Rows straight from a source are neither:
+    they come from any task.
     """
 
     port: Port
@@ -315,7 +316,7 @@ class Lowering:
             label=label,
             logical=input_node.fingerprint,
         )
-        return Lowered(Port(number), lowered.spread or everything)
+        return Lowered(Port(number), everything if lowered.spread is None else lowered.spread)
 
     def _linear(self, node: ir.Linear) -> Lowered:
         """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
@@ -461,7 +462,7 @@ class Lowering:
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
-        key = asked or lowered.spread or tuple(node.schema.names)
+        key = asked or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
         contents = self.arrange(lowered, key, node.fingerprint, "contents")
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
 
@@ -664,12 +665,14 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     return tuple(found)
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
-    """Lower every view of a session into one plan that shares what they have in common."""
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sources: Iterable[ir.Source] = ()) -> Plan:
+    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common."""
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
+    for source in sources:
+        lowering.lower(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))

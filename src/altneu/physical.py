@@ -438,6 +438,11 @@ class Plan:
         return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
 
     @cached_property
+    def arranged(self) -> dict[str, Layout]:
+        """The layout of each arrangement."""
+        return {name: self.layouts[name] for name in self.arrangements}
+
+    @cached_property
     def layouts(self) -> dict[str, Layout]:
         """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
         found = dict(self.read_layouts)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu import ir
-from altneu.catalogue import Catalogue, check_maintained, described
+from altneu.catalogue import Catalogue, check_maintained, described, kept_sources
 from altneu.closing import Closing
 from altneu.collection import Collection
 from altneu.errors import (
@@ -182,7 +182,9 @@ class Session(Closing):
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self._catalogue = Catalogue(self._journal, self.lattice)
+        self.table.layouts = self._plan.arranged
         self._pending = Inputs()
+        self._adopted = False
         self._taps = Taps(self.lattice)
         self._measured = Measurements()
         self.streams = Streams(self)
@@ -221,12 +223,12 @@ class Session(Closing):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the sources that the maintained views are made of."""
+        """Names of the sources that the maintained views are made of, and of those whose rows are kept."""
         return list(self._sources)
 
     @property
     def collections(self) -> dict[str, Collection]:
-        """The maintained views as they were written, and the sources they are made of, by name."""
+        """The maintained views as they were written, the sources they are made of and those kept, by name."""
         sources = {name: Collection(source) for name, source in self._sources.items()}
         return {**sources, **self._catalogue.collections}
 
@@ -324,13 +326,14 @@ class Session(Closing):
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
-        self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
+        self.table.layouts = plan.arranged
         try:
             if name not in self._journal.views:
                 with self.past.watch(f"computing view {name}"):
                     self._hydrate(plan, name, node, deltas)
             else:
                 self._journal.describe(name, described(plan, name, node))
+                self._journal.keep(kept_sources(node))
         except BaseException:
             self.table.layouts = before
             raise
@@ -348,12 +351,15 @@ class Session(Closing):
                 outcome = self._executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
             kept = described(plan, name, node)
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), deltas, kept)
+            arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, sources)
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
+
+        The rows of a source with ``keep=True`` stay until ``drop_source``.
 
         Raises:
             PlanError: there is no such view.
@@ -363,11 +369,62 @@ class Session(Closing):
             known = {**self._catalogue.nodes, **self._journal.views}
             if name not in known:
                 raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
-            plan = self._catalogue.lowered(self.shards, less=name)
-            self._journal.drop(name, plan.arrangements)
-            self.subscribers.end(name)
-            self._catalogue.remove(name, plan)
-            self._measured.keep(plan)
+            plan = self._catalogue.lowered(self.shards, less=name, without=self._journal.forgotten)
+            try:
+                self._journal.drop(name, plan.arrangements)
+            finally:
+                if name not in self._journal.views:  # an interrupt may come right behind the commit
+                    self.subscribers.end(name)
+                    self._catalogue.remove(name, plan)
+                    self._measured.keep(plan)
+
+    def drop_source(self, name: str) -> None:
+        """Forget a source that no view reads: the rows kept of it, those that wait, and how far its stream was taken.
+
+        The rows of a source with ``keep=True`` are kept from the first ``maintain`` that reads it until they are
+        dropped here: while no view reads it, it takes inserts, goes with a reshard and into a session that is opened
+        again, and a later view of it has all of its rows. A source that is dropped may be declared anew, otherwise too.
+
+        Raises:
+            UnknownSourceError: there is no such source.
+            PlanError: a view reads it, or it is a statement's (``DROP SOURCE``, ``DROP TABLE``).
+            StorePlanError: the store has views that are not maintained here, and may read it.
+            InputError: its stream is being followed.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("total", orders.group_by().agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3)])
+        ...     _ = session.advance()
+        ...     session.drop("total")
+        ...     before = session.sources, session.maintain("orders", orders).to_pylist()
+        ...     session.drop("orders")
+        ...     session.drop_source("orders")
+        ...     before, session.sources
+        ((['orders'], [('tea', 3)]), [])
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            self._adopt()
+            journal, found = self._journal, self.definitions.get(name.lower())
+            if found is not None and found["kind"] in ("SOURCE", "TABLE"):
+                raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
+            if readers := self._catalogue.readers(name):
+                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+            if name not in {*journal.kept, *journal.filled, *journal.streams}:
+                raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self._sources) or '(none)'}")
+            if name in journal.streams or name in self.streams.followed:
+                self.streams.unfollow(name)
+            plan = self._catalogue.lowered(self.shards, without=[name])
+            try:
+                journal.drop_source(name, plan.arrangements)
+            finally:
+                if name not in journal.kept:
+                    self.discard(name)
+                    self._catalogue.plan = plan
+                    self._measured.keep(plan)
 
     def view(self, name: str) -> View:
         """A maintained view by name; one that statements have defined in this store is taken up where it was left."""
@@ -487,6 +544,8 @@ class Session(Closing):
         with self.lock:
             self._check_open()
             self._require_stored_views()
+            self._adopt()
+            self._catalogue.refuse_unowned(waiting=False)
             parting = Parting.of(self.shards, whole_number(shards, "shards"))
             if parting.times > 1:
                 plan = self._catalogue.lowered(shards)
@@ -540,10 +599,10 @@ class Session(Closing):
                     self._pending.updates.setdefault(source, []).append(updates)
 
     def source(self, name: str) -> ir.Source:
-        """A source that the maintained views are made of.
+        """A source that the maintained views are made of, or whose rows are kept.
 
         Raises:
-            UnknownSourceError: no view reads one of that name.
+            UnknownSourceError: no view reads one of that name, and none is kept.
         """
         if name not in self._sources:
             raise UnknownSourceError(
@@ -852,8 +911,17 @@ class Session(Closing):
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
         self._require_stored_views()
+        self._adopt()
+        self._catalogue.refuse_unowned(waiting=True)
         if self._wanted_shards != self.shards:
             self.reshard(self._wanted_shards)
+
+    def _adopt(self) -> None:
+        """Once, when all views are there: state that belongs to nothing is of sources that an earlier altneu kept."""
+        if not self._adopted:
+            self._catalogue.adopt(self.shards)
+            self.table.layouts = self._plan.arranged
+            self._adopted = True
 
     def _require_stored_views(self) -> None:
         if waiting := self._catalogue.waiting():

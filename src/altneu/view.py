@@ -85,7 +85,10 @@ class View:
         return found
 
     def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
-        """The contents as Python tuples, in no particular order."""
+        """The contents as Python tuples, in no particular order.
+
+        A date or timestamp outside the years 1 to 9999, for which Python has no value, is its text as Spark casts it.
+        """
         return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
 
     def df(self, at: Time = None, errors: OnErrors = "raise") -> DataFrame:

@@ -26,13 +26,17 @@ TABLES = {"p": row_of, "q": row_of}
 
 
 def random_plan(rng: random.Random, verbs: int) -> Collection:
-    """A collection that is some verbs away from the sources; every verb takes any of the collections made so far."""
+    """A collection that is some verbs away from the sources; every verb takes any of the collections made so far.
+
+    What a verb makes is consolidated now and then, whatever it is: that says nothing, but where rows are.
+    """
     made = list(SOURCES.values())
     joins = 0
     for _ in range(verbs):
         name = rng.choice([n for n in VERBS if joins < MOST_JOINS or "join" not in n])
         joins += "join" in name
-        made.append(VERBS[name](rng, lambda: rng.choice([made[-1], *made])))
+        verb = VERBS[name](rng, lambda: rng.choice([made[-1], *made]))
+        made.append(verb.consolidate() if rng.random() < 0.3 else verb)
     return made[-1]
 
 
@@ -47,7 +51,13 @@ def _largest(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[int]
     yield max((r.v for r, _ in rows if r.v is not None), default=len(rows))
 
 
+def _largest_of_all(_: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple[int, int, int]]:
+    yield 0, len(rows), max((r.v for r, _ in rows if r.v is not None), default=0)
+
+
 WINDOWS = [
+    "count(*) over ()",
+    "max(v) over ()",
     "row_number() over (partition by trial, k order by v desc)",
     "rank() over (partition by trial order by v, k)",
     "v - lag(v, 1, k) over (partition by trial order by k)",
@@ -81,6 +91,9 @@ VERBS: dict[str, Verb] = {
     "max": lambda _, c: c().group_by("trial").agg(k="max(k)", v="min(v)"),
     "count distinct": lambda _, c: c().group_by(*KEY).agg(v="count(distinct v)"),
     "top_k": lambda rng, c: c().top_k(2, "v desc", per=rng.choice([KEY, ["trial"]])),
+    "top_k of all": lambda rng, c: c().top_k(rng.choice([1, 5]), "v desc, k, trial"),
+    "sum of all": lambda _, c: c().group_by().agg(trial="max(trial)", k="count(*)", v="pmod(sum(v), 7)"),
+    "reduce of all": lambda _, c: c().group_by().reduce(_largest_of_all, "trial int, k long, v long"),
     "window": lambda rng, c: c().window(w=rng.choice(WINDOWS)).select(*KEY, v="pmod(cast(w as bigint), 7)"),
     "reduce": lambda _, c: c().group_by(*KEY).reduce(_largest, "v long"),
 }

@@ -71,7 +71,8 @@ class _Reading:
         names = [*self.plan.views] if view is None else [view]
         shown = {i for i, users in self.users.items() if not {*users}.isdisjoint(names)}
         if view is None:
-            shown |= {i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)}
+            kept = [i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)]
+            shown |= {*kept, *(port.node for i in kept for port in self.plan.nodes[i].inputs)}
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)

@@ -61,6 +61,10 @@ _TAIL = """\
   inserted; `map_keys`, `map_values`, `map_entries` and a cast to a text show it. Spark keeps the order of making.
 * Functions that make rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months adds to the
   value before, and Spark's `sequence` to the start ([linear.md](linear.md#counts)).
+* Dates reach to the year 5881580 and timestamps to 294247, and back as far, as in Spark; Python's own to the years 1 to
+  9999. Beyond them `to_pylist`, subscriptions, sinks of databases, pages and error rows have the text that a cast to
+  string gives (`'+10000-01-01'`), which may be inserted and retracted again. A Python function is not called with such
+  a row, which is an error row (PYTHON_VALUE). `to_arrow` and Parquet files have the value.
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 

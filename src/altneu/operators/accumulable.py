@@ -29,6 +29,7 @@ from altneu.operators.groups import (
     require_total,
     touched,
 )
+from altneu.python_values import exception_text, value_text
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
@@ -304,7 +305,7 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
     try:
         answer = function(count)
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
-        return f"{type(error).__name__}: {error}"
+        return exception_text(error)
     if isinstance(answer, bool | int | np.integer):
         answer = int(answer)
         return (
@@ -312,4 +313,4 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
             if abs(answer) < _LARGEST_COUNT
             else f"the function returned {answer}, which is beyond 2^62, for {count}"
         )
-    return f"the function returned {answer!r} for {count}, not an int"
+    return f"the function returned {value_text(answer)} for {count}, not an int"

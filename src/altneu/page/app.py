@@ -25,6 +25,7 @@ from altneu.page import metrics, told
 from altneu.page.asked import ask
 from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board
 from altneu.page.cells import cells_of, columns_of
+from altneu.page.connections import most_connections
 from altneu.page.graph import explained_of, graph_told, picture
 from altneu.page.replies import MOST_ROWS, Json, Refused, body, field, number, refusal, text
 from altneu.page.rows import Asked, errors_of
@@ -202,6 +203,9 @@ class App:
 
     async def news(self, request: Request) -> Response:
         """What happens, as it happens, as server-sent events."""
+        most = most_connections() // 2
+        if self._listeners >= most:
+            return refusal(503, f"{most} others listen already, which is all that the page has room for")
         try:
             last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
             after = int(last) if last.isdecimal() else 0

@@ -9,11 +9,13 @@ from altneu.page.board import Board
 from altneu.page.cells import table_of
 from altneu.page.replies import Refused
 from altneu.statements import Statements
-from altneu.statements.parser import parse
+from altneu.statements.parser import count_tokens, parse
 from altneu.statements.result import Result
 from altneu.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
 
 MOST = 1000  # rows of a result that are shown
+MOST_BYTES = 1 << 18  # of a query: what it takes to find its tokens
+MOST_TOKENS = 10_000  # of a query: parsing and planning take up to a tenth of a millisecond for each
 PATIENCE = 60.0  # seconds that a query waits for a step that runs
 
 
@@ -26,6 +28,7 @@ def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
         Refused: one of them does something, and the page only looks; or the session stays busy.
         AltneuError: as ``session.sql``.
     """
+    _check_size(text)
     statements = parse(text)
     if not statements:
         raise Refused(400, "no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
@@ -38,6 +41,20 @@ def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
     if not result.has_rows:
         return {"message": result.message, "seconds": seconds}
     return table_of(result.to_arrow(), MOST) | {"seconds": seconds, "plan": isinstance(statements[-1], Explain)}
+
+
+def _check_size(text: str) -> None:
+    size = len(text.encode())
+    if size > MOST_BYTES:
+        raise Refused(413, f"a query on the page must have at most {MOST_BYTES:,} bytes, got {size:,}; {_ELSEWHERE}")
+    tokens = count_tokens(text)
+    if tokens > MOST_TOKENS:
+        raise Refused(
+            413, f"a query on the page must have at most {MOST_TOKENS:,} tokens, got {tokens:,}; {_ELSEWHERE}"
+        )
+
+
+_ELSEWHERE = "session.sql and altneu query take longer ones"
 
 
 def _check(statement: Statement, *, allow_writes: bool) -> None:

@@ -83,7 +83,17 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await (self._refusal(Request(scope)) or self._app)(scope, receive, with_headers)
+        refused = self._refusal(Request(scope))
+        if refused is None:
+            await self._app(scope, receive, with_headers)
+            return
+
+        async def and_close(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("connection", "close")  # strangers keep no connection
+            await with_headers(message)
+
+        await refused(scope, receive, and_close)
 
     def _refusal(self, request: Request) -> ASGIApp | None:
         headers = request.headers

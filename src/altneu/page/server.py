@@ -14,6 +14,7 @@ from altneu.closing import Closing
 from altneu.errors import SetupError
 from altneu.page.app import App
 from altneu.page.board import Board
+from altneu.page.connections import Admission, most_connections
 from altneu.page.guard import Guard, is_loopback
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Page(Closing):
         self._ready = threading.Event()
         self._closing = threading.Lock()
         self._closed = False
+        self._accepting: asyncio.Task[None]
         self._thread = threading.Thread(target=self._run, name=f"altneu page {port}", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -87,10 +89,14 @@ class Page(Closing):
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._app.begin()
+        self._server.config.load()
+        admission = Admission(self._server, most_connections())
+        self._accepting = asyncio.create_task(admission.run(self._sock))
         self._ready.set()
-        await self._server.serve(sockets=[self._sock])
+        await self._server.serve(sockets=[])
 
     def _stop(self) -> None:
+        self._accepting.cancel()
         self._app.end()
         self._server.should_exit = True
 
