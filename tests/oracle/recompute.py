@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import cache, partial
@@ -290,12 +290,16 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             if times < 0 and non_negative:
                 raise FailureError("NEGATIVE_REPEAT")
             yield row, times
-        case GenerateSeries(_, start, stop, by):
+        case GenerateSeries(_, start, stop, by, outer):
             first, last, step_size = (evaluate(e, row, schema) for e in (start, stop, by))
+            series: Sequence[int] = ()
             if None not in (first, last, step_size):
                 if not step_size:
                     raise FailureError("STEP_SIZE_ZERO")
-                yield from (((*row, v), 1) for v in range(first, last + (1 if step_size > 0 else -1), step_size))
+                series = range(first, last + (1 if step_size > 0 else -1), step_size)
+            yield from (((*row, v), 1) for v in series)
+            if outer and not series:
+                yield (*row, None), 1
         case Unnest(value, _, ordinality, outer):
             found = evaluate(value, row, schema)
             entries = [(x if pa.types.is_map(value.type) else (x,)) for x in found or ()]
