@@ -165,6 +165,10 @@ class Rows:
         """The values of one column at ``index``, in that order."""
         return taken(self.column(name), positions_of(index))
 
+    def gathered(self, name: str, positions: pa.Array) -> pa.Array:
+        """The values of one column at positions as ``positions_of`` has them, in that order."""
+        return taken(self.column(name), positions)
+
     def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
         """With more columns behind these, under the schema of both."""
         return Rows(schema, (*self.columns, *columns), self.count)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from altneu import interrupts
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
@@ -33,7 +34,8 @@ class Journal:
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
-    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here;
+    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
+    ``commits`` what was committed in memory and in the store;
     ``began`` is where the last advance began, whose updates of views are told apart; ``is_open`` says that a commit
     took up rows and no time was closed since.
     Whatever changes here changes by a commit, or not at all.
@@ -42,7 +44,7 @@ class Journal:
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
-        self.steps = 0
+        self.steps = self.commits = 0
         self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
@@ -71,18 +73,21 @@ class Journal:
         self._kept_untold: set[str] = set()  # and kept sources
 
     @contextmanager
-    def undoing(self) -> Iterator[None]:
+    def undoing(self, *, step: bool = False) -> Iterator[None]:
         """Undo what happens to the state inside, if it raises: a step that failed never happened."""
-        mark, number = self.table.mark(), self.store.number
+        mark, number, commits = self.table.mark(), self.store.number, self.commits
         try:
             yield
         except BaseException:
-            if self.store.number == number:
-                self.table.restore(mark)
-            else:  # an interrupt came after the commit: what is on disk has happened
-                self._recall()
-                self.table.committed()
-                self.steps += 1
+            with interrupts.deferred():
+                if self.commits != commits:
+                    pass  # all of it has happened, and what came after it failed
+                elif self.store.number == number:
+                    self.table.restore(mark)
+                else:  # cut between the commit and here: what is on disk has happened
+                    self._recall()
+                    self.table.committed()
+                    self.commits, self.steps = self.commits + 1, self.steps + step
             raise
 
     def existing(self) -> set[str]:
@@ -136,7 +141,7 @@ class Journal:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
-        self.is_open = is_open
+        self.is_open, self.commits = is_open, self.commits + 1
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -151,6 +156,7 @@ class Journal:
         arrangements: list[str],
         delta: list[str],
         described: Described,
+        functions: list[dict[str, Any]],
         kept: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
@@ -159,6 +165,7 @@ class Journal:
         """
         view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["functions"] = functions
         view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
@@ -166,6 +173,7 @@ class Journal:
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
         self.kept |= kept
+        self.commits += 1
 
     @contextmanager
     def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
@@ -207,11 +215,11 @@ class Journal:
         self._kept_untold -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described) -> None:
-        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
-        told = described.to_json()
-        if self.views[name].get("kept") != told:
-            self.views[name] = {**self.views[name], "kept": told}
+    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+        told = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in told.items()):
+            self.views[name] = {**self.views[name], **told}
             self._untold.add(name)
 
     def keep(self, kept: Mapping[str, Any]) -> None:
@@ -230,6 +238,7 @@ class Journal:
                 if self.table.durable:
                     values = self._session()
                     self._commit(self.lower, values, [], {"shards": [before, shards]})
+                self.commits += 1
             except BaseException:
                 self.shards = before
                 raise
@@ -271,6 +280,7 @@ class Journal:
                 self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
             else:
                 self._defined()
+            self.commits += 1
 
     def _session(self, **changed: Any) -> dict[str, Any]:
         """What a commit tells of the session, with what it changes of that."""

@@ -53,7 +53,8 @@ _TAIL = """\
 * Sums, and variances and their kin, are computed from exact sums and rounded at the end: they do not overflow on the
   way (Spark's `try_sum` may be null where this is a number), and differ from Spark's in the last digits.
 * Regular expressions are RE2's: no look-around, no back references. `$` is the end of the text only.
-* Patterns and formats are constants; so is the second argument of `round`, `ceil` and `floor`.
+* Formats are constants, and so is the second argument of `round`, `ceil` and `floor`. Patterns may be columns: each is
+  compiled once for the rows that have it, and one that is no regular expression is an error row.
 * Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
 * Where Spark silently wraps around, altneu gives an error: `div` of decimals beyond bigint, decimals beyond the range
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.

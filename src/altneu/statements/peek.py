@@ -131,6 +131,7 @@ def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     """
     check_maintained(NAME, collection)
     catalogue, journal = session._catalogue, session._journal
+    collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
     plan = catalogue.lowered(session.shards, more={NAME: node})
     try:
