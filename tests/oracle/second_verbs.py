@@ -93,7 +93,7 @@ EXPRESSIONS: dict[str, list[tuple[str, str, bool, Callable[..., Any]]]] = {
         ("case when {0} > 1 then {1} else {0} end", "ll", False, lambda a, b: b if a is not None and a > 1 else a),
         ("cast(length({0}) as bigint)", "s", True, len),
         ("cast(day({0}) as bigint)", "t", True, lambda t: t.day),
-        ("if({0} is null, 3, 1)", "d", False, lambda d: 3 if d is None else 1),
+        ("if({0} is null, 3L, 1L)", "d", False, lambda d: 3 if d is None else 1),
         ("nullif({0}, 1)", "l", True, lambda a: None if a == 1 else a),
         ("1L", "", True, lambda: 1),
     ],
