@@ -15,6 +15,8 @@ from bench import (
     graphs,
     histories,
     linear,
+    relations,
+    rounds,
     steps,
     streams,
     times,
@@ -42,6 +44,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "l": durable.measure,
     "m": tpch.measure,
     "n": nexmark.measure,
+    "o": rounds.measure,
+    "r": relations.measure,
 }
 
 

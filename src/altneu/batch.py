@@ -16,12 +16,14 @@ from altneu.columns import Stack
 from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.lookup import by_probe, expand, gather_words, locate, renumber, rows_of_hits
+from altneu.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows
 from altneu.sorting import Sorted, Unsorted, settle
 from altneu.update import Updates
 
 BLOCK_ROWS = 1 << 16
+PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
 SIGN = np.uint64(1 << 63)
@@ -167,16 +169,16 @@ class Block:
 
     @cached_property
     def addresses(self) -> Ints:
-        """Addresses of the value hashes, the diffs and each line of the times."""
+        """Where the value hashes, the diffs and each line of the times are: (columns, 3), as ``Narrow.line``."""
         base, step = self.times.ctypes.data, self.times.strides[0]
-        times = [base + step * i for i in range(len(self.times))]
-        return np.array([self.value_hash.ctypes.data, self.diffs.ctypes.data, *times], np.int64)
+        times = [(base + step * i, WORD, 0) for i in range(len(self.times))]
+        whole = [(words.ctypes.data, WORD, 0) for words in (self.value_hash, self.diffs)]
+        return np.array([*whole, *times], np.int64)
 
     @property
     def nbytes(self) -> int:
         """Bytes of payload and control columns."""
-        payload = sum(c.nbytes for c in self.keys.columns) + sum(c.nbytes for c in self.values.columns)
-        return int(payload) + 8 * len(self) * (3 + len(self.times))
+        return bytes_of(self.keys) + bytes_of(self.values) + WORD * len(self) * (3 + len(self.times))
 
     def find(self, key_hash: Hashes, keys: Rows) -> tuple[Ints, Ints]:
         """Which rows have the probes' keys: counts per probe, and the positions of all of them, probe after probe.
@@ -198,6 +200,18 @@ class Block:
         """The updates, with rows of ``layout.schema``."""
         return Updates(self.layout.join(self.keys, self.values), self.times, self.diffs)
 
+    def times_at(self, rows: Ints) -> Ints:
+        """The times of some rows."""
+        return self.times.take(rows, axis=1)
+
+    def diffs_at(self, rows: Ints) -> Ints:
+        """The diffs of some rows."""
+        return self.diffs[rows]
+
+    def value_hash_at(self, rows: Ints) -> Hashes:
+        """The value hashes of some rows."""
+        return self.value_hash[rows]
+
     def take(self, index: Ints) -> Block:
         """Some of the rows, in order."""
         times = np.ascontiguousarray(self.times[:, index])
@@ -211,6 +225,110 @@ class Block:
         return Block(
             self.layout, self.keys.slice(start, stop), self.values.slice(start, stop), *control, self.collision_free
         )
+
+
+class PackedBlock(Block):
+    """A block in fewer bytes: whole numbers as narrow as their range allows, in rows, times and diffs.
+
+    ``lines`` are the value hashes where they are all one (else ``hashes`` are), the diffs, and each line of the times.
+    What is read of all rows is built anew each time; what is read of some, by ``Block.addresses`` or position, is not.
+    """
+
+    lines: tuple[Narrow, ...]
+    hashes: Hashes | None
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: tuple[Rows, Rows],
+        key_hash: Hashes,
+        hashes: Hashes | None,
+        lines: tuple[Narrow, ...],
+        *,
+        collision_free: bool,
+    ) -> None:
+        keys, values = rows
+        told: dict[str, Any] = {"layout": layout, "keys": keys, "values": values, "key_hash": key_hash}
+        self.__dict__.update(told | {"hashes": hashes, "lines": lines, "collision_free": collision_free})
+
+    def __len__(self) -> int:
+        return len(self.key_hash)
+
+    @property
+    def value_hash(self) -> Hashes:
+        """All value hashes."""
+        return self.lines[0].words().view(np.uint64) if self.hashes is None else self.hashes
+
+    @property
+    def diffs(self) -> Ints:
+        """All diffs."""
+        return self.lines[-1 - self._width].words()
+
+    @property
+    def times(self) -> Ints:
+        """All times."""
+        return np.stack([line.words() for line in self._times])
+
+    @property
+    def _width(self) -> int:
+        return self.layout.lattice.width
+
+    @property
+    def _times(self) -> tuple[Narrow, ...]:
+        return self.lines[-self._width :]
+
+    @cached_property
+    def addresses(self) -> Ints:
+        """As of any block."""
+        lines = [line.line for line in self.lines]
+        if self.hashes is not None:
+            lines.insert(0, (self.hashes.ctypes.data, WORD, 0))
+        # a least value may be a hash, which as a signed word is below zero
+        return np.array(lines, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept."""
+        words = WORD * len(self) * (1 if self.hashes is None else 2)
+        return bytes_of(self.keys) + bytes_of(self.values) + words + sum(line.nbytes for line in self.lines)
+
+    def times_at(self, rows: Ints) -> Ints:
+        """The times of some rows."""
+        return np.stack([line.at(rows).words() for line in self._times])
+
+    def diffs_at(self, rows: Ints) -> Ints:
+        """The diffs of some rows."""
+        return self.lines[-1 - self._width].at(rows).words()
+
+    def value_hash_at(self, rows: Ints) -> Hashes:
+        """The value hashes of some rows."""
+        return self.lines[0].at(rows).words().view(np.uint64) if self.hashes is None else self.hashes[rows]
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Rows ``start`` to ``stop``, without copying."""
+        cut = slice(start, stop)
+        hashes = None if self.hashes is None else self.hashes[cut]
+        rows = self.keys.slice(start, stop), self.values.slice(start, stop)
+        lines = tuple([line.at(cut) for line in self.lines])
+        return PackedBlock(self.layout, rows, self.key_hash[cut], hashes, lines, collision_free=self.collision_free)
+
+
+def packed(block: Block) -> Block:
+    """A block in fewer bytes, where it is large enough for that to matter and its numbers are narrow.
+
+    Law:    every row, hash, time and diff is what it was (tests/laws/test_narrow.py).
+    """
+    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS or block.layout.order is not None:
+        return block
+    hashes = block.value_hash if block.layout.values else None
+    words = [*([block.value_hash.view(np.int64)] if hashes is None else []), block.diffs, *block.times]
+    lines = tuple([line for line in map(narrowed, words) if line is not None])
+    if len(lines) < len(words):
+        return block
+    rows = narrow_rows(block.keys), narrow_rows(block.values)
+    key_hash = block.key_hash if block.key_hash.base is None else block.key_hash.copy()
+    hashes = None if hashes is None else hashes if hashes.base is None else hashes.copy()
+    return PackedBlock(block.layout, rows, key_hash, hashes, lines, collision_free=block.collision_free)
 
 
 def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
@@ -343,6 +461,12 @@ class Batch:
         """The same rows under another description."""
         return Batch(self.layout, description, self.blocks)
 
+    def packed(self) -> Batch:
+        """The same in fewer bytes, to be kept; itself where it cannot be."""
+        blocks = tuple(map(packed, self.blocks))
+        same = all(new is old for new, old in zip(blocks, self.blocks, strict=True))
+        return self if same else Batch(self.layout, self.description, blocks)
+
     def updates(self) -> Updates:
         """All updates, with rows of ``layout.schema``, in batch order."""
         parts = [block.updates() for block in self.blocks]
@@ -434,6 +558,10 @@ class LazyBatch(Batch):
         other.__dict__.update(self.__dict__, description=description)
         return other
 
+    def packed(self) -> Batch:
+        """Itself: it is where it is."""
+        return self
+
     @property
     def nbytes(self) -> int:
         """Bytes of payload and control columns, about."""
@@ -487,9 +615,8 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
     """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those."""
     if len(hits) == 1:  # one run of one block: nothing to gather
         probe, number, start, stop = hits[0].tolist()
-        block, cut = used[number], slice(start, stop)
-        controls = block.value_hash[cut], block.times[:, cut], block.diffs[cut]
-        return Matches(np.full(stop - start, probe), block.values.slice(start, stop), *controls)
+        block = used[number].slice(start, stop)
+        return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
     stack = Stack([b.values for b in used], layout.value_schema)
     probes, rows = expand(hits, stack.starts)
     if not len(rows):

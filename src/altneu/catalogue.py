@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
 from altneu import ir
 from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
-from altneu.executor.described import Described
+from altneu.executor.described import Described, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
+from altneu.functions import aliases, changes, checked, functions_of, with_functions
+from altneu.linear import Function
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
-from altneu.rewrite import Joins, chosen_joins, optimise, without_indexes
-from altneu.rewrite.transform import transform
+from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
+from altneu.rewrite.earlier import without_needs
+from altneu.rewrite.transform import replaced
+from altneu.types import to_ddl
 
 
 class Catalogue:
@@ -20,23 +28,86 @@ class Catalogue:
     A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
     """
 
-    def __init__(self, journal: Journal, lattice: Lattice) -> None:
-        self._journal, self._lattice = journal, lattice
+    def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
+        self._journal, self._lattice, self._check_functions = journal, lattice, check_functions
         self.nodes: dict[str, ir.Node] = {}
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
+        if journal.kept:
+            self.plan = self.lowered(journal.shards)
+        self.unowned: set[str] = set()  # state of which nobody knows what it is
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
+        self._known_as: dict[str, str] = {}  # the digests that the store has for functions, by their own
 
     @property
     def sources(self) -> dict[str, ir.Source]:
         """The sources that views read, also such as turn out to be of no use to them."""
-        return {name: source for read in self._read.values() for name, source in read.items()}
+        return self.kept | {name: source for read in self._read.values() for name, source in read.items()}
 
-    def lowered(self, shards: int, *, more: dict[str, ir.Node] | None = None, less: str | None = None) -> Plan:
-        """The plan of all views for a number of shards, with one more or one less."""
+    @property
+    def kept(self) -> dict[str, ir.Source]:
+        """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
+        return {name: _source(name, told["schema"], *told["coordinates"]) for name, told in self._journal.kept.items()}
+
+    def readers(self, source: str) -> list[str]:
+        """The views that are made of a source."""
+        return [name for name, read in self._read.items() if source in read]
+
+    def lowered(
+        self,
+        shards: int,
+        *,
+        more: dict[str, ir.Node] | None = None,
+        less: str | None = None,
+        without: Iterable[str] = (),
+    ) -> Plan:
+        """The plan of all views and kept sources for a number of shards, with one view more or less.
+
+        ``without`` names kept sources that are about to be dropped.
+        """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        return lower({**nodes, **(more or {})}, self._lattice, shards)
+        kept = [source for name, source in self.kept.items() if name not in without]
+        nodes |= more or {}
+        if self._check_functions:
+            nodes = {name: checked(node) for name, node in nodes.items()}
+        return lower(nodes, self._lattice, shards, kept)
+
+    def adopt(self, shards: int) -> None:
+        """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
+
+        It told of no source that its rows are kept; the name and the columns together give the name of their state.
+        """
+        table, views = self._journal.table, self._journal.views.values()
+        owned = {*self.plan.arrangements, *(name for view in views for name in view["arrangements"])}
+        unowned = {name for name, _ in (*table.live, *table.stored)} - owned
+        if not unowned:
+            return
+        columns = {name: table.columns_of(name) for name in unowned}
+        for arrangement, schema in columns.items():
+            candidates = [] if schema is None else [ir.Source(name, schema, True) for name in self._journal.filled]
+            for source in candidates:
+                if arrangement_name(source, tuple(source.schema.names)) == arrangement:
+                    self._journal.keep(kept_sources(source))
+        self.plan = self.lowered(shards)
+        self._journal.remove([name for name, schema in columns.items() if schema is None])
+        self.unowned = {name for name, schema in columns.items() if schema is not None} - self.plan.arrangements.keys()
+
+    def refuse_unowned(self, *, waiting: bool) -> None:
+        """Refuse to go on where there is state that belongs to nothing; with ``waiting``, only if rows of it fall due.
+
+        Raises:
+            StorePlanError: naming it.
+        """
+        unowned = self.unowned - self.plan.arrangements.keys()
+        if waiting:
+            unowned &= {name for name, _ in self._journal.table.held}
+        if unowned:
+            raise StorePlanError(
+                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier altneu kept it of a "
+                "source with keep=True and two times, whose last view was dropped; maintain a view of that source as "
+                "it was declared then, and altneu knows it from there on"
+            )
 
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept.
@@ -75,6 +146,43 @@ class Catalogue:
             )
         return node, deltas
 
+    def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
+        """The collection with its functions under the digests by which the store knows them.
+
+        A view that the store has is found again by its plan, functions aside; these are compared with what was recorded
+        of them, except that an earlier altneu recorded nothing.
+
+        Raises:
+            StorePlanError: the plan is the stored one, but for functions that have changed, and no ``trust``.
+        """
+        known = self._renamed(collection, self._known_as)
+        stored = self._journal.views.get(name)
+        if stored is None or name in self.nodes:
+            return known
+        own = functions_of(collection.node)
+        told = stored.get("functions")
+        for names in aliases(own, told) if own else ():
+            made = self._renamed(collection, names)
+            if self._clash(names) or self._optimised(name, made, joins)[0].fingerprint != stored["fingerprint"]:
+                continue
+            if told is not None and not trust and (changed := changes(own, told)):
+                raise StorePlanError(_changed_functions(name, changed))
+            self._known_as |= names
+            return made
+        return known
+
+    @staticmethod
+    def _renamed(collection: Collection, names: dict[str, str]) -> Collection:
+        def known(function: Function) -> Function:
+            return function.known_as(names.get(function.digest, function.digest))
+
+        return Collection(with_functions(collection.node, known)) if names else collection
+
+    def _clash(self, names: dict[str, str]) -> bool:
+        """Whether two functions would go by one name, of which the store cannot have known both."""
+        taken = {stored: own for own, stored in self._known_as.items()}
+        return any(taken.get(stored, own) != own for own, stored in names.items())
+
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
@@ -88,7 +196,12 @@ class Catalogue:
         stored = self._journal.views.get(name)
         if stored is None or made[0].fingerprint == stored["fingerprint"]:
             return made
-        others = [chosen_joins(node, exists, stored["delta"])]  # what was worth it then need not be so now
+        others = [  # what was worth it then need not be so now, and some rules came later
+            chosen_joins(without_indexes(optimise(written, newer)), exists, asked)
+            for written in (collection.node, without_needs(collection.node))
+            for newer in ((), NEWER)
+            for asked in (stored["delta"], joins)
+        ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
@@ -102,7 +215,7 @@ class Catalogue:
         kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
-        return without_indexes(transform(collection.node, lambda new, old: kept.get(old.fingerprint, new)))
+        return without_indexes(replaced(collection.node, kept))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.
@@ -113,6 +226,12 @@ class Catalogue:
         sources = self.sources
         for found in _sources_of(collection):
             if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
+                if found.name in self.kept and not self.readers(found.name):
+                    raise PlanError(
+                        f"source {found.name!r} is declared otherwise than the one whose rows are kept: that is "
+                        f"{_declared(sources[found.name])}; declare it so, or session.drop_source({found.name!r}) "
+                        "forgets these rows"
+                    )
                 raise PlanError(
                     f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
                     "once and use that"
@@ -131,6 +250,39 @@ class Catalogue:
         self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
+
+
+def _changed_functions(name: str, changed: list[str]) -> str:
+    return (
+        f"view {name!r} was computed with other functions than it is given now; what has changed of them: "
+        f"{'; '.join(changed)}. What is stored was made by the former ones, and a retraction has to meet the rows that "
+        f"they made. Give it those again; or session.drop({name!r}) and maintain it anew; or, if each gives for every "
+        f"row what it gave before, maintain({name!r}, ..., trust_functions=True)"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _source(name: str, schema: str, *coordinates: str) -> ir.Source:
+    return ir.Source(name, schema_from_text(schema), True, coordinates or None)  # type: ignore[arg-type]
+
+
+def _declared(source: ir.Source) -> str:
+    """How a kept source is declared."""
+    times = "" if source.coordinates is None else f", time={source.coordinates}"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times})"
+
+
+def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
+    """What a commit tells of the kept sources that a view's plan is made of, by name."""
+    found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
+    return {
+        source.name: {
+            "schema": schema_to_text(source.schema),
+            "coordinates": list(source.coordinates or ()),
+            "arrangement": arrangement_name(source, tuple(source.schema.names)),
+        }
+        for source in found
+    }
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

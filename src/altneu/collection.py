@@ -22,7 +22,7 @@ from altneu.windowing import with_windows
 
 On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
-MAX_ROUNDS = 10_000  # a loop that needs more is taken for one that never ends
+MAX_ROUNDS = ir.MAX_ROUNDS
 
 _WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
 # What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
@@ -121,13 +121,15 @@ class Collection(LinearVerbs):
         """
         return Collection(ir.Consolidate(self.node))
 
-    def inspect(self, function: Callable[..., Any] = print) -> Collection:
+    def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
+
+        ``version`` is as in ``map``: it stands for what the function reads.
 
         Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
         """
         self._refuse_moments("inspect", "shows times and not moments")
-        return Collection(ir.Inspect(self.node, Function.of(function)))
+        return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
     def arrange_by(self, *columns: str) -> Collection:
         """The same collection; a view of it keeps its rows by these columns, and joins on them read them there.
@@ -483,12 +485,14 @@ class Collection(LinearVerbs):
         check_names([*self.columns, name])
         return self._by_row(ir.CountOf(name))
 
-    def threshold(self, function: Callable[[int], int]) -> Collection:
+    def threshold(self, function: Callable[[int], int], *, version: str | int | None = None) -> Collection:
         """Every row as often as ``function(count)`` says; not called for a count of zero.
+
+        ``version`` is as in ``map``: it stands for what the function reads.
 
         Cost:   one exchange by row; one number for each distinct row.
         """
-        return self._by_row(ir.Threshold(Function.of(function)))
+        return self._by_row(ir.Threshold(Function.of(function, version)))
 
     def top_k(self, k: int, by: str | Col | Sequence[str | Col], per: str | Sequence[str] = ()) -> Collection:
         """The first k rows in an order (``"delay desc, carrier"``), in each group of ``per`` or of everything.
@@ -769,12 +773,10 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
             raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
-        for node in ir.walk(collection.node):
-            verb = ir.told_by_arrival(node)
-            if verb and ir.free_level(node) is not None:
-                raise PlanError(
-                    f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
-                )
+        if verb := ir.told_by_arrival_in_loop(collection.node):
+            raise PlanError(
+                f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
+            )
 
 
 def source(
@@ -783,7 +785,8 @@ def source(
     """A collection that a session inserts into and retracts from.
 
     ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
-    themselves, so that a view added later can be computed from them whatever it reads.
+    themselves, so that a view added later can be computed from them whatever it reads. They are kept from the first
+    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads it.
 
     With ``time=("system", "event")`` its rows have two times: when they became known, which is the session's clock, and
     what they are about. Corrections to the past arrive at later system times, and everything computed from the source

@@ -25,6 +25,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from altneu.errors import TooWideError, TypeMismatchError
+from altneu.narrow import Narrow, NarrowRows
 from altneu.rows import Ints, Rows, positions_of, taken
 
 Mask = npt.NDArray[np.bool_]
@@ -60,17 +61,17 @@ _KINDS = {code: (Kind.FIXED, width) for code, width in _FIXED_WIDTH.items()} | {
 }
 
 
-def kind_of(column: pa.Array) -> tuple[Kind, int]:
-    """How ``column`` lies in memory, and its width in bytes when that is fixed.
+def kind_of(dtype: pa.DataType) -> tuple[Kind, int]:
+    """How columns of a type lie in memory, and their width in bytes when that is fixed.
 
     Raises:
         TypeMismatchError: rows of this type cannot be arranged; the message says what to cast to.
     """
     try:
-        return _KINDS[column.type.id]
+        return _KINDS[dtype.id]
     except KeyError:
         raise TypeMismatchError(
-            f"columns of type {column.type} cannot be arranged; cast the column to one of the types of Spark "
+            f"columns of type {dtype} cannot be arranged; cast the column to one of the types of Spark "
             "(integers, float, double, decimal, string, binary, boolean, date, timestamp, array, map, struct)"
         ) from None
 
@@ -89,7 +90,8 @@ def _loader(numba_type: types.Type, llvm_type: ir.Type) -> Callable[[int], Any]:
 
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-load8, load32, load64 = _loader(types.uint8, _I8), _loader(types.uint32, _I32), _loader(types.uint64, _I64)
+load8, load16 = _loader(types.uint8, _I8), _loader(types.uint16, _I16)
+load32, load64 = _loader(types.uint32, _I32), _loader(types.uint64, _I64)
 load_int8, load_int16 = _loader(types.int8, _I8), _loader(types.int16, _I16)
 load_int32, load_int64 = _loader(types.int32, _I32), _loader(types.int64, _I64)
 load_float32, load_float64 = _loader(types.float32, ir.FloatType()), _loader(types.float64, ir.DoubleType())
@@ -123,6 +125,21 @@ def _part(starts: Ints, row: int) -> int:
     return low
 
 
+@numba.njit(cache=True, inline="always")
+def load_narrow(address: int, width: int, least: int, position: int) -> int:
+    """The word at a position of a column of whole numbers that may be narrow (``altneu.narrow``)."""
+    if width == 8:
+        return load_int64(address + 8 * position)
+    code = np.int64(0)
+    if width == 4:
+        code = np.int64(load32(address + 4 * position))
+    elif width == 1:
+        code = np.int64(load8(address + position))
+    elif width == 2:
+        code = np.int64(load16(address + 2 * position))
+    return least + int(code)
+
+
 @numba.njit(cache=True)
 def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
@@ -133,11 +150,12 @@ def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints,
         valid = is_valid(table[a, 1], i)
         if valid != is_valid(table[b, 1], j):
             mask[k] = False
+        elif valid and width == 8:
+            one = load_narrow(table[a, 0], table[a, 4], table[a, 5], i)
+            mask[k] = one == load_narrow(table[b, 0], table[b, 4], table[b, 5], j)
         elif valid:
             p, q = table[a, 0] + i * width, table[b, 0] + j * width
-            if width == 8:
-                mask[k] = load64(p) == load64(q)
-            elif width == 4:
+            if width == 4:
                 mask[k] = load32(p) == load32(q)
             elif width == 16:
                 mask[k] = load64(p) == load64(q) and load64(p + 8) == load64(q + 8)
@@ -186,9 +204,10 @@ def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.N
     # out has unsigned items of the width, two of eight bytes for a width of sixteen
     for k in range(len(index)):
         a = _part(starts, index[k])
-        p = table[a, 0] + (index[k] - starts[a] + table[a, 3]) * width
+        i = index[k] - starts[a] + table[a, 3]
+        p = table[a, 0] + i * width
         if width == 8:
-            out[k] = load64(p)
+            out[k] = load_narrow(table[a, 0], table[a, 4], table[a, 5], i)
         elif width == 4:
             out[k] = load32(p)
         elif width == 16:
@@ -241,6 +260,17 @@ def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt
             p += 1
 
 
+def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
+    """For kernels: where a column of one part is, how wide its values are there and what is added to them."""
+    if isinstance(rows, NarrowRows):
+        kept = rows.kept[column]
+        if isinstance(kept, Narrow):
+            address, narrow, least = kept.line
+            return address, 0, 0, 0, narrow, least
+        return *raw(kept, kind), width, 0
+    return *raw(rows.columns[column], kind), width, 0
+
+
 # How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
 _Table = tuple[Kind, int, Ints, bool]
 
@@ -270,9 +300,9 @@ class Stack:
     def _table(self, column: int) -> _Table:
         found = self._tables.get(column)
         if found is None:
-            kind, width = kind_of(self.parts[0].columns[column])
+            kind, width = kind_of(self.schema.field(column).type)
             flat = kind is not Kind.NESTED and kind is not Kind.NULL
-            lines = [raw(p.columns[column], kind) for p in self.parts] if flat else [(0, 0, 0, 0)]
+            lines = [_line(p, column, kind, width) for p in self.parts] if flat else [(0, 0, 0, 0, 0, 0)]
             found = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
         return found
 
@@ -360,7 +390,7 @@ def valid_mask(column: pa.Array) -> Mask:
 
 def equal_values(column: pa.Array, left: Ints, right: Ints) -> Mask:
     """Whether value ``left[k]`` of ``column`` equals value ``right[k]``, whatever its type; null equals null."""
-    kind, _ = kind_of(column)
+    kind, _ = kind_of(column.type)
     if kind is not Kind.NESTED:
         schema = pa.schema([("", column.type)])
         return Stack([Rows(schema, (column,), len(column))], schema).equal(left, right)
@@ -391,7 +421,7 @@ def encode(rows: Rows) -> list[bytes]:
 
 def _encode_column(column: pa.Array) -> list[bytes]:
     """One self-delimiting byte string per value: a tag for null, lengths before whatever varies in length."""
-    kind, width = kind_of(column)
+    kind, width = kind_of(column.type)
     if kind is Kind.NULL:
         return [b"\0"] * len(column)
     if kind is Kind.NESTED and pa.types.is_struct(column.type):

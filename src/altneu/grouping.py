@@ -205,13 +205,21 @@ class Grouping(Generic[C]):
         results = [(name or _name_of(text), parse_aggregate(text, self.node.schema)) for name, text in wanted]
         return self.wrap(aggregate_node(self.node, self.keys, results))
 
-    def reduce(self, function: Callable[..., Any], schema: str | pa.Schema, *, with_diffs: bool = False) -> C:
+    def reduce(
+        self,
+        function: Callable[..., Any],
+        schema: str | pa.Schema,
+        *,
+        with_diffs: bool = False,
+        version: str | int | None = None,
+    ) -> C:
         """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.
 
         ``key`` is a tuple, with one group column too. ``rows`` lists ``(row, count)`` in the order of the rows' values;
         a row has the columns that are no group columns, as ``row.price`` or ``row["price"]``. The output has the group
         columns and then those of ``schema``, which alone the function yields. With ``with_diffs`` it yields
         ``(row, diff)``. It must be pure. A group on which it raises becomes an error row.
+        ``version`` is as in ``map``: it stands for what the function reads.
 
         >>> import altneu as an
         >>> prices = an.source("prices", "item string, price long")
@@ -230,7 +238,9 @@ class Grouping(Generic[C]):
         rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in self.key])
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
         grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
-        return self.wrap(ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function), result, with_diffs)))
+        return self.wrap(
+            ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function, version), result, with_diffs))
+        )
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:

@@ -143,7 +143,7 @@ def hash_rows(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
 
 def _hash_into(column: pa.Array, out: Hashes, first: bool) -> None:
     """Write the hash of each value of ``column`` to ``out``, or fold it in when it is not the first."""
-    kind, width = kind_of(column)
+    kind, width = kind_of(column.type)
     if kind is Kind.NESTED:
         _hash_nested(column, out, first)
         return

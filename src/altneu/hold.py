@@ -29,9 +29,12 @@ class Run:
     skip: int = 0
 
     @classmethod
-    def of(cls, updates: Updates, lattice: Lattice) -> Run:
-        """Sort updates by the linear extension of time, equal ``(data, time)`` pairs summed, zeros dropped."""
-        together = consolidate(updates, lattice)
+    def of(cls, updates: Updates, lattice: Lattice, *, settled: bool = False) -> Run:
+        """Sort updates by the linear extension of time, equal ``(data, time)`` pairs summed, zeros dropped.
+
+        Of ``settled`` ones no two share ``(data, time)``, and none is zero.
+        """
+        together = updates if settled else consolidate(updates, lattice)
         if (together.times[:, 1:] == together.times[:, :-1]).all():
             return cls(together)
         return cls(together.take(np.lexsort(lattice.sort_keys(together.times)[::-1])))
@@ -167,14 +170,14 @@ class Hold:
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, updates: Updates, most: int = MERGED_BYTES) -> Hold:
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Hold:
         """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever.
 
-        No run of more than ``most`` bytes comes of merging.
+        No run of more than ``most`` bytes comes of merging. ``settled`` updates are consolidated.
         """
         if not len(updates):
             return self
-        new = Run.of(updates, self.lattice)
+        new = Run.of(updates, self.lattice, settled=settled)
         start = self._merged_from(new, most)
         if start < len(self.runs):
             parts = [*(run.updates() for run in self.runs[start:]), new.whole]
@@ -257,14 +260,14 @@ class Holds:
         """Every run with its round; the times of a run are those outside loops."""
         return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
 
-    def add(self, updates: Updates, most: int = MERGED_BYTES) -> Holds:
-        """With more updates; ``most`` as for a hold."""
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Holds:
+        """With more updates; ``most`` and ``settled`` as for a hold."""
         if not len(updates):
             return self
         buckets = dict(self.buckets)
         for rounds, part in self._parts(updates):
             hold = buckets.get(rounds)
-            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part, most)
+            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part, most, settled=settled)
         return self._of(buckets)
 
     def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
@@ -285,8 +288,8 @@ class Holds:
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
         """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
-        hold, upper = self.buckets.get(rounds), self._bound(upper)
-        if hold is None or not hold.is_due(upper):
+        hold = self.buckets.get(rounds)
+        if hold is None or not hold.is_due(upper := self._bound(upper)):
             return [], self
         due, rest = hold.take(upper)
         return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
@@ -322,6 +325,8 @@ class Holds:
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        if not self.buckets:
+            return None
         at, upper = len(rounds), self._bound(upper)
         found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
         return min(found, default=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from altneu.errors import HydrationError
 from altneu.physical import (
@@ -53,25 +54,48 @@ class _Cutter:
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
         return len(self.nodes) - 1
 
-    def need(self, i: int) -> int | None:
-        """The node here that gives what node i gives; None where that is known to be empty."""
-        if i not in self.made:
-            self.made[i] = self._need(i)
-        return self.made[i]
+    def need(self, root: int) -> int | None:
+        """The node here that gives what a node gives; None where that is known to be empty.
 
-    def _need(self, i: int) -> int | None:
+        What it is made of is made first, so that a plan may be of any depth; a loop is made as a whole.
+        """
+        todo = [(root, False)]
+        while todo:
+            i, is_entered = todo.pop()
+            if i in self.made:
+                continue
+            if not is_entered:
+                todo.append((i, True))
+                todo += [(below, False) for below in reversed(self._below(i))]
+            elif loop := self.plan.loop_around(self.plan.nodes[i].scope):
+                self._make_loop(loop)
+            else:
+                self.made[i] = self._make(i)
+        return self.made[root]
+
+    def _below(self, i: int) -> list[int]:
+        """The nodes without which a node cannot be made here."""
+        node = self.plan.nodes[i]
+        if loop := self.plan.loop_around(node.scope):
+            inside = self.loops[loop]
+            return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
+        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers):
+            return []
+        return [p.node for p in node.inputs]
+
+    def _is_given(self, node: PhysicalNode) -> bool:
+        return isinstance(node.operation, ArrangeOp) and node.operation.arrangement in self.existing
+
+    def _make(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
-        if loop := self.plan.loop_around(node.scope):
-            self._need_loop(loop)
-            return self.made[i]
         moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             if not moments:
                 self.given.add(operation.arrangement)
                 return self.add(replace(node, exchange=None), ())
             self.anew.add(operation.arrangement)
-        reader = self._reader(i)
+        reader = self.readers.get(i)
         if reader is not None and not moments:
             self.read.add(reader)
             label = f"read {node.label}"
@@ -87,40 +111,40 @@ class _Cutter:
             return self.add(node, ())
         if isinstance(operation, ConstantOp):
             return self.add(node, ())
-        inputs = []
-        for port in node.inputs:
-            made = self.need(port.node)
-            if made is not None:
-                inputs.append(Port(made, port.output))
-        return self.add(node, tuple(inputs))
+        ports = [Port(made, port.output) for port in node.inputs if (made := self.made[port.node]) is not None]
+        return self.add(node, tuple(ports))
 
-    def _need_loop(self, scope: int) -> None:
+    def _make_loop(self, loop: int) -> None:
         """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
-        inside = [i for i, n in enumerate(self.plan.nodes) if self.plan.loop_around(n.scope) == scope]
-        for i in inside:
-            for port in self.plan.nodes[i].inputs:
-                if port.node not in inside:
-                    self.need(port.node)
-        for i in inside:
+        for i in self.loops[loop]:
             node = self.plan.nodes[i]
             ports = [Port(made, p.output) for p in node.inputs if (made := self.made[p.node]) is not None]
             self.made[i] = self.add(node, tuple(ports))
             if isinstance(node.operation, STATEFUL) and node.operation.arrangement in self.existing:
                 self.anew.add(node.operation.arrangement)
 
-    def _reader(self, i: int) -> str | None:
-        """An existing arrangement that holds all rows of node i's output."""
-        if isinstance(self.plan.nodes[i].operation, ExplodeOp | ArrangeOp):
-            return None
+    @cached_property
+    def loops(self) -> dict[int, dict[int, None]]:
+        """The nodes of each outermost loop, in order."""
+        found: dict[int, dict[int, None]] = {}
+        for i, node in enumerate(self.plan.nodes):
+            if loop := self.plan.loop_around(node.scope):
+                found.setdefault(loop, {})[i] = None
+        return found
+
+    @cached_property
+    def readers(self) -> dict[int, str]:
+        """For a node, an existing arrangement that holds all rows of its output."""
+        found: dict[int, str] = {}
         for node in self.plan.nodes:
-            if (
-                isinstance(node.operation, ArrangeOp)
-                and node.inputs == (Port(i),)
-                and node.operation.arrangement in self.existing
-                and not node.operation.transforms
-            ):
-                return node.operation.arrangement
-        return None
+            operation = node.operation
+            if not isinstance(operation, ArrangeOp) or operation.arrangement not in self.existing:
+                continue
+            if len(node.inputs) == 1 and not node.inputs[0].output and not operation.transforms:
+                below = node.inputs[0].node
+                if not isinstance(self.plan.nodes[below].operation, ExplodeOp | ArrangeOp):
+                    found.setdefault(below, operation.arrangement)
+        return found
 
 
 def hydration_plan(

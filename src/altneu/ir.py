@@ -7,10 +7,10 @@ ends derive the rest from them (semijoin, antijoin, outer joins, distinct, count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +18,29 @@ from altneu.expressions import Expr
 from altneu.expressions.names import ACCUMULABLE
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
+
+T = TypeVar("T")
+
+
+def inputs_first(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A function of a node that calls itself on the node's inputs: computed once a node, inputs before the node.
+
+    So a plan may be of any depth, and what is shared costs once. The result is kept with the node, which never changes.
+
+    Cost:   one call of ``function`` for each node that has not been asked before.
+    """
+    place = f"#{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def found(node: Any) -> T:
+        known = node.__dict__
+        if place not in known:
+            for below in ordered(node, without=lambda n: place in n.__dict__):
+                below.__dict__[place] = function(below)
+        result: T = known[place]
+        return result
+
+    return found
 
 
 class Node:
@@ -34,13 +57,31 @@ class Node:
         """One line that tells this node from any other over the same inputs."""
         raise NotImplementedError(type(self).__name__)
 
-    @cached_property
+    @property
+    @inputs_first
     def fingerprint(self) -> str:
         """Stable across processes: equal plans have equal fingerprints, so that they share state."""
         text = "\n".join(
             [type(self).__name__, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)]
         )
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+class Derived(Node):
+    """A collection whose columns follow from those of its inputs."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return _schema_of(self)
+
+    def _schema(self) -> pa.Schema:
+        raise NotImplementedError(type(self).__name__)
+
+
+@inputs_first
+def _schema_of(node: Node) -> pa.Schema:
+    return node._schema() if isinstance(node, Derived) else node.schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +100,7 @@ class Source(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Unary(Node):
+class Unary(Derived):
     """A collection made of one other; where nothing else is said it has the same columns."""
 
     input: Node
@@ -69,8 +110,7 @@ class Unary(Node):
         """The one input."""
         return (self.input,)
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """That of the input."""
         return self.input.schema
 
@@ -93,8 +133,7 @@ class Linear(Unary):
 
     logic: BoundLogic
 
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """What the logic makes of the input's schema."""
         return self.logic.output(self.input.schema)
 
@@ -104,7 +143,7 @@ class Linear(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Node):
+class Concat(Derived):
     """The sum of collections of one schema."""
 
     parts: tuple[Node, ...]
@@ -114,8 +153,7 @@ class Concat(Node):
         """The parts."""
         return self.parts
 
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """The common schema; a column is nullable where it is in any part."""
         first = self.parts[0].schema
         return pa.schema(
@@ -128,7 +166,7 @@ class Concat(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Node):
+class Join(Derived):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
     ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
@@ -147,8 +185,7 @@ class Join(Node):
         """Left and right."""
         return (self.left, self.right)
 
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """The output columns with the types they have in their inputs."""
         sides = (self.left.schema, self.right.schema)
         return pa.schema([sides[side].field(column).with_name(name) for name, side, column in self.outputs])
@@ -402,8 +439,7 @@ class Reduce(Unary):
             return all(c.accumulable for c in self.reducer.calls)
         return isinstance(self.reducer, Distinct | CountOf | Threshold)
 
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """Key columns, then what the reducer adds."""
         keys = [self.input.schema.field(k) for k in self.key]
         match self.reducer:
@@ -442,7 +478,7 @@ class Latest(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class AsOf(Node):
+class AsOf(Derived):
     """Each left row with right rows of equal key as of its timestamp, or as of when it came.
 
     ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
@@ -467,8 +503,7 @@ class AsOf(Node):
         """Left and right."""
         return (self.left, self.right)
 
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """The output columns; those of the right side are nullable where a left row may meet nothing."""
         sides = (self.left.schema, self.right.schema)
         fields = [(side, sides[side].field(column).with_name(name)) for name, side, column in self.outputs]
@@ -574,12 +609,18 @@ class Integrate(Moments):
     """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
 
 
+MAX_ROUNDS = 1_000_000
+"""A loop that needs more rounds is taken for one that never ends, unless it says how many it may have."""
+_FIRST_MAX_ROUNDS = 10_000
+
+
 @dataclass(frozen=True, eq=False)
-class Loop(Node):
+class Loop(Derived):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
-    variables then are what they are, else a loop that needs more fails.
+    variables then are what they are, else a loop that needs more fails. ``unread`` numbers variables that no
+    body reads, so that nothing of them comes round; ``hoisted`` is what EXPLAIN says of those that were taken out.
     """
 
     names: tuple[str, ...]
@@ -588,14 +629,15 @@ class Loop(Node):
     level: int
     max_rounds: int
     stops: bool = False
+    unread: tuple[int, ...] = ()
+    hoisted: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         """What the variables begin as, then what becomes of them."""
         return (*self.initial, *self.bodies)
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """That of the first variable."""
         return self.variable(0).schema
 
@@ -604,12 +646,13 @@ class Loop(Node):
         return Variable(self.level, index, open_schema(self.initial[index].schema))
 
     def describe(self) -> str:
-        """Names and bounds."""
-        return f"{self.names} {self.level} {self.max_rounds} {self.stops}"
+        """Names and bounds; the bound that is the default is told as it was when the first stores were written."""
+        limit = _FIRST_MAX_ROUNDS if self.max_rounds == MAX_ROUNDS and not self.stops else self.max_rounds
+        return f"{self.names} {self.level} {limit} {self.stops}" + f" {self.unread}" * bool(self.unread)
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Node):
+class Result(Derived):
     """What a variable of a loop comes to."""
 
     loop: Loop
@@ -620,8 +663,7 @@ class Result(Node):
         """The loop."""
         return (self.loop,)
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         """That of the variable."""
         return self.loop.variable(self.index).schema
 
@@ -630,10 +672,12 @@ class Result(Node):
         return str(self.index)
 
 
+@inputs_first
 def coordinates(node: Node) -> tuple[str, str] | None:
     """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
-    found = (n.coordinates for n in walk(node) if isinstance(n, Source) and n.coordinates is not None)
-    return next(found, None)
+    if isinstance(node, Source):
+        return node.coordinates
+    return next((found for found in map(coordinates, node.inputs) if found is not None), None)
 
 
 def told_by_arrival(node: Node) -> str | None:
@@ -641,6 +685,15 @@ def told_by_arrival(node: Node) -> str | None:
     if isinstance(node, AsOf):
         return "a locked asof_join" if node.locked else None
     return type(node).__name__.lower() if isinstance(node, Inspect | Latest) else None
+
+
+@inputs_first
+def told_by_arrival_in_loop(node: Node) -> str | None:
+    """The verb of such a node, here or below, that reads the variable of a loop; None where there is none."""
+    verb = told_by_arrival(node)
+    if verb and free_level(node) is not None:
+        return verb
+    return next((found for found in map(told_by_arrival_in_loop, node.inputs) if found), None)
 
 
 def open_schema(schema: pa.Schema) -> pa.Schema:
@@ -653,72 +706,85 @@ def free_level(node: Node) -> int | None:
     return max(_free(node), default=None)
 
 
+def free_levels(node: Node) -> frozenset[int]:
+    """The levels of all loops whose variables a node reads and that are not part of it."""
+    return _free(node)
+
+
+@inputs_first
 def _free(node: Node) -> frozenset[int]:
-    found: frozenset[int] | None = getattr(node, "_free_levels", None)
-    if found is None:
-        if isinstance(node, Variable):
-            found = frozenset([node.level])
-        elif isinstance(node, EnterAt | Differentiate | ToNeu) and node.level >= 0:
-            found = _free(node.input) | {node.level}
-        else:
-            found = frozenset().union(*map(_free, node.inputs))
-            if isinstance(node, Loop):
-                found = frozenset().union(*map(_free, node.initial), *map(_free, node.bodies)) - {node.level}
-        object.__setattr__(node, "_free_levels", found)
+    found: frozenset[int] = frozenset()
+    for below in node.inputs:
+        found |= _free(below)
+    match node:
+        case Variable(level):
+            return frozenset([level])
+        case EnterAt(_, _, level) | Differentiate(_, _, level) | ToNeu(_, _, level) if level >= 0:
+            return found | {level}
+        case Loop():
+            return found - {node.level}
     return found
 
 
 def read_from_outside(loop: Loop) -> Iterator[Node]:
     """The collections from outside that a loop reads, each fingerprint once."""
-    seen: set[str] = set()
 
-    def visit(node: Node) -> Iterator[Node]:
-        if node.fingerprint in seen:
-            return
-        seen.add(node.fingerprint)
-        if max(_free(node), default=-1) < loop.level:
-            yield node
-        else:
-            for below in node.inputs:
-                yield from visit(below)
+    def is_outside(node: Node) -> bool:
+        return max(_free(node), default=-1) < loop.level
 
-    for node in loop.inputs:
-        yield from visit(node)
+    within = ordered(*loop.inputs, below=lambda n: () if is_outside(n) else n.inputs, key=lambda n: n.fingerprint)
+    return filter(is_outside, within)
 
 
+@inputs_first
 def moments(node: Node) -> Mapping[int, int]:
     """The scopes of moments that a collection is in: how many inside one another, by the level of the loop around.
 
     What one input is in all others enter; a loop leaves those of its own level.
     """
-    found: dict[int, int] | None = getattr(node, "_moments", None)
-    if found is None:
-        found = {}
-        for below in node.inputs:
-            for level, depth in moments(below).items():
-                found[level] = max(depth, found.get(level, 0))
-        match node:
-            case Differentiate(_, depth, level) | ToNeu(_, depth, level):
-                found[level] = depth
-            case Integrate(_, depth, level) if level in found:
-                found[level] = min(found[level], depth - 1)
-            case Loop():
-                found = {level: depth for level, depth in found.items() if level < node.level}
-        found = {level: depth for level, depth in found.items() if depth}
-        object.__setattr__(node, "_moments", found)
-    return found
+    found: dict[int, int] = {}
+    for below in node.inputs:
+        for level, depth in moments(below).items():
+            found[level] = max(depth, found.get(level, 0))
+    match node:
+        case Differentiate(_, depth, level) | ToNeu(_, depth, level):
+            found[level] = depth
+        case Integrate(_, depth, level) if level in found:
+            found[level] = min(found[level], depth - 1)
+        case Loop():
+            found = {level: depth for level, depth in found.items() if level < node.level}
+    return {level: depth for level, depth in found.items() if depth}
+
+
+def inputs_of(node: Node) -> Sequence[Node]:
+    """The inputs of a node."""
+    return node.inputs
+
+
+def ordered(
+    *roots: Node,
+    below: Callable[[Node], Sequence[Node]] = inputs_of,
+    key: Callable[[Node], Hashable] = id,
+    without: Callable[[Node], bool] = lambda _: False,
+) -> Iterator[Node]:
+    """The roots and the nodes below them, inputs first, each ``key`` once; those ``without`` which with all below them.
+
+    Nothing is recursive here, so that a plan may be of any depth.
+
+    Cost:   a visit for each node, and a look at each of its inputs.
+    """
+    seen: set[Hashable] = set()
+    todo = [(root, False) for root in reversed(roots)]
+    while todo:
+        node, is_entered = todo.pop()
+        if is_entered:
+            yield node
+        elif (place := key(node)) not in seen and not without(node):
+            seen.add(place)
+            todo.append((node, True))
+            todo += [(lower, False) for lower in reversed(below(node))]
 
 
 def walk(*roots: Node) -> Iterator[Node]:
     """Every node below the roots, inputs first, each fingerprint once."""
-    seen: set[str] = set()
-
-    def visit(node: Node) -> Iterator[Node]:
-        if node.fingerprint not in seen:
-            seen.add(node.fingerprint)
-            for child in node.inputs:
-                yield from visit(child)
-            yield node
-
-    for root in roots:
-        yield from visit(root)
+    return ordered(*roots, key=lambda node: node.fingerprint)

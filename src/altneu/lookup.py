@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from altneu.columns import load64
+from altneu.columns import load64, load_narrow
 from altneu.hashing import Hashes
 from altneu.rows import Ints
 
@@ -155,7 +155,10 @@ def renumber(hits: Ints, blocks: int) -> Ints:
 
 @numba.njit(cache=True)
 def gather_words(addresses: Ints, starts: Ints, rows: Ints) -> Ints:
-    """64-bit control columns at ``rows`` of stacked blocks: addresses (blocks, columns), (columns, n) out."""
+    """Control columns at ``rows`` of stacked blocks, as words.
+
+    Shape:  ``addresses`` (blocks, columns, 3), as ``Block.addresses``; (columns, n) out.
+    """
     out = np.empty((addresses.shape[1], len(rows)), np.int64)
     block = 0
     for k in range(len(rows)):
@@ -170,5 +173,6 @@ def gather_words(addresses: Ints, starts: Ints, rows: Ints) -> Ints:
                     high = middle
             block = low
         for c in range(addresses.shape[1]):
-            out[c, k] = np.int64(load64(addresses[block, c] + 8 * (row - starts[block])))
+            address, width, least = addresses[block, c, 0], addresses[block, c, 1], addresses[block, c, 2]
+            out[c, k] = load_narrow(address, width, least, row - starts[block])
     return out

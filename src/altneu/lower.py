@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,6 +96,7 @@ class _OpenLoop:
     scope: int
     variables: tuple[Lowered, ...]
     name: str
+    limit: int | None
 
 
 @dataclass
@@ -165,7 +166,7 @@ class Lowering:
         label = f"leave the loop over {', '.join(inside.names)}"
         if inside.kind == "moment":
             operation, label = IntegrateOp(), "integrate"
-        number = self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent)
+        number = self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent, notes=inside.notes)
         return self._noted(replace(lowered, port=Port(number)))
 
     def _innermost(self, scopes: Iterable[int]) -> int:
@@ -243,11 +244,13 @@ class Lowering:
         return self.arranged[place]
 
     def lower(self, node: ir.Node) -> Lowered:
-        """Lower a node and all it depends on, once."""
+        """Lower a node and all it depends on, once; inputs first, so that a plan may be of any depth."""
         name = self._name_of(node)
         if name not in self.done:
-            _check_times(node)
-            self.done[name] = self._noted(self._lower(node))
+            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self._name_of(n) in self.done):
+                if (place := self._name_of(below)) not in self.done:
+                    _check_times(below)
+                    self.done[place] = self._noted(self._lower(below))
         return self.done[name]
 
     def _noted(self, lowered: Lowered) -> Lowered:
@@ -298,7 +301,8 @@ class Lowering:
     def _enter_at(self, node: ir.EnterAt) -> Lowered:
         inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
         label = f"enter at round {node.rounds.sql}"
-        number = self.add(EnterAtOp(node.rounds), (inside.port,), node.schema, label=label)
+        operation = EnterAtOp(node.rounds, self.loops[node.level].limit)
+        number = self.add(operation, (inside.port,), node.schema, label=label)
         return replace(inside, port=Port(number))
 
     def _result(self, node: ir.Result) -> Lowered:
@@ -520,20 +524,26 @@ class Lowering:
         if ir.moments(loop):
             parent = self._innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
         scope = len(self.scopes)
-        self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds))
+        notes = (f"computed outside the loop: {', '.join(loop.hoisted)}",) if loop.hoisted else ()
+        self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds, notes))
         initial = [self.entered(self.lower(i), scope) for i in loop.initial]
         feeds = [_name(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
         variables = []
         for i, first in enumerate(initial):
+            if i in loop.unread:
+                variables.append(first)  # nobody asks
+                continue
             schema, label = loop.variable(i).schema, loop.names[i]
             back = self.add(FeedbackOp(feeds[i]), (), schema, label=f"{label} of the round before", scope=scope)
             at = self.add(ConcatOp(), (first.port, Port(back)), schema, label=f"variable {label}", scope=scope)
             variables.append(Lowered(Port(at), None))
         around = self.loops.get(loop.level)
-        self.loops[loop.level] = _OpenLoop(scope, tuple(variables), name)
+        limit = loop.max_rounds if loop.stops else None
+        self.loops[loop.level] = _OpenLoop(scope, tuple(variables), name, limit)
         results = [self.entered(self.lower(body), scope) for body in loop.bodies]
         for i, (first, result) in enumerate(zip(initial, results, strict=True)):
-            self._feed(loop, i, feeds[i], first, result)
+            if i not in loop.unread:
+                self._feed(loop, i, feeds[i], first, result)
         del self.loops[loop.level]
         if around is not None:
             self.loops[loop.level] = around
@@ -581,6 +591,13 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.EnterAt: Lowering._enter_at,
     ir.Result: Lowering._result,
 }
+
+
+def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
+    """What is lowered before a node: of a loop's result what its variables begin as, and what it reads from outside."""
+    if isinstance(node, ir.Result):
+        return (*node.loop.initial, *ir.read_from_outside(node.loop))
+    return node.inputs
 
 
 def _check_times(node: ir.Node) -> None:
@@ -665,12 +682,14 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     return tuple(found)
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
-    """Lower every view of a session into one plan that shares what they have in common."""
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sources: Iterable[ir.Source] = ()) -> Plan:
+    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common."""
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
+    for source in sources:
+        lowering.lower(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))

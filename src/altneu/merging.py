@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from altneu.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of
+from altneu.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed
 from altneu.columns import Stack
 from altneu.errors import PlanError
 from altneu.hashing import Hashes
@@ -52,7 +52,8 @@ class _Source:
         """The key hash (or the value hash) of a row."""
         i = bisect_right(self.starts, row) - 1
         block = self.blocks[i]
-        found: np.uint64 = (block.value_hash if of_value else block.key_hash)[row - self.starts[i]]
+        at = np.array([row - self.starts[i]])
+        found: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
         return found
 
     def key_at(self, row: int) -> Rows:
@@ -124,7 +125,7 @@ class Merge:
             small.extend(_merge_slice(sources, at, ends, since))
             at = ends
             if sum(map(len, small)) >= BLOCK_ROWS // 2 or sum(b.nbytes for b in small) >= _BLOCK_BYTES:
-                done.extend(_together(small))
+                done.extend(map(packed, _together(small)))
                 small = []
         merge = replace(self, since=since, at=tuple(at), done=tuple(done), small=tuple(small))
         merge.__dict__["_sources"] = sources  # cached: the inputs are the same
@@ -137,7 +138,7 @@ class Merge:
         for batch in self.inputs:
             since = since.join(batch.description.since)
         description = Description(first.description.lower, last.description.upper, since)
-        return Batch(first.layout, description, (*self.done, *_together(self.small)))
+        return Batch(first.layout, description, (*self.done, *map(packed, _together(self.small))))
 
 
 def merge(batches: Sequence[Batch], since: Antichain) -> Batch:

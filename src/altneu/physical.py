@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -31,8 +31,7 @@ from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 IDENTITY = BoundLogic()
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """One output of one operation."""
 
     node: int
@@ -210,9 +209,13 @@ class EnterOp:
 
 @dataclass(frozen=True)
 class EnterAtOp:
-    """Updates that have entered a loop, moved to the round that an expression says of each row."""
+    """Updates that have entered a loop, moved to the round that an expression says of each row.
+
+    Those of ``limit`` rounds on stay outside, where the loop stops there.
+    """
 
     rounds: Expr
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -328,6 +331,7 @@ class Scope:
     kind: ScopeKind = "loop"
     names: tuple[str, ...] = ()
     max_rounds: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says where something leaves it
 
 
 ROOT = Scope(-1, 0, "root")
@@ -438,6 +442,11 @@ class Plan:
         return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
 
     @cached_property
+    def arranged(self) -> dict[str, Layout]:
+        """The layout of each arrangement."""
+        return {name: self.layouts[name] for name in self.arrangements}
+
+    @cached_property
     def layouts(self) -> dict[str, Layout]:
         """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
         found = dict(self.read_layouts)
@@ -455,13 +464,27 @@ class Plan:
     @cached_property
     def holders(self) -> dict[int, tuple[str, ...]]:
         """For each stage the states with a hold that it takes from."""
-        found: dict[int, tuple[str, ...]] = {}
+        return {stage: tuple(name for name, _ in found) for stage, found in self.takers.items()}
+
+    @cached_property
+    def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """The same, each with the node that takes from it."""
+        found: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
             match node.operation:
                 case ArrangeOp(name) | FeedbackOp(name):
-                    found[node.stage] = (*found.get(node.stage, ()), name)
+                    found[node.stage] = (*found.get(node.stage, ()), (name, i))
                 case ReduceOp() if node.scope:
-                    found[node.stage] = (*found.get(node.stage, ()), pended(i))
+                    found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
+        return found
+
+    @cached_property
+    def starters(self) -> dict[int, tuple[int, ...]]:
+        """For each stage the nodes that may make something of no input, in a step that fills views."""
+        found: dict[int, tuple[int, ...]] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, ConstantOp | ReadOp | ArrangeOp):
+                found[node.stage] = (*found.get(node.stage, ()), i)
         return found
 
     def states_of(self, stages: Stages) -> set[str]:
@@ -473,6 +496,26 @@ class Plan:
                     found.add(operation.arrangement)
             found.add(pended(i))
         return found & self.layouts.keys()
+
+    @cached_property
+    def in_one_shard(self) -> Plan:
+        """The same nodes, under the same numbers, for one shard: no row moves, so that a segment is one stage."""
+        numbers, stage_of = count(), dict[int, int]()
+
+        def fused(schedule: Schedule) -> Schedule:
+            found: list[Stages | LoopUnit] = []
+            for unit in schedule:
+                if isinstance(unit, LoopUnit):
+                    found.append(LoopUnit(unit.scope, fused(unit.units)))
+                else:
+                    stage = next(numbers)
+                    found.append((stage,))
+                    stage_of.update(dict.fromkeys(unit, stage))
+            return tuple(found)
+
+        schedule = fused(self.schedule)
+        nodes = tuple(replace(n, stage=stage_of[n.stage], exchange=None) for n in self.nodes)
+        return replace(self, nodes=nodes, schedule=schedule)
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -526,7 +569,11 @@ class Plan:
 
         A delta join that is one operation looks rows up by several keys.
         """
-        return not any(isinstance(self.nodes[i].operation, DeltaJoinOp) for i in self.stages[stage])
+        return stage not in self._whole_stages
+
+    @cached_property
+    def _whole_stages(self) -> frozenset[int]:
+        return frozenset(n.stage for n in self.nodes if isinstance(n.operation, DeltaJoinOp))
 
     def schema(self, port: Port) -> pa.Schema:
         """Schema of what leaves a port."""
@@ -535,7 +582,10 @@ class Plan:
     @cached_property
     def stages(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the nodes of each stage, in topological order."""
-        return tuple(tuple(i for i, n in enumerate(self.nodes) if n.stage == s) for s in range(self.depth))
+        found: list[list[int]] = [[] for _ in range(self.depth)]
+        for i, node in enumerate(self.nodes):
+            found[node.stage].append(i)
+        return tuple(map(tuple, found))
 
     @cached_property
     def inlets(self) -> dict[tuple[int, Port], int]:
@@ -548,6 +598,28 @@ class Plan:
                 if channel is not None:
                     found[i, port] = number[channel]
         return found
+
+    @cached_property
+    def wires(self) -> tuple[tuple[tuple[Port, int | None], ...], ...]:
+        """For each node its inputs, each with its channel; None where it comes from a node of the same stage."""
+        return tuple(tuple((p, self.inlets.get((i, p))) for p in node.inputs) for i, node in enumerate(self.nodes))
+
+    @cached_property
+    def readers(self) -> dict[Port, tuple[int, ...]]:
+        """The nodes that read each port in the stage that it belongs to."""
+        found: dict[Port, tuple[int, ...]] = {}
+        for i, wires in enumerate(self.wires):
+            for port in dict.fromkeys(port for port, channel in wires if channel is None):
+                found[port] = (*found.get(port, ()), i)
+        return found
+
+    @cached_property
+    def listeners(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes that read each channel."""
+        found: list[tuple[int, ...]] = [() for _ in self.channels]
+        for (node, _), channel in self.inlets.items():
+            found[channel] = (*found[channel], node)
+        return tuple(found)
 
     @cached_property
     def outlets(self) -> dict[Port, tuple[int, ...]]:
@@ -594,8 +666,13 @@ def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Latt
     """The times of a scope, when ``lattice`` are those of the session."""
     if not scope:
         return lattice
-    around = scope_lattice(lattice, scopes, scopes[scope].parent)
-    match scopes[scope].kind:
+    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), scopes[scope].kind)
+
+
+@lru_cache(maxsize=64)
+def _inner_lattice(around: Lattice, kind: ScopeKind) -> Lattice:
+    """The times of a scope of some kind: one object for those that are equal, so that to compare them is nothing."""
+    match kind:
         case "event":
             return Product(around, Epoch())
         case "moment":
@@ -617,53 +694,95 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
-    home = [_run_with(scopes, i) for i in range(len(scopes))]
-    numbers = [0] * len(nodes)
-    counter = count()
+    scheduling = _Scheduling(nodes, scopes)
+    schedule = scheduling.number(0)
+    return tuple(replace(n, stage=s) for n, s in zip(nodes, scheduling.stages, strict=True)), schedule
 
-    def unit_of(i: int, scope: int) -> int | None:
-        """The number of the child loop of ``scope`` that node i is in; None when it is in ``scope`` itself."""
-        at, below = home[nodes[i].scope], None
-        while at != scope:
-            if not at:
-                return -1
-            at, below = home[scopes[at].parent], at
-        return below
 
-    def number(scope: int) -> Schedule:
-        levels: dict[tuple[int | None, int], int] = {}
-        inside = [i for i in range(len(nodes)) if unit_of(i, scope) != -1]
-        loops = [i for i, s in enumerate(scopes) if s.kind == "loop" and home[s.parent] == scope]
+Item = tuple[int | None, int]
+"""A loop and -1, or None and a node that is in none."""
+
+
+class _Scheduling:
+    """Numbers the stages of nodes, scope by scope."""
+
+    def __init__(self, nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> None:
+        self.nodes, self.scopes = nodes, scopes
+        self.home = [_run_with(scopes, i) for i in range(len(scopes))]
+        self.stages = [0] * len(nodes)
+        self.counter = count()
+        self.loops: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
+        self.members: dict[int, list[int]] = {}  # of the same the nodes inside, also those in loops in it
+        for i, found in enumerate(scopes):
+            if found.kind == "loop":
+                self.loops.setdefault(self.home[found.parent], []).append(i)
+        for i, node in enumerate(nodes):
+            at = self.home[node.scope]
+            self.members.setdefault(at, []).append(i)
+            while at:
+                at = self.home[scopes[at].parent]
+                self.members.setdefault(at, []).append(i)
+
+    def number(self, scope: int) -> Schedule:
+        """The schedule of the root or of a loop, with the stages of its nodes numbered."""
+        levels = self._levels(scope)
+        nodes: dict[int, list[int]] = {}
+        loops: dict[int, list[int]] = {}
+        for (unit, i), at in levels.items():
+            if unit is None:
+                nodes.setdefault(at, []).append(i)
+        for loop in self.loops.get(scope, []):
+            if (loop, -1) in levels:
+                loops.setdefault(levels[loop, -1], []).append(loop)
+        units: list[list[int] | LoopUnit] = []
+        for level in range(1 + max(levels.values(), default=0)):
+            here = nodes.get(level, [])
+            if here or (scope == 0 and level == 0):
+                stage = next(self.counter)
+                if units and isinstance(units[-1], list):
+                    units[-1].append(stage)
+                else:
+                    units.append([stage])
+                for i in here:
+                    self.stages[i] = stage
+            units += [LoopUnit(s, self.number(s)) for s in loops.get(level, ())]
+        return tuple(unit if isinstance(unit, LoopUnit) else tuple(unit) for unit in units)
+
+    def _levels(self, scope: int) -> dict[Item, int]:
+        """How many exchanges and loops are before each node and loop that is right inside a scope."""
+        levels: dict[Item, int] = {}
         changed = True
         while changed:  # a loop's level depends on all of its nodes, wherever they stand
             changed = False
-            for i in inside:
-                unit = unit_of(i, scope)
-                item = (unit, -1 if unit is not None else i)
-                level = levels.get(item, 0)
-                for port in nodes[i].inputs:
-                    other = unit_of(port.node, scope)
-                    if other == -1 or (other is not None and other == unit):
-                        continue
-                    below = levels.get((other, -1 if other is not None else port.node), 0)
-                    apart = unit is not None or other is not None or nodes[i].exchange is not None
-                    level = max(level, below + apart)
+            for i in self.members.get(scope, []):
+                item = self._item(i, scope)
+                level = max(levels.get(item, 0), self._level_after_inputs(i, item, scope, levels))
                 if levels.get(item) != level:
                     levels[item] = level
                     changed = True
-        units: list[Stages | LoopUnit] = []
-        for level in range(1 + max(levels.values(), default=0)):
-            here = [i for (unit, i), at in levels.items() if unit is None and at == level]
-            if here or (scope == 0 and level == 0):
-                stage = next(counter)
-                if units and not isinstance(units[-1], LoopUnit):
-                    units[-1] = (*units[-1], stage)
-                else:
-                    units.append((stage,))
-                for i in here:
-                    numbers[i] = stage
-            units += [LoopUnit(s, number(s)) for s in loops if levels.get((s, -1)) == level]
-        return tuple(units)
+        return levels
 
-    schedule = number(0)
-    return tuple(replace(n, stage=stage) for n, stage in zip(nodes, numbers, strict=True)), schedule
+    def _level_after_inputs(self, i: int, item: Item, scope: int, levels: dict[Item, int]) -> int:
+        level = 0
+        for port in self.nodes[i].inputs:
+            if not self._is_inside(port.node, scope):
+                continue
+            other = self._item(port.node, scope)
+            if other[0] is not None and other == item:
+                continue
+            apart = item[0] is not None or other[0] is not None or self.nodes[i].exchange is not None
+            level = max(level, levels.get(other, 0) + apart)
+        return level
+
+    def _is_inside(self, i: int, scope: int) -> bool:
+        at = self.home[self.nodes[i].scope]
+        while at and at != scope:
+            at = self.home[self.scopes[at].parent]
+        return at == scope
+
+    def _item(self, i: int, scope: int) -> Item:
+        """The loop right inside a scope that a node inside it is in, or the node itself."""
+        at, below = self.home[self.nodes[i].scope], None
+        while at != scope:
+            at, below = self.home[self.scopes[at].parent], at
+        return (None, i) if below is None else (below, -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 
 PATIENCE = 2.0  # seconds before anything is shown
+MANY_ROUNDS = 100  # before a loop's round is shown
 
 
 class Watch:
@@ -24,6 +25,7 @@ class Watch:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.current: tuple[str, float] | None = None
+        self.round: tuple[Sequence[str], int] | None = None  # the loop that runs, by its variables, and its round
         self._thread: threading.Thread | None = None
         self._line, self._ended = threading.Lock(), threading.Event()
 
@@ -62,8 +64,15 @@ class Watch:
             # What others print meanwhile stays where they print it, which may be a file.
             with Live(spinner, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False):
                 while self.current is shown:
-                    spinner.update(text=f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s")
+                    spinner.update(text=f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s{self._of_loop()}")
                     self._ended.wait(0.2)
+
+    def _of_loop(self) -> str:
+        """In which round a loop is, for one of a few rounds is over before it is read."""
+        found = self.round
+        return (
+            f", round {found[1]:,} of the loop over {', '.join(found[0])}" if found and found[1] >= MANY_ROUNDS else ""
+        )
 
 
 watch = Watch(Console(stderr=True))

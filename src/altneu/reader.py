@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,6 +15,8 @@ from altneu.executor.files import Data, Files, from_ipc
 from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
 from altneu.executor.state import StateTable
+from altneu.functions import titles
+from altneu.interrupts import Lock
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Known, Time
@@ -106,7 +107,8 @@ class Moment:
         coordinates, view = self.described(name).coordinates, self.views[name]
         since = max(self.since, int(view["since"]))
         began = max(self.began, int(view.get("lower", self.lower)))
-        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY)
+        functions = tuple(titles(view.get("functions", ())))
+        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY, functions)
 
     def last(self, name: str) -> list[Piece]:
         """What the last advance did to a view."""
@@ -152,7 +154,7 @@ class Reader(Closing):
         shared: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._since = since
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})

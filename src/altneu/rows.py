@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from altneu.python_values import arrow_values, python_values, readable
+
 Ints = npt.NDArray[np.int64]
 Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """``map``, or what does the same in another way."""
@@ -62,7 +64,7 @@ def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
         pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
     """
     _refuse_cuts(values, data_type)
-    return pa.array(values, data_type)
+    return arrow_values(values, data_type)
 
 
 def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
@@ -163,6 +165,10 @@ class Rows:
         """The values of one column at ``index``, in that order."""
         return taken(self.column(name), positions_of(index))
 
+    def gathered(self, name: str, positions: pa.Array) -> pa.Array:
+        """The values of one column at positions as ``positions_of`` has them, in that order."""
+        return taken(self.column(name), positions)
+
     def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
         """With more columns behind these, under the schema of both."""
         return Rows(schema, (*self.columns, *columns), self.count)
@@ -172,14 +178,32 @@ class Rows:
         return self
 
     def to_pylist(self) -> list[tuple[object, ...]]:
-        """Rows as Python tuples."""
+        """Rows as Python tuples; a date or timestamp that Python has no value for is its text (``BeyondPython``)."""
         if not self.columns:
             return [()] * self.count
-        return list(zip(*(c.to_pylist() for c in self.columns), strict=True))
+        return list(zip(*map(python_values, self.columns), strict=True))
+
+    def for_functions(self) -> tuple[list[tuple[object, ...]], dict[int, str]]:
+        """Rows as Python tuples, and for those that a Python function cannot be given, by position, why."""
+        if not self.columns:
+            return [()] * self.count, {}
+        found = [readable(column) for column in self.columns]
+        refused: dict[int, str] = {}
+        for name, (values, beyond) in zip(self.schema.names, found, strict=True):
+            for position in beyond:
+                refused.setdefault(position, _refusal(name, values[position]))
+        return list(zip(*(values for values, _ in found), strict=True)), refused
 
     def to_batch(self) -> pa.RecordBatch:
         """As a record batch (which forgets ``count`` when there is no column)."""
         return pa.RecordBatch.from_arrays(list(self.columns), schema=self.schema)
+
+
+def _refusal(name: str, value: object) -> str:
+    return (
+        f"column {name!r} has {str(value)[:200]!r}, for which Python has no value (its dates are those of the years 1 "
+        "to 9999); cast the column to string, or leave it out, before the function"
+    )
 
 
 @lru_cache(maxsize=4096)

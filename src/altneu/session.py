@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from altneu import ir
-from altneu.catalogue import Catalogue, check_maintained, described
+from altneu import interrupts, ir
+from altneu.catalogue import Catalogue, check_maintained, described, kept_sources
 from altneu.closing import Closing
 from altneu.collection import Collection
 from altneu.errors import (
@@ -42,6 +41,7 @@ from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
+from altneu.functions import recorded, titles
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
@@ -107,7 +107,9 @@ class Session(Closing):
     event times before the last closed time apart (default: all); what is about earlier ones counts as of the first
     of these. ``shards`` is the number of parts of all state on Spark (default: its cores); a store's is parted
     further by a multiple of it (``reshard``). ``memory`` is what a task, or a step in the driver, may use, in bytes
-    or as "1g" (docs/running.md). Safe to share between threads.
+    or as "1g" (docs/running.md). ``check_functions`` calls every Python function of the views twice: where the two
+    differ the step is refused with an ``ImpureFunctionError``, which names the function and the row
+    (docs/python_functions.md). Safe to share between threads.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -133,6 +135,7 @@ class Session(Closing):
         retain: int | Literal["all"] | None = None,
         retain_events: int | None = None,
         memory: int | str | None = None,
+        check_functions: bool = False,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -146,8 +149,11 @@ class Session(Closing):
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        if not isinstance(check_functions, bool):
+            raise PlanError(f"check_functions must be True or False, got {check_functions!r}")
+        self.check_functions = check_functions
         self._memory = None if memory is None else bytes_in(memory)
-        self.lock = threading.RLock()
+        self.lock = interrupts.Lock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path, storage_options or {}, recover=recover)
         try:
@@ -181,8 +187,10 @@ class Session(Closing):
             from altneu.executor.spark import SparkExecutor
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
-        self._catalogue = Catalogue(self._journal, self.lattice)
+        self._catalogue = Catalogue(self._journal, self.lattice, check_functions=self.check_functions)
+        self.table.layouts = self._plan.arranged
         self._pending = Inputs()
+        self._adopted = False
         self._taps = Taps(self.lattice)
         self._measured = Measurements()
         self.streams = Streams(self)
@@ -221,12 +229,12 @@ class Session(Closing):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the sources that the maintained views are made of."""
+        """Names of the sources that the maintained views are made of, and of those whose rows are kept."""
         return list(self._sources)
 
     @property
     def collections(self) -> dict[str, Collection]:
-        """The maintained views as they were written, and the sources they are made of, by name."""
+        """The maintained views as they were written, the sources they are made of and those kept, by name."""
         sources = {name: Collection(source) for name, source in self._sources.items()}
         return {**sources, **self._catalogue.collections}
 
@@ -279,7 +287,15 @@ class Session(Closing):
 
     # views ----------------------------------------------------------------------------------------------------------
 
-    def maintain(self, name: str, collection: Collection, *, strict: bool = False, joins: Joins = "auto") -> View:
+    def maintain(
+        self,
+        name: str,
+        collection: Collection,
+        *,
+        strict: bool = False,
+        joins: Joins = "auto",
+        trust_functions: bool = False,
+    ) -> View:
         """Keep a collection right from now on, under a name.
 
         A view added late is computed from what other views keep, without re-reading sources. What came before
@@ -296,15 +312,21 @@ class Session(Closing):
         them all, and "auto" takes what has less to build beside what is arranged already, and delta joins for cyclic
         patterns; ``explain`` says which and why. A view that is there keeps what it has.
 
+        A view that the store has is refused where one of its Python functions reads something else than it did
+        (docs/python_functions.md): the error says which, and what. ``trust_functions`` takes it up all the same; it is
+        for functions that give for every row what they gave before, and for another Python, whose code cannot be
+        compared.
+
         Raises:
             PlanError: the name is taken by another collection.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name.
+            StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
@@ -324,20 +346,23 @@ class Session(Closing):
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
-        self.table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
+        self.table.layouts = plan.arranged
         try:
             if name not in self._journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, node, deltas)
+                    self._hydrate(plan, name, collection, node, deltas)
             else:
-                self._journal.describe(name, described(plan, name, node))
+                with interrupts.deferred():
+                    self._journal.describe(name, described(plan, name, node), recorded(collection.node))
+                    self._journal.keep(kept_sources(node))
+                    self._catalogue.add(name, collection, node, plan)
         except BaseException:
-            self.table.layouts = before
+            if name not in self._catalogue.nodes:
+                self.table.layouts = before
             raise
-        self._catalogue.add(name, collection, node, plan)
 
-    def _hydrate(self, plan: Plan, name: str, node: ir.Node, deltas: list[str]) -> None:
-        """Fill the arrangements that a view needs and that nothing has filled yet, and commit that it is there."""
+    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, deltas: list[str]) -> None:
+        """Fill the arrangements that a view needs and that nothing has filled yet; commit it, and take it up."""
         journal, outcome = self._journal, None
         with journal.undoing():
             existing = journal.existing()
@@ -348,12 +373,19 @@ class Session(Closing):
                 outcome = self._executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
             kept = described(plan, name, node)
-            journal.commit_view(name, node.fingerprint, plan.arrangements_of(name), deltas, kept)
+            arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            functions = recorded(collection.node)
+            interrupts.check()
+            with interrupts.deferred():
+                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
+                self._catalogue.add(name, collection, node, plan)
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
+
+        The rows of a source with ``keep=True`` stay until ``drop_source``.
 
         Raises:
             PlanError: there is no such view.
@@ -363,11 +395,58 @@ class Session(Closing):
             known = {**self._catalogue.nodes, **self._journal.views}
             if name not in known:
                 raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
-            plan = self._catalogue.lowered(self.shards, less=name)
-            self._journal.drop(name, plan.arrangements)
-            self.subscribers.end(name)
-            self._catalogue.remove(name, plan)
-            self._measured.keep(plan)
+            plan = self._catalogue.lowered(self.shards, less=name, without=self._journal.forgotten)
+            with interrupts.deferred():
+                self._journal.drop(name, plan.arrangements)
+                self.subscribers.end(name)
+                self._catalogue.remove(name, plan)
+                self._measured.keep(plan)
+
+    def drop_source(self, name: str) -> None:
+        """Forget a source that no view reads: the rows kept of it, those that wait, and how far its stream was taken.
+
+        The rows of a source with ``keep=True`` are kept from the first ``maintain`` that reads it until they are
+        dropped here: while no view reads it, it takes inserts, goes with a reshard and into a session that is opened
+        again, and a later view of it has all of its rows. A source that is dropped may be declared anew, otherwise too.
+
+        Raises:
+            UnknownSourceError: there is no such source.
+            PlanError: a view reads it, or it is a statement's (``DROP SOURCE``, ``DROP TABLE``).
+            StorePlanError: the store has views that are not maintained here, and may read it.
+            InputError: its stream is being followed.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("total", orders.group_by().agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3)])
+        ...     _ = session.advance()
+        ...     session.drop("total")
+        ...     before = session.sources, session.maintain("orders", orders).to_pylist()
+        ...     session.drop("orders")
+        ...     session.drop_source("orders")
+        ...     before, session.sources
+        ((['orders'], [('tea', 3)]), [])
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            self._adopt()
+            journal, found = self._journal, self.definitions.get(name.lower())
+            if found is not None and found["kind"] in ("SOURCE", "TABLE"):
+                raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
+            if readers := self._catalogue.readers(name):
+                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+            if name not in {*journal.kept, *journal.filled, *journal.streams}:
+                raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self._sources) or '(none)'}")
+            if name in journal.streams or name in self.streams.followed:
+                self.streams.unfollow(name)
+            plan = self._catalogue.lowered(self.shards, without=[name])
+            with interrupts.deferred():
+                journal.drop_source(name, plan.arrangements)
+                self.discard(name)
+                self._catalogue.plan = plan
+                self._measured.keep(plan)
 
     def view(self, name: str) -> View:
         """A maintained view by name; one that statements have defined in this store is taken up where it was left."""
@@ -487,13 +566,17 @@ class Session(Closing):
         with self.lock:
             self._check_open()
             self._require_stored_views()
+            self._adopt()
+            self._catalogue.refuse_unowned(waiting=False)
             parting = Parting.of(self.shards, whole_number(shards, "shards"))
             if parting.times > 1:
                 plan = self._catalogue.lowered(shards)
                 outcome = self._executor.reshard(self._plan, self.table, parting)
-                self._journal.commit_shards(shards, outcome)
-                self.shards = self._executor.shards = shards
-                self._catalogue.plan = plan
+                interrupts.check()
+                with interrupts.deferred():
+                    self._journal.commit_shards(shards, outcome)
+                    self.shards = self._executor.shards = shards
+                    self._catalogue.plan = plan
             self._wanted_shards = shards
 
     # inputs ---------------------------------------------------------------------------------------------------------
@@ -540,10 +623,10 @@ class Session(Closing):
                     self._pending.updates.setdefault(source, []).append(updates)
 
     def source(self, name: str) -> ir.Source:
-        """A source that the maintained views are made of.
+        """A source that the maintained views are made of, or whose rows are kept.
 
         Raises:
-            UnknownSourceError: no view reads one of that name.
+            UnknownSourceError: no view reads one of that name, and none is kept.
         """
         if name not in self._sources:
             raise UnknownSourceError(
@@ -771,23 +854,35 @@ class Session(Closing):
         self._make_ready()
         received, placements = 0, dict[str, None]()
         self._measured.begin()
+        steps = self._journal.steps
         try:
             for outcome in self._steps(before, upper, streams):
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
-        except BaseException as error:
+        except BaseException as caught:
+            error = interrupts.original(caught)
             self.past.fail(error)
             if before < self.lower < upper:
                 error.add_note(
                     f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
                     f"and so is what was inserted; advance(to={upper}) goes on from there"
                 )
-            raise
+            elif not isinstance(error, Exception):
+                error.add_note(f"altneu: {self._became_of_step(committed=self._journal.steps > steps)}")
+            if error is caught:
+                raise
+            raise error from caught
         closed = upper > before  # else the last changes are those of an advance before this
         changes = {n: self._journal.changes(p.contents) if closed else 0 for n, p in self._plan.views.items()}
         rows = sum(self.table.rows(n) for n in self.table.layouts)
         seconds = clock.perf_counter() - started
         return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
+
+    def _became_of_step(self, *, committed: bool) -> str:
+        """What an interrupt says of the step that it came in."""
+        if committed:
+            return f"the step is committed, lower is {self.lower}"
+        return f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
@@ -811,6 +906,7 @@ class Session(Closing):
             self._taps.add(self._plan, outcome.taps)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
             self._taps.show(Antichain.of(self.lattice, *times), self.lower)
+            interrupts.check()
             streams = {}
             self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
@@ -826,7 +922,7 @@ class Session(Closing):
         after = self._region(before, upper, since, events)
         region = replace(self._region(before, upper, inside, events), folded=after.since)
         try:
-            with self._journal.undoing():
+            with self._journal.undoing(step=True):
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
                 if inside != since:
                     outcome.states = folded(outcome.states, after)
@@ -836,7 +932,10 @@ class Session(Closing):
                 filled = {*self._pending.updates, *self._pending.frames}
                 info = {"placement": outcome.placement}
                 told = new if upper > before else None
-                self._journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
+                interrupts.check()
+                with interrupts.deferred():
+                    self._journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
+                    self._pending = Inputs()
         except AltneuError:
             raise
         except Exception as error:
@@ -852,8 +951,17 @@ class Session(Closing):
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
         self._require_stored_views()
+        self._adopt()
+        self._catalogue.refuse_unowned(waiting=True)
         if self._wanted_shards != self.shards:
             self.reshard(self._wanted_shards)
+
+    def _adopt(self) -> None:
+        """Once, when all views are there: state that belongs to nothing is of sources that an earlier altneu kept."""
+        if not self._adopted:
+            self._catalogue.adopt(self.shards)
+            self.table.layouts = self._plan.arranged
+            self._adopted = True
 
     def _require_stored_views(self) -> None:
         if waiting := self._catalogue.waiting():
@@ -896,7 +1004,9 @@ class Session(Closing):
         journal = self._journal
         began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
         coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
-        return Known(name, journal.lower, self.since_of(name), began, journal.events, coordinates, remedy)
+        functions = tuple(titles(journal.views[name].get("functions", ())))
+        since = self.since_of(name)
+        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

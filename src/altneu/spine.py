@@ -5,9 +5,10 @@ neighbours is due to be merged when no older batch of it is of a higher class th
 remains falls in class from one batch to the next, and there are O(log n) of them. A row is merged O(log n) times, as
 every merge raises its class or makes rows vanish.
 
-Small merges happen at once. Larger ones become a ``Merge`` in the batches' place, and every insert pays for a part of
-it: twice its own rows for every merge, which ends each before it could stand in the way of the next one, and a constant
-for the smallest. Readers see the inputs until a merge has ended.
+Small merges happen at once, and so do those of few times the rows that are inserted: a bulk load would keep what is
+merged beside what it is merged into for longer than it takes. Larger ones become a ``Merge`` in the batches' place, and
+every insert pays for a part of it: twice its own rows for every merge, which ends each before it could stand in the way
+of the next one, and a constant for the smallest. Readers see the inputs until a merge has ended.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ["EFFORT", "Spine", "merge"]
 
 EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
 SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
+AT_ONCE = 16  # a merge of so many times the rows inserted, or fewer, is done at once
 TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
 
 _Node = Batch | Merge
@@ -79,8 +81,8 @@ class Spine:
         Nobody may read these batches at a time that is not at or beyond ``since`` once the result replaces this spine.
         With ``merging``, all merges that are due or on their way are done at once, by it.
 
-        Cost:   amortised O(log n) merged rows for each row inserted; never more than about twice the rows inserted for
-                each merge on its way, plus ``effort`` and one slice. About 20 microseconds for one row.
+        Cost:   amortised O(log n) merged rows for each row inserted; never more than ``AT_ONCE`` times the rows
+                inserted for each merge on its way, plus ``effort`` and one slice. About 20 microseconds for one row.
         Law:    sums at every t with since <= t are those of all updates inserted; the number of batches stays
                 logarithmic; toggled rows do not pile up (tests/laws/test_spine.py).
 
@@ -91,9 +93,9 @@ class Spine:
         nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
         if len(batch):
             nodes = (*nodes, self._following(nodes, batch))
-        nodes = _tidy(nodes, since)
+        nodes = _tidy(nodes, since, AT_ONCE * len(batch))
         while merging and any(isinstance(node, Merge) for node in nodes):
-            nodes = _tidy(_finish(nodes, since, merging), since)
+            nodes = _tidy(_finish(nodes, since, merging), since, 0)
         return Spine(self.layout, nodes, batch.description.upper)
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
@@ -196,15 +198,19 @@ def _size_class(rows: int) -> int:
     return (rows - 1).bit_length()
 
 
-def _tidy(nodes: tuple[_Node, ...], since: Antichain) -> tuple[_Node, ...]:
-    """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` to be paid for."""
+def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_Node, ...]:
+    """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` to be paid for.
+
+    Those are small that have at most ``at_once`` rows together; a merge on its way of which no more remains ends, too.
+    """
+    nodes = _ended(nodes, since, at_once)
     stop = len(nodes)
     while stop > 0:
         start, rows = _group(nodes, stop)
         count = stop - start
         if count > 1 and not (count < TINY_BATCHES and rows <= TINY_ROWS):
             group = [node for node in nodes[start:stop] if isinstance(node, Batch)]
-            small = _newest_within(group, SLICE_ROWS)
+            small = len(group) if rows <= at_once else _newest_within(group, SLICE_ROWS)
             if small > 1:
                 before = len(nodes)
                 nodes = _put(nodes, stop - small, stop, merge(group[-small:], since))
@@ -213,6 +219,20 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain) -> tuple[_Node, ...]:
             nodes = (*nodes[:start], Merge.start(group, since), *nodes[stop:])
         stop = start
     return nodes
+
+
+def _ended(nodes: tuple[_Node, ...], since: Antichain, most: int) -> tuple[_Node, ...]:
+    """Take merges to their end of which at most so many rows remain."""
+    if not any(isinstance(node, Merge) and node.remaining <= most for node in nodes):
+        return nodes
+    return _end(
+        tuple(
+            node.advance(node.remaining, BLOCK_ROWS, since)
+            if isinstance(node, Merge) and node.remaining <= most
+            else node
+            for node in nodes
+        )
+    )
 
 
 def _newest_within(group: Sequence[Batch], limit: int) -> int:

@@ -57,6 +57,7 @@ from altneu.update import Updates
 
 Text: TypeAlias = str | Col
 Number: TypeAlias = str | Col | int
+Version: TypeAlias = str | int | None
 Triple: TypeAlias = tuple[Mapping[str, Text], Number | None, Number]
 
 
@@ -109,13 +110,15 @@ class LinearVerbs(ABC):
         arguments = (*map(_text, columns), *((n, _text(t)) for n, t in named.items()))
         return self._then(Verb("select", arguments, bind))
 
-    def filter(self, predicate: Text | Callable[..., Any]) -> Self:
+    def filter(self, predicate: Text | Callable[..., Any], *, version: Version = None) -> Self:
         """Keep the rows on which the predicate is true; false and null reject.
 
         ``logical_now()`` in an expression is the session's time in ticks. Compared with expressions of the row, as
         parts of the conjunction (``"v > 0 and logical_now() >= start and logical_now() < stop"``), it bounds the
         times at which a row exists: rows appear and go by themselves as time advances. Such a comparison may stand in
         an OR with conditions of the row: ``"logical_now() < stop or stop is null"``.
+
+        A Python function of a row may stand in the place of the expression; ``version`` as in ``map``.
 
         Cost:   linear: no exchange, no state; a row's future is held, in order of time, where it is needed.
 
@@ -124,8 +127,10 @@ class LinearVerbs(ABC):
             TemporalPredicateError: a use of ``logical_now()`` that is no bound.
         """
         if callable(predicate) and not isinstance(predicate, Col):
-            function = Function.of(predicate)
+            function = Function.of(predicate, version)
             return self._then(Verb("filter", (function,), lambda _: _logic(FilterFunction(function))))
+
+        _refuse_version("filter", version)
 
         def bind(schema: pa.Schema) -> BoundLogic:
             found = split_temporal(predicate, schema)
@@ -134,21 +139,29 @@ class LinearVerbs(ABC):
 
         return self._then(Verb("filter", (_text(predicate),), bind))
 
-    def map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Self:
+    def map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
         """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
 
         A row is a tuple whose values also go by their names: ``row.price``, ``row["price"]``, ``row.asdict()``. The
         function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
-        Cost:   linear: no exchange, no state.
-        """
-        return self._calling("map", MapFunction, function, schema)
 
-    def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema) -> Self:
-        """Replace each row by the rows that a Python function yields for it.
+        A store knows the function by what it reads: its code, and as far as they can be followed the values and
+        functions that this names (docs/python_functions.md says what is not). ``version``, a text or a number, stands
+        for all of that: the function is the same as long as its name and its version are.
 
         Cost:   linear: no exchange, no state.
+
+        Raises:
+            PlanError: a version that is none, or a function that reads too much to be compared, without one.
         """
-        return self._calling("flat_map", FlatMapFunction, function, schema)
+        return self._calling("map", MapFunction, function, schema, version)
+
+    def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
+        """Replace each row by the rows that a Python function yields for it; ``version`` as in ``map``.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._calling("flat_map", FlatMapFunction, function, schema, version)
 
     def explode(
         self,
@@ -157,10 +170,12 @@ class LinearVerbs(ABC):
         *,
         as_: str | Sequence[str] = "col",
         outer: bool = False,
+        version: Version = None,
     ) -> Self:
         """Replace each row by the ``(row, diff)`` pairs that a Python function yields for it.
 
-        Given an expression of an array or a map instead, what Spark calls explode: see ``unnest``.
+        Given an expression of an array or a map instead, what Spark calls explode: see ``unnest``. ``version`` of a
+        function is as in ``map``.
 
         Shape:  counts are multiplied by the diffs, which may be negative.
         Cost:   linear: no exchange, no state; a row is one update, however large its diff.
@@ -169,13 +184,16 @@ class LinearVerbs(ABC):
             PlanError: a function without a schema.
         """
         if not callable(what) or isinstance(what, Col):
+            _refuse_version("explode", version)
             return self.unnest(what, as_=as_, outer=outer)
-        return self._calling("explode", ExplodeFunction, what, schema)
+        return self._calling("explode", ExplodeFunction, what, schema, version)
 
     def join_function(
         self,
         function: Callable[..., Any] | Sequence[Triple] | Logic,
         schema: str | pa.Schema | None = None,
+        *,
+        version: Version = None,
     ) -> Self:
         """Join each row with the updates that it stands for: the most general linear operator.
 
@@ -183,7 +201,7 @@ class LinearVerbs(ABC):
         ``(row, triple)`` pairs, which is never built: times are joined, diffs multiplied. Without Python, it is a list
         of triples ``({column: expression}, time, diff)`` whose times (None: the first) and diffs are expressions too,
         or a ``Logic``. A time that a function gives as None is the first; an expression that is null, for a time or a
-        diff, is no update.
+        diff, is no update. ``version`` of a Python function is as in ``map``.
 
         >>> import altneu as an
         >>> x = an.source("x", "x long")
@@ -208,13 +226,15 @@ class LinearVerbs(ABC):
             SchemaError: triples of different columns.
             TypeMismatchError: triples whose columns differ in type; a time or a diff that is no whole number.
         """
+        if not callable(function):
+            _refuse_version("join_function", version)
         if isinstance(function, Logic):
             made = self
             for verb in function.verbs:
                 made = made._then(verb)
             return made
         if callable(function):
-            return self._calling("join_function", JoinFunction, function, schema)
+            return self._calling("join_function", JoinFunction, function, schema, version)
         triples = _triples(function)
 
         def bind(input_schema: pa.Schema) -> BoundLogic:
@@ -232,12 +252,13 @@ class LinearVerbs(ABC):
         step: type[MapFunction | FlatMapFunction | ExplodeFunction | JoinFunction],
         function: Callable[..., Any],
         schema: str | pa.Schema | None,
+        version: Version,
     ) -> Self:
         if not callable(function):
             raise PlanError(f"{name} takes a Python function of a row, not {function!r}; an expression goes to select")
         if schema is None:
             raise PlanError(f'{name} needs the schema of what the function makes, for example "total long"')
-        wrapped, made = Function.of(function), user_schema(schema)
+        wrapped, made = Function.of(function, version), user_schema(schema)
         return self._then(Verb(name, (wrapped, made), lambda _: _logic(step(wrapped, made))))
 
     # time -----------------------------------------------------------------------------------------------------------
@@ -278,11 +299,14 @@ class LinearVerbs(ABC):
         arguments = (*(None if b is None else _text(b) for b in (lower, upper)), null_upper)
         return self._then(Verb("temporal", arguments, bind))
 
-    def delay(self, by: int | Callable[[int], int] | None = None, *, every: int | None = None) -> Self:
+    def delay(
+        self, by: int | Callable[[int], int] | None = None, *, every: int | None = None, version: Version = None
+    ) -> Self:
         """Let every update happen later: by so many ticks, at the next multiple of ``every``, or as a function says.
 
-        A function takes a time to one that is not earlier; it must be monotone. Updates that come to lie at the same
-        time meet there: ``delay(every=60)`` is the collection as it was at the last full minute.
+        A function takes a time to one that is not earlier; it must be monotone; ``version`` is as in ``map``. Updates
+        that come to lie at the same time meet there: ``delay(every=60)`` is the collection as it was at the last full
+        minute.
 
         Units:  ticks of the session's time.
         Cost:   linear: no exchange, no state; what is delayed is held where it is needed.
@@ -292,10 +316,12 @@ class LinearVerbs(ABC):
         """
         if (by is None) == (every is None):
             raise PlanError("delay takes one of by=ticks, by=function and every=ticks")
+        if not callable(by):
+            _refuse_version("delay", version)
         if every is not None:
             made = Delay.every(_plain_int(every, "every"))
         elif callable(by):
-            made = Delay((DelayFunction(Function.of(by)),))
+            made = Delay((DelayFunction(Function.of(by, version)),))
         else:
             made = Delay.by(_plain_int(by, "by"))
         return self._then(Verb("delay", (made,), lambda _: BoundLogic((), made)))
@@ -517,6 +543,11 @@ def column_of(name: str, schema: pa.Schema) -> Expr:
     if name not in schema.names:
         raise UnknownColumnError(name, schema.names)
     return parse(quote_name(name), schema)
+
+
+def _refuse_version(verb: str, version: Version) -> None:
+    if version is not None:
+        raise PlanError(f"{verb}(version={version!r}): a version is given for a Python function, and here is none")
 
 
 def _shown(argument: object) -> str:

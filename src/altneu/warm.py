@@ -134,6 +134,6 @@ def warm() -> None:
 
 if __name__ == "__main__":
     started = clock.monotonic()
-    sys.stderr.write("altneu: compiling the kernels, once: a minute or three\n")
+    sys.stderr.write("altneu: compiling the kernels, once, which takes two to three minutes\n")
     warm()
     sys.stderr.write(f"altneu: they are compiled, in {clock.monotonic() - started:.0f} s\n")

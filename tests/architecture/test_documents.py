@@ -26,6 +26,18 @@ def test_the_formalism_has_examples_to_run() -> None:
     assert len(doctest.DocTestParser().get_examples(text)) >= 10
 
 
+def test_one_figure_says_how_long_the_kernels_take_to_compile() -> None:
+    places = ["README.md", "docs/tutorial.md", "src/altneu/warm.py", "src/altneu/cli/checks.py"]
+    sentences = [
+        " ".join(sentence.split())
+        for place in places
+        for sentence in re.split(r"[.;]\s", (ROOT / place).read_text())
+        if re.search(r"compil\w+", sentence) and re.search(r"(?i)minute", sentence)
+    ]
+    assert len(sentences) >= len(places)
+    assert [s for s in sentences if "two to three minutes" not in s] == []
+
+
 @each_document
 def test_tests_that_are_named_exist(path: Path) -> None:
     named = re.findall(r"tests/[\w./]+\w(?:::\w+)?", path.read_text())

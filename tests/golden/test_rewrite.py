@@ -11,7 +11,9 @@ import altneu as an
 from altneu import catalogue, ir, rewrite
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
+from altneu.rewrite.hoist_bindings import hoist_bindings
 from altneu.rewrite.limit_windows import limit_windows
+from altneu.rewrite.merge_distinct import merge_distinct
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
@@ -50,7 +52,26 @@ WINDOWS = WIDE.window(
 NOTHING = T.filter("v > 0").filter("1 > 2")
 OF_ALL = next(n for n in ir.walk(T.group_by().agg(n="count(*)").node) if isinstance(n, ir.Reduce))
 CHAIN = T.filter("v > 0").select("k", w="v + 1").filter("w < 9")
+
+
+def spread(constant, reached, _):
+    """Of what a loop defines only what is reached is computed in rounds."""
+    grown = reached.concat(constant.join(T, on="k").select("k", v="v")).distinct()
+    return T.select("k").distinct(), grown, reached.group_by("k").agg(n="count(*)")
+
+
+def nothing(like):
+    return an.Collection(ir.Constant((), ir.open_schema(like.schema)))
+
+
+COUNTS = T.group_by("k").agg(n="count(*)")
+SPREAD = an.recursive(spread, constant=nothing(T.select("k")), reached=T, counted=nothing(COUNTS))
 EXAMPLES = {
+    hoist_bindings: {
+        "what no round changes enters at round 1 where it is read before": SPREAD[1],
+        "it is its body outside": SPREAD[0],
+        "what no round reads is computed after the loop": SPREAD[2],
+    },
     merge_linear: {
         "a run of linear operators is one": CHAIN,
         "negations meet and vanish": T.negate().negate(),
@@ -86,6 +107,17 @@ EXAMPLES = {
         "not across another": T.differentiate().semijoin(U, on="k").integrate(),
         "changes of what is consolidated are so": T.distinct().differentiate().consolidate().integrate().consolidate(),
         "later moments may cancel": T.distinct().differentiate().delay_to_neu().consolidate().integrate(),
+    },
+    merge_distinct: {
+        "one distinct of all that is united": T.concat(T.select("k", v="v + 1"))
+        .distinct()
+        .concat(T.filter("v > 0"))
+        .distinct()
+        .concat(T.filter("k > 0").distinct())
+        .distinct(),
+        "not of what another reads": T.distinct().concat(T.filter("v > 0")).distinct().concat(T.distinct()),
+        "not of what is filtered afterwards": T.distinct().filter("v > 0").concat(U.select("k", v="w")).distinct(),
+        "nor what is taken away": T.concat(T.filter("v > 0").distinct().negate()).distinct(),
     },
     push_filters: {
         "to the side that has the columns, and to both when it reads the key": PAIRS.filter(

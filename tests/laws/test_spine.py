@@ -164,16 +164,27 @@ def test_batches_stay_few_and_pauses_bounded(sizes: list[int]) -> None:
 def test_merges_go_on_when_little_arrives_and_when_nothing_does() -> None:
     pick = np.random.default_rng(2)
     spine = Spine.empty(LONGS)
-    for time in range(2):
-        spine = spine.insert(longs(20_000, time, pick), at(Epoch(), time))
-    assert len(spine.batches) == 2, "a merge of this size is not done at once"
-    steps = 0
+    sizes = [*(1 << k for k in range(14, 7, -1)), 1 << 8]  # of which the last makes all of them due
+    for time, size in enumerate(sizes):
+        spine = spine.insert(longs(size, time, pick), at(Epoch(), time))
+    assert len(spine.batches) > 1, "a merge of so many more rows than came is not done at once"
+    steps, total = 0, sum(sizes)
     while len(spine.batches) > 1:
-        nothing = Batch.empty(LONGS, Description.interval(Epoch(), 2 + steps, 3 + steps))
-        spine = spine.insert(nothing, at(Epoch(), 2))
+        nothing = Batch.empty(LONGS, Description.interval(Epoch(), len(sizes) + steps, len(sizes) + steps + 1))
+        spine = spine.insert(nothing, at(Epoch(), len(sizes)))
         steps += 1
-        assert steps <= 40_000 / EFFORT + 1
-    assert (len(spine), steps > 10) == (40_000, True)
+        assert steps <= total / EFFORT + 1
+    assert (len(spine), steps > 10) == (total, True)
+
+
+@pytest.mark.parametrize("scale", [1, 30])
+def test_rounds_of_a_load_leave_no_merge_on_its_way(scale: int) -> None:
+    """What is merged would be kept beside what it is merged into, in every arrangement of a loop at once."""
+    pick = np.random.default_rng(4)
+    spine = Spine.empty(LONGS)
+    for time, size in enumerate([300, 2_000, 9_000, 8_000, 3_000, 700]):
+        spine = spine.insert(longs(size * scale, time, pick), at(Epoch(), time))
+        assert not any(isinstance(node, Merge) for node in spine.nodes)
 
 
 def test_whole_finishes_what_is_due() -> None:

@@ -230,6 +230,99 @@ def test_a_change_reads_its_neighbours_and_not_its_key(change, monkeypatch):
     assert sum(read) < 60, "a few rows for either side and step"
 
 
+RULES = [
+    (direction, tolerance, exact)
+    for direction in ("backward", "forward", "nearest")
+    for tolerance, exact in ((None, True), (None, False), (40, True))
+]
+
+
+def looked_at(rule, many, what, times, monkeypatch):
+    """Rows read and left rows looked at in a step that changes ``many`` adjacent right rows, and updates out of it.
+
+    ``times`` says when each changes; ``what`` is a row's diff by its number. The result is compared with a brute one.
+    """
+    direction, tolerance, exact = rule
+    plan = revising(direction=direction, tolerance=tolerance, allow_exact_matches=exact, how="left").select("a", "b")
+    stamps = [10 * i for i in range(many)]
+    before = [-50, *(s for i, s in enumerate(stamps) if what(i) < 0), 10 * many + 50]
+    after = [-50, *(s for i, s in enumerate(stamps) if what(i) > 0), 10 * many + 50]
+    lefts = [10 * i + i % 10 for i in range(many)]
+    counts = []
+
+    def reading(*arguments):
+        counts.append(len(found := between(*arguments)))
+        return found
+
+    def sweeping(*arguments):
+        found = sweep(*arguments)
+        counts.append(found[3])
+        return found
+
+    with Session() as session:
+        view = session.maintain("v", plan)
+        session.insert("l", [(1, at, str(at)) for at in lefts])
+        session.insert("r", [(1, at, str(at)) for at in before])
+        session.advance()
+        between, sweep = asof.between, asof.sweep
+        with monkeypatch.context() as patch:
+            patch.setattr(asof, "between", reading)
+            patch.setattr(asof, "sweep", sweeping)
+            rows = [(1, at, str(at), session.lower + times(i), what(i)) for i, at in enumerate(stamps)]
+            session.insert("r", rows, time="time", diff="diff")
+            session.advance(to=session.lower + many)
+        met = dict(view.to_pylist())
+        out = view.changes().num_rows
+    for at in lefts[:: max(1, many // 50)]:
+        assert met[str(at)] == nearest_text(at, after, rule)
+    return sum(counts), out
+
+
+def nearest_text(at, kept, rule):
+    direction, tolerance, exact = rule
+    found = nearest(at, [s for s in kept if exact or s != at], direction, tolerance)
+    return None if found is None else str(found)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("what", [lambda _: -1, lambda _: 1, lambda i: 1 if i % 3 else -1], ids=["out", "in", "both"])
+def test_adjacent_right_rows_of_one_time_are_looked_past_once(rule, what, monkeypatch):
+    few, _ = looked_at(rule, 250, what, lambda _: 0, monkeypatch)
+    many, _ = looked_at(rule, 1000, what, lambda _: 0, monkeypatch)
+    assert few < 10 * 250
+    assert many < 4.2 * few
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("what", [-1, 1])
+@pytest.mark.parametrize("order", [1, -1, 7])
+def test_adjacent_right_rows_of_many_times_cost_what_they_change(rule, what, order, monkeypatch):
+    many = 400
+    read, out = looked_at(rule, many, lambda _: what, lambda i: i * order % many, monkeypatch)
+    assert read < 10 * many + 3 * out
+
+
+def test_ties_below_the_greatest_look_at_no_left_rows(monkeypatch):
+    looked = []
+
+    def sweeping(*arguments):
+        found = sweep(*arguments)
+        looked.append(found[3])
+        return found
+
+    with Session() as session:
+        view = session.maintain("v", revising().select("a", "b"))
+        session.insert("l", [(1, at, str(at)) for at in range(300)])
+        session.insert("r", [(1, 0, "z")])
+        session.advance()
+        sweep = asof.sweep
+        monkeypatch.setattr(asof, "sweep", sweeping)
+        session.insert("r", [(1, 0, f"{t:03}", session.lower + t) for t in range(300)], time="time")
+        session.advance(to=session.lower + 300)
+        assert set(view.to_pylist()) == {(str(at), "z") for at in range(300)}
+    assert looked == [0]
+
+
 def test_a_right_row_of_no_account_is_passed_over():
     """What came and went between two steps is still kept for a while; nothing looks for its like beyond it."""
     with Session() as session:

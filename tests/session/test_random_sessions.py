@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 import altneu as an
+from altneu import ir
 from altneu.executor.keeper import Keeper
 from altneu.rewrite import optimise
+from altneu.rewrite.transform import transform
 from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of
@@ -37,8 +40,18 @@ class Life:
         self.plans = {}
         self.session = self.open()
         for name, source in SOURCES.items():  # from the first step on, so that late views find their rows
-            self.plans[name] = source
-            self.session.maintain(name, source)
+            self.plans[name] = self.written(source)
+            self.session.maintain(name, self.plans[name])
+            if kind == "kept":  # their rows are kept by no view
+                del self.plans[name]
+                self.session.drop(name)
+
+    def written(self, plan: an.Collection) -> an.Collection:
+        """A plan, of sources whose rows are kept where no view keeps them."""
+        if self.kind != "kept":
+            return plan
+        keep = lambda new, _: replace(new, keep=True) if isinstance(new, ir.Source) else new  # noqa: E731
+        return an.Collection(transform(plan.node, keep))
 
     def open(self) -> an.Session:
         forget_segments()
@@ -50,7 +63,7 @@ class Life:
         return session
 
     def reshard(self) -> None:
-        if self.kind in ("parts", "tight") and self.session.shards < 40 and self.rng.random() < 0.4:
+        if self.kind in ("parts", "tight", "kept") and self.session.shards < 40 and self.rng.random() < 0.4:
             self.shards *= self.rng.choice([2, 3])
             self.session.reshard(self.shards)
             for name in self.plans:
@@ -77,7 +90,7 @@ class Life:
     def maintain(self) -> None:
         name = self.rng.choice(NAMES)
         if name not in self.plans:
-            self.plans[name] = random_plan(self.rng, self.rng.randint(1, 6))
+            self.plans[name] = self.written(random_plan(self.rng, self.rng.randint(1, 6)))
             self.check(self.session.maintain(name, self.plans[name]))
 
     def drop(self) -> None:
@@ -121,7 +134,7 @@ class Life:
                 assert errors_of(view, at) == errors, (view.name, at)
 
 
-@pytest.mark.parametrize("kind", ["memory", "shards", "retries", "parts", "tight"])
+@pytest.mark.parametrize("kind", ["memory", "shards", "retries", "parts", "tight", "kept"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_session_at_random(tmp_path, kind, seed):
     life = Life(seed, None if kind == "memory" else tmp_path / "state", kind)

@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 import altneu as an
+from altneu import catalogue
 from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
-from altneu.rewrite import optimise
+from altneu.rewrite import NEWER, optimise
 from tests.oracle.histories import accumulated
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
@@ -373,3 +374,22 @@ def test_a_view_that_was_dropped_says_so():
         for ask in (view.to_arrow, view.changes, view.errors):
             with pytest.raises(PlanError, match="no view 'v'"):
                 ask()
+
+
+def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, monkeypatch):
+    """Three tables united: two distincts, of which the inner one is superfluous now."""
+    others = [an.source(name, "item string, price long") for name in ("b", "c")]
+    united = ORDERS.concat(others[0]).distinct().concat(others[1]).distinct()
+    older = optimise(united.node, NEWER)
+    assert older.fingerprint != optimise(united.node).fingerprint
+    with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
+        patch.setattr(catalogue, "optimise", lambda node, _=(): optimise(node, NEWER))
+        session.maintain("united", united)
+        fill(session)
+    with an.Session(path=tmp_path) as session:
+        view = session.maintain("united", united)
+        assert view._session._catalogue.nodes["united"].fingerprint == older.fingerprint
+        session.insert("c", [("tea", 3), ("rum", 9)])
+        session.retract("orders", [("tea", 3)])
+        session.advance()
+        assert sorted(view.to_pylist()) == [("jam", 5), ("rum", 9), ("tea", 3), ("tea", 4)]

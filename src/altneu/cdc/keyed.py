@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.cdc.envelopes import MONGODB, mongodb_events, mongodb_fields, mongodb_values
 from altneu.cdc.logic import (
     OP,
     WRAPPERS,
@@ -34,6 +35,7 @@ from altneu.verbs import Logic, Verb, column_of
 Names = str | Sequence[str]
 
 _ROW = "#row"
+_NO_DOCUMENT_KEY = "'MISSING_KEY', 'the event does not say which document it is of (documentKey)'"
 _NO_KEY = (
     """'MISSING_KEY', 'the event does not say which row it is of: read the key from the record (key_column=...)'"""
 )
@@ -150,17 +152,102 @@ def debezium_upsert(
     members = members_of(fields, unit)
     keys, orders = _names(key), _names(order)
     names = [m.name for m in members]
-    unknown = next((k for k in keys if k not in names), None)
-    if unknown is not None:
-        raise UnknownColumnError(unknown, names, "the key; it is one of the fields")
-    check_names([*keys, *orders])
+    _check_keys(keys, orders, members)
     verb = Verb(
         "debezium_upsert",
         (members, keys, column, orders, key_column),
         lambda schema: _log(tuple(m for m in members if m.name in keys), column, orders, key_column, schema),
     )
     current = events.join_function(Logic((verb,))).latest(keys, orders)
-    return current.filter(f"{quote_name(_ROW)} IS NOT NULL").join_function(reading(_ROW, members, keys))
+    return current.filter(f"{quote_name(_ROW)} IS NOT NULL").join_function(reading(_ROW, members, keys, tuple(names)))
+
+
+def mongodb_upsert(
+    events: Collection,
+    fields: str | pa.Schema,
+    key: Names = "_id",
+    *,
+    column: str = "value",
+    order: Names = "offset",
+    table: str | None = None,
+) -> Collection:
+    """The documents of a collection, from MongoDB's change events without the document as it was: the last one counts.
+
+    ``fields`` and ``table`` are as for ``mongodb``; ``key`` are those fields that ``documentKey`` has: ``_id``, and the
+    shard key of a sharded collection. ``order`` tells which event of a key is the later one: a topic's offset. Events
+    are not retracted: see ``Collection.latest``.
+
+    Error rows: MISSING_KEY, an event that does not say which document it is of; MISSING_AFTER, an update without the
+    document (the connector must ask for it: ``fullDocument=updateLookup``); the others of ``mongodb``.
+
+    Shape:  columns of ``fields``; one row at most a key.
+    Cost:   one exchange by key; one arrangement, of the key and the text of the current document.
+
+    Raises:
+        UnknownColumnError, SchemaError, PlanError, TypeMismatchError: as ``debezium_upsert``.
+
+    >>> import altneu as an
+    >>> topic = an.source("topic", "offset long, value string")
+    >>> stock = mongodb_upsert(topic, "_id int, item string")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("stock", stock)
+    ...     tea = '{"operationType": "insert", "documentKey": {"_id": 7}, "fullDocument": {"_id": 7, "item": "tea"}}'
+    ...     session.insert("topic", [(1, tea), (2, tea.replace("insert", "replace").replace("tea", "jam"))])
+    ...     session.insert(
+    ...         "topic",
+    ...         [(3, tea.replace("7", "8")), (4, '{"operationType": "delete", "documentKey": {"_id": 8}}')],
+    ...     )
+    ...     _ = session.advance()
+    ...     view.to_pylist()
+    [(7, 'jam')]
+    """
+    members = members_of(fields, "")
+    keys, orders = _names(key), _names(order)
+    _check_keys(keys, orders, members)
+    parts = tuple(m for m in members if m.name in keys)
+    rest = tuple(m for m in members if m.name not in keys)
+    log = Verb(
+        "mongodb_upsert", (members, keys, column, orders, table), lambda s: _documents(parts, column, orders, table, s)
+    )
+    read = Verb("mongodb_members", (members, keys), lambda s: _members_of_documents(members, rest, keys, s))
+    current = events.join_function(Logic((log,))).latest(keys, orders)
+    return current.filter(f"{quote_name(_ROW)} IS NOT NULL").join_function(Logic((read,)))
+
+
+def _documents(
+    keys: tuple[JsonField, ...], column: str, orders: tuple[str, ...], table: str | None, schema: pa.Schema
+) -> BoundLogic:
+    """Events as rows of key, order and the text of the document: null when it is gone."""
+    steps = mongodb_events(column, schema, table)
+    op, document = quote_name(named("op")), quote_name(named("is"))
+    steps.append(Filter(parse(MONGODB.changes(op, "true", f"{document} IS NOT NULL"), parsed_schema(steps, schema))))
+    steps.append(ParseJson(named("key"), mongodb_fields(keys, "key")))
+    parts = mongodb_values(keys, "key")
+    made = parsed_schema(steps, schema)
+    known = " AND ".join(f"{sql} IS NOT NULL" for sql in parts.values())
+    steps.append(Filter(parse(f"({known}) OR raise_error({_NO_DOCUMENT_KEY})", made)))
+    row = f"CASE WHEN NOT ({MONGODB.is_one(op, MONGODB.deleted)}) THEN {document} END"
+    outputs = [(n, parse(sql, made)) for n, sql in parts.items()] + [(n, column_of(n, made)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+
+
+def _members_of_documents(
+    members: tuple[JsonField, ...], rest: tuple[JsonField, ...], keys: tuple[str, ...], schema: pa.Schema
+) -> BoundLogic:
+    """The members of the documents that are kept, beside their keys."""
+    needs = ((), tuple(m.name for m in members))
+    steps: list[Step] = [ParseJson(_ROW, mongodb_fields(rest, "is"), (needs,))]
+    made = parsed_schema(steps, schema)
+    values = {k: quote_name(k) for k in keys} | mongodb_values(rest, "is")
+    return BoundLogic((*steps, Project(tuple((m.name, parse(values[m.name], made)) for m in members))))
+
+
+def _check_keys(keys: tuple[str, ...], orders: tuple[str, ...], members: tuple[JsonField, ...]) -> None:
+    names = [m.name for m in members]
+    unknown = next((k for k in keys if k not in names), None)
+    if unknown is not None:
+        raise UnknownColumnError(unknown, names, "the key; it is one of the fields")
+    check_names([*keys, *orders])
 
 
 def _log(

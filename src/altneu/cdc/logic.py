@@ -36,8 +36,9 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
     one that came.
 
     Error rows: MISSING_BEFORE, an update or delete without the row as it was (see ``debezium_upsert``); MISSING_AFTER;
-    TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when
-    the document is retracted.
+    MISSING_FIELDS, a row that has none of the fields (as of another table, or in another case); TRUNCATED_TABLE;
+    UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when the document is
+    retracted.
 
     Shape:  columns of ``fields``; an absent member is null. An update is a row with diff -1 and one with diff 1.
     Units:  ``unit`` is that of whole numbers read as timestamps ("s", "ms", "us", "ns"), for all of them or by name;
@@ -56,6 +57,8 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
     [((1, 5), 0, -1), ((1, 6), 0, 1)]
     """
     members = members_of(fields, unit)
+    names = tuple(m.name for m in members)
+    needs = tuple((within(wrapper, image), names) for wrapper in WRAPPERS for image in ("before", "after"))
     parsed = tuple(
         JsonField(named(*path), path, kind, way)
         for wrapper in WRAPPERS
@@ -69,7 +72,7 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
 
     def bind(schema: pa.Schema) -> BoundLogic:
         steps: list[Step] = documents(column, schema)
-        steps.append(ParseJson(column, parsed))
+        steps.append(ParseJson(column, parsed, needs))
         made = parsed_schema(steps, schema)
         before, after = (_present(image) for image in ("before", "after"))
         steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", made)))
@@ -151,19 +154,24 @@ def is_document(column: str, *, envelope: bool = True) -> str:
     return f"{quote_name(column)} NOT RLIKE {literal(tombstone).sql}"
 
 
-def reading(column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = ()) -> Logic:
-    """Members of the object in a text, after columns that are handed on; a member that is one of these is not read."""
+def reading(
+    column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = (), needs: tuple[str, ...] = ()
+) -> Logic:
+    """Members of the object in a text, after columns that are handed on; a member that is one of these is not read.
+
+    An object that has none of the members ``needs``, where there are any, is an error row (MISSING_FIELDS).
+    """
     names = [m.name for m in members]
     read = tuple(JsonField(named(m.name), m.path, m.type, m.unit) for m in members if m.name not in keys)
 
     def bind(schema: pa.Schema) -> BoundLogic:
-        steps: tuple[Step, ...] = (ParseJson(column, read),) if read else ()
+        steps: tuple[Step, ...] = (ParseJson(column, read, (((), needs),) if needs else ()),) if read else ()
         made = parsed_schema(steps, schema)
         own = [(k, column_of(k, made)) for k in keys if k not in names]
         outputs = [(n, column_of(n if n in keys else named(n), made)) for n in names]
         return BoundLogic((*steps, Project((*own, *outputs))))
 
-    return Logic((Verb("members", (column, members, keys), bind),))
+    return Logic((Verb("members", (column, members, keys, needs), bind),))
 
 
 def text_column(name: str, schema: pa.Schema) -> Expr:

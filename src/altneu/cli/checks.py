@@ -158,7 +158,7 @@ def kernels() -> Iterator[Check]:
         cached += any(index.stat().st_mtime >= made for index in Path(place).glob(pattern))
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
-        remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, about a minute"
+        remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, two to three minutes"
         yield Check("kernels", "warn", f"what Numba compiles cannot be kept: {shut[0]} is not writable", remedy)
     if cached >= WARM * found:
         yield Check("kernels", "ok", f"{cached} of {found} are compiled, the rest is part of them")

@@ -24,9 +24,9 @@ from altneu.cli.survey import Told, status_of
     exits={1: "the store cannot be read, or something of it is damaged"},
     shape="one object: store, format, id, health, checked, problems, lock {held, by}, commit {number, at, by, info}, "
     "times {lower, since, events}, shards, views [{name, kind, since, updates, errors, bytes, arrangements}], sources "
-    "[{name, kind, from, columns, filled}], sinks [{name, from, into}], arrangements [{name, views, shards, updates, "
-    "waiting, bytes}], files, leases [{name, commit, since, until, live, by}], streams [{name, batch, piece, rows, "
-    "late, seen, frontier, behind}]",
+    "[{name, kind, from, columns, filled, kept}], sinks [{name, from, into}], arrangements [{name, views, shards, "
+    "updates, waiting, bytes}], files, leases [{name, commit, since, until, live, by}], streams [{name, batch, piece, "
+    "rows, late, seen, frontier, behind}]",
 )
 @path_option()
 @click.option("--check", is_flag=True, help="Read every byte and compare its checksum; else sizes are compared.")
@@ -72,7 +72,7 @@ def _show(out: Output, told: Told, *, verbose: bool) -> None:
     sizes = ", ".join(f"{files[p]['files']} in {p} ({in_bytes(files[p]['bytes'])})" for p in ("log", "segments"))
     out.line(f"files    {sizes}{_removable(files)}")
     _grid(out, "view", told["views"], ["name", "kind", "updates", "errors", "bytes", "since"])
-    _grid(out, "source", told["sources"], ["name", "kind", "from", "filled"])
+    _grid(out, "source", told["sources"], ["name", "kind", "from", "filled", "kept"])
     _grid(out, "sink", told["sinks"], ["name", "from", "into"])
     _grid(out, "stream", told["streams"], ["name", "batch", "rows", "late", "seen", "frontier", "behind"])
     _grid(out, "reader", told["leases"], ["name", "by", "commit", "since", "until"])

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from altneu.errors import AltneuError, StoreCorruptError, StoreError
+from altneu.executor.described import schema_from_text
 from altneu.statements import parse
 from altneu.statements.tree import CreateSink, CreateSource
 from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy
 from altneu.store.identity import read_identity
 from altneu.store.references import References, admit
 from altneu.streams.record import Record
+from altneu.types import to_ddl
 
 Told = dict[str, Any]
 _ATTEMPTS = 10
@@ -41,7 +43,7 @@ def status_of(folder: Folder, *, check: bool) -> Told:
         "times": {"lower": lower, "since": int(known.get("since", 0)), "events": int(known.get("events", 0))},
         "shards": int(known.get("shards", 0)),
         "views": _views(state, arrangements, definitions, int(known.get("since", 0))),
-        "sources": _sources(known.get("filled", []), definitions),
+        "sources": _sources(state, arrangements, definitions),
         "sinks": _sinks(definitions),
         "arrangements": list(arrangements.values()),
         "files": _files(folder),
@@ -152,8 +154,10 @@ def _view(name: str, value: Told, arrangements: dict[str, Told], kind: str | Non
     }
 
 
-def _sources(filled: list[str], definitions: list[Told]) -> list[Told]:
-    """Sources of statements, and those of programs that ever had rows."""
+def _sources(state: Mapping[str, Any], arrangements: dict[str, Told], definitions: list[Told]) -> list[Told]:
+    """Sources of statements, and those of programs that ever had rows or whose rows are kept."""
+    filled = state.get("session", {}).get("filled", [])
+    kept = {key[5:]: value for key, value in state.items() if key.startswith("kept/")}
     found = []
     for told in definitions:
         if told["kind"] in ("SOURCE", "TABLE"):
@@ -169,8 +173,17 @@ def _sources(filled: list[str], definitions: list[Told]) -> list[Told]:
                 }
             )
     mine = {told["name"] for told in found}
-    rest = [name for name in filled if name not in mine]
-    return found + [{"name": n, "kind": "PYTHON", "from": "INSERT", "columns": None, "filled": True} for n in rest]
+    for name in dict.fromkeys([*filled, *kept]):
+        if name not in mine:
+            columns = to_ddl(schema_from_text(kept[name]["schema"])) if name in kept else None
+            found.append(
+                {"name": name, "kind": "PYTHON", "from": "INSERT", "columns": columns, "filled": name in filled}
+            )
+    for told in found:
+        told["kept"] = None
+        if told["name"] in kept:
+            told["kept"] = arrangements.get(kept[told["name"]]["arrangement"], {}).get("updates", 0)
+    return found
 
 
 def _sinks(definitions: list[Told]) -> list[Told]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any
 
@@ -199,16 +200,25 @@ class _Stage:
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
 
     def run(self) -> StageResult:
-        before = perf_counter()
-        for i in self.plan.stages[self.stage]:
+        """Run the nodes that have anything to do, in topological order: each wakes those that read what it made."""
+        before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
+        woken = self._woken()
+        queue = sorted(woken)  # as a heap
+        while queue:
+            i = heappop(queue)
             self.came = self.went = failed = 0
-            for output, value in enumerate(_STEP[type(self.plan.nodes[i].operation)](self, i)):
+            for output, value in enumerate(_STEP[type(nodes[i].operation)](self, i)):
                 if value is not None and (rows := _news(value)):
-                    self.values[Port(i, output)] = value
+                    port = Port(i, output)
+                    self.values[port] = value
                     if output:
                         failed += rows
                     else:
                         self.went += rows
+                    for reader in readers.get(port, ()):
+                        if reader not in woken:
+                            woken.add(reader)
+                            heappush(queue, reader)
             after = perf_counter()
             if self.came or self.went or failed:
                 self.result.measured[i] = [self.came, self.went, failed, after - before]
@@ -217,6 +227,22 @@ class _Stage:
             for number in self.plan.outlets.get(port, ()):
                 self._send(number, value)
         return self.result
+
+    def _woken(self) -> set[int]:
+        """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
+        found: set[int] = set()
+        for channel, messages in self.inbox.items():
+            if messages:
+                found.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
+        rounds, upper = self.region.rounds, self.region.upper
+        for name, node in self.plan.takers.get(self.stage, ()):
+            if node not in found:
+                state = self.snapshot.get(name)
+                if state is not None and state.holds.is_due(rounds, upper):
+                    found.add(node)
+        if self.mode.hydrating or self.mode.given:
+            found.update(self.plan.starters.get(self.stage, ()))
+        return found
 
     def _send(self, number: int, value: Message) -> None:
         key = self.plan.channels[number].key
@@ -232,9 +258,8 @@ class _Stage:
     def received(self, i: int) -> list[Updates]:
         """Updates on the inputs of a node, from this stage or an earlier one."""
         found: list[Updates] = []
-        for port in self.plan.nodes[i].inputs:
-            channel = self.plan.inlets.get((i, port))
-            values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        for port, channel in self.plan.wires[i]:
+            values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     found.append(value)
@@ -258,7 +283,7 @@ class _Stage:
     def arranged(self, i: int, port: Port) -> Arranged:
         """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
         channel = self.plan.inlets.get((i, port))
-        values = [self.values.get(port)] if channel is None else self.inbox.get(channel, [])
+        values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
         for value in values:
             if isinstance(value, Arranged):
                 self.came += value.new.rows_at_most
@@ -354,11 +379,12 @@ class _Stage:
         elif operation.locked is not None:
             right = self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
-        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, new, self.region)
+        kept = new.packed()
+        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
-        self.result.new[name] = new
+        self.result.new[name] = kept
         return [Arranged(layout, old, new)]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
@@ -452,7 +478,8 @@ class _Stage:
         rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         times = updates.times.copy()
         times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
-        return [replace(updates, times=times)]
+        moved, limit = replace(updates, times=times), operation.limit
+        return [moved if limit is None else moved.filter(times[-1] < limit)]
 
     def leave(self, i: int) -> list[Message | None]:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
@@ -468,9 +495,9 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         if not due:
             return [None]
-        self.result.states[operation.arrangement] = replace(state, holds=holds)
+        self.result.states[operation.arrangement] = ArrangementState(state.spine, holds)
         found = Updates.concat(due, self.plan.nodes[i].schema, self._width(i))
-        return [consolidate(found, self.plan.lattice_of(i))]
+        return [found if len(due) == 1 else consolidate(found, self.plan.lattice_of(i))]  # a run is consolidated
 
     def feed(self, i: int) -> list[Message | None]:
         """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other.
@@ -492,7 +519,8 @@ class _Stage:
         self.went = len(settled)
         if len(settled):
             _, waiting = state.holds.take(self.region.rounds, self.region.upper)
-            self.result.states[name] = replace(state, holds=waiting.add(settled, self.mode.held))
+            waiting = waiting.add(settled, self.mode.held, settled=True)
+            self.result.states[name] = ArrangementState(state.spine, waiting)
         return [None]
 
     def join(self, i: int) -> list[Message | None]:

@@ -33,7 +33,7 @@ class Described:
         Law:    ``from_json`` reads it back (tests/executor/test_described.py).
         """
         return {
-            "schema": _schema_to_text(self.ports.schema),
+            "schema": schema_to_text(self.ports.schema),
             "contents": self._told(self.ports.contents),
             "errors": [self._told(name) for name in self.ports.errors],
             "coordinates": list(self.coordinates) if self.coordinates else None,
@@ -43,7 +43,7 @@ class Described:
         layout = self.layouts[name]
         return {
             "arrangement": name,
-            "schema": _schema_to_text(layout.schema),
+            "schema": schema_to_text(layout.schema),
             "key": list(layout.key),
             "order": layout.order,
             "times": layout.lattice.width,
@@ -61,7 +61,7 @@ class Described:
             layouts = {told["arrangement"]: _layout(told) for told in (contents, *errors)}
             names = value["coordinates"]
             ports = ViewPorts(
-                contents["arrangement"], tuple(e["arrangement"] for e in errors), _schema_from_text(value["schema"])
+                contents["arrangement"], tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
             )
             return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
@@ -74,13 +74,14 @@ class Described:
 
 def _layout(told: Mapping[str, Any]) -> Layout:
     lattice: Lattice = Epoch() if told["times"] == 1 else Product(*(Epoch() for _ in range(told["times"])))
-    return Layout(_schema_from_text(told["schema"]), tuple(told["key"]), lattice, told["order"])
+    return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, told["order"])
 
 
-def _schema_to_text(schema: pa.Schema) -> str:
+def schema_to_text(schema: pa.Schema) -> str:
     """An Arrow schema, exactly: Spark's DDL says less of nested columns."""
     return base64.b64encode(schema.remove_metadata().serialize().to_pybytes()).decode("ascii")
 
 
-def _schema_from_text(text: str) -> pa.Schema:
+def schema_from_text(text: str) -> pa.Schema:
+    """The schema that ``schema_to_text`` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))

@@ -22,6 +22,7 @@ class Draft(StateTable):
         super().__init__(table.store, table.lattice, table.durable, blobs=table.blobs, layouts=plan.layouts)
         self.table, self.anew = table, anew
         self.names = table.names
+        self.holding = {key for key in table.held if key[0] not in anew}  # the states that hold anything
 
     def get(self, name: str, shard: int) -> ArrangementState | None:
         """The state of one arrangement in one shard, opened if need be; None where there is none yet."""
@@ -30,6 +31,10 @@ class Draft(StateTable):
 
     def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
         """What waits is asked for a stage at a time, by ``waiting``."""
+        if state.holds.buckets if isinstance(state, ArrangementState) else state["hold"]:
+            self.holding.add(key)
+        else:
+            self.holding.discard(key)
 
     def waiting(self, name: str, shard: int) -> Holds | Held | None:
         """What waits in one shard of a state; nothing is opened to tell."""

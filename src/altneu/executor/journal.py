@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from altneu import interrupts
 from altneu.batch import Batch, Layout
 from altneu.errors import StoreError
 from altneu.executor.described import Described
@@ -32,16 +33,18 @@ class Journal:
 
     ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
-    and the arrangements it needs; ``streams`` how far each stream was taken; ``definitions`` what statements
-    have defined, by name. ``steps`` counts the steps committed here; ``began`` is where the last advance began, whose
-    updates of views are told apart; ``is_open`` says that a commit took up rows and no time was closed since.
+    and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
+    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
+    ``commits`` what was committed in memory and in the store;
+    ``began`` is where the last advance began, whose updates of views are told apart; ``is_open`` says that a commit
+    took up rows and no time was closed since.
     Whatever changes here changes by a commit, or not at all.
     """
 
     def __init__(self, store: Store, lattice: Lattice) -> None:
         self.store = store
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
-        self.steps = 0
+        self.steps = self.commits = 0
         self._recall()
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
@@ -62,28 +65,35 @@ class Journal:
         self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
         self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
         self.definitions: dict[str, Any] = {k[4:]: v for k, v in self.store.state.items() if k.startswith("sql/")}
+        self.kept: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("kept/")}
         self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
         self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
+        self._kept_untold: set[str] = set()  # and kept sources
 
     @contextmanager
-    def undoing(self) -> Iterator[None]:
+    def undoing(self, *, step: bool = False) -> Iterator[None]:
         """Undo what happens to the state inside, if it raises: a step that failed never happened."""
-        mark, number = self.table.mark(), self.store.number
+        mark, number, commits = self.table.mark(), self.store.number, self.commits
         try:
             yield
         except BaseException:
-            if self.store.number == number:
-                self.table.restore(mark)
-            else:  # an interrupt came after the commit: what is on disk has happened
-                self._recall()
-                self.steps += 1
+            with interrupts.deferred():
+                if self.commits != commits:
+                    pass  # all of it has happened, and what came after it failed
+                elif self.store.number == number:
+                    self.table.restore(mark)
+                else:  # cut between the commit and here: what is on disk has happened
+                    self._recall()
+                    self.table.committed()
+                    self.commits, self.steps = self.commits + 1, self.steps + step
             raise
 
     def existing(self) -> set[str]:
-        """Arrangements that hold state, or belong to a view and have had nothing to hold so far."""
+        """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
         held = {n for n, _ in (*self.table.live, *self.table.stored)}
+        held |= {told["arrangement"] for told in self.kept.values()}
         return held | {n for v in self.views.values() for n in v["arrangements"]}
 
     def take(self, outcome: Outcome) -> None:
@@ -131,7 +141,7 @@ class Journal:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
-        self.is_open = is_open
+        self.is_open, self.commits = is_open, self.commits + 1
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -140,22 +150,37 @@ class Journal:
         del self.streams[name]
 
     def commit_view(
-        self, name: str, fingerprint: str, arrangements: list[str], delta: list[str], described: Described
+        self,
+        name: str,
+        fingerprint: str,
+        arrangements: list[str],
+        delta: list[str],
+        described: Described,
+        functions: list[dict[str, Any]],
+        kept: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Commit that a view is maintained from now on, with the states that were filled for it."""
+        """Commit that a view is maintained from now on, with the states that were filled for it.
+
+        With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
+        """
         view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
         view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["functions"] = functions
         view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
+            values |= {f"kept/{source}": told for source, told in kept.items() if source not in self.kept}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
+        self.kept |= kept
+        self.commits += 1
 
     @contextmanager
     def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
         """Have the first commit inside tell definitions, by name, None for one that goes; or one of its own at the end.
 
-        Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams.
+        Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams; what is kept
+        of them goes.
         """
         self._defining, self._forgotten = dict(definitions), set(forgotten)
         try:
@@ -174,7 +199,7 @@ class Journal:
         gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
             values |= self._session(filled=sorted(self.filled - self._forgotten))
-            gone += [f"stream/{name}" for name in self._forgotten]
+            gone += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
         return values, [key for key in gone if key in self.store.state]
 
     def _defined(self) -> None:
@@ -184,15 +209,24 @@ class Journal:
             else:
                 self.definitions[name] = value
         self.filled -= self._forgotten
-        self.streams = {name: value for name, value in self.streams.items() if name not in self._forgotten}
+        for table in (self.streams, self.kept):
+            for name in self._forgotten:
+                table.pop(name, None)
+        self._kept_untold -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described) -> None:
-        """Have the next commit tell how a view is kept, where an earlier altneu did not."""
-        told = described.to_json()
-        if self.views[name].get("kept") != told:
-            self.views[name] = {**self.views[name], "kept": told}
+    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+        told = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in told.items()):
+            self.views[name] = {**self.views[name], **told}
             self._untold.add(name)
+
+    def keep(self, kept: Mapping[str, Any]) -> None:
+        """Have the next commit tell which sources are kept, where an earlier altneu did not."""
+        for name in kept.keys() - self.kept.keys():
+            self.kept[name] = kept[name]
+            self._kept_untold.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
         """Commit that there are so many shards from now on, with the states that they have."""
@@ -204,6 +238,7 @@ class Journal:
                 if self.table.durable:
                     values = self._session()
                     self._commit(self.lower, values, [], {"shards": [before, shards]})
+                self.commits += 1
             except BaseException:
                 self.shards = before
                 raise
@@ -211,12 +246,41 @@ class Journal:
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
-        mine = set(self.views.get(name, {}).get("arrangements", ())) - others
-        gone = [f"arrangement/{n}/{s}" for a in mine for n, s in self.table.remove(a)]
-        gone += [f"view/{name}", *(f"new/{a}" for a in mine)]
-        if self.table.durable:
-            self._commit(self.lower, {}, [k for k in gone if k in self.store.state], {"dropped": name})
+        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._kept_of(self._forgotten)} - others
+        self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
+
+    def drop_source(self, name: str, needed: Collection[str]) -> None:
+        """Commit that nothing is known of a source any more: the rows that are kept of it go."""
+        self._forgotten = {name}
+        try:
+            self._remove({*self._kept_of([name])} - set(needed), [], {"dropped source": name})
+        finally:
+            self._forgotten = set()
+
+    def remove(self, arrangements: Collection[str]) -> None:
+        """Commit that arrangements are there no more, if there are any."""
+        if arrangements:
+            self._remove(arrangements, [], {"removed": len(arrangements)})
+
+    @property
+    def forgotten(self) -> Collection[str]:
+        """The sources of which the next commit tells nothing more."""
+        return self._forgotten
+
+    def _kept_of(self, sources: Iterable[str]) -> list[str]:
+        return [self.kept[name]["arrangement"] for name in sources if name in self.kept]
+
+    def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
+        """Commit that arrangements are there no more, and what else is deleted."""
+        with self.undoing():
+            gone = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
+            gone += [*keys, *(f"new/{a}" for a in arrangements)]
+            if self.table.durable:
+                self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
+            else:
+                self._defined()
+            self.commits += 1
 
     def _session(self, **changed: Any) -> dict[str, Any]:
         """What a commit tells of the session, with what it changes of that."""
@@ -230,13 +294,15 @@ class Journal:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
-        values = {**views, **values, **changed}
+        kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
+        values = {**views, **kept, **values, **changed}
         defined, gone = self._told_of_definitions()
         values, delete = {**values, **defined}, [*delete, *gone]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)
         self._untold.clear()
+        self._kept_untold.clear()
         self._defined()
         self.table.committed()
 

@@ -121,7 +121,8 @@ class LocalExecutor:
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
-        step = Run(plan, table, region, mode)
+        whole = mode.shards == 1 and self.keeper.room is None  # else stages are what is parted
+        step = Run(plan.in_one_shard if whole else plan, table, region, mode)
         step.insert(inputs.updates)
         return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
 

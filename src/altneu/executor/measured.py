@@ -37,7 +37,8 @@ class Counted:
             known.update(more)
             return
         for node, counts in more.items():
-            known[node] = [a + b for a, b in zip(known[node], counts, strict=True)] if node in known else counts
+            told = known.get(node)
+            known[node] = counts if told is None else [a + b for a, b in zip(told, counts, strict=True)]
 
     def add_segment(self, segment: Counted, *, in_loop: bool) -> None:
         """With what a segment counted; ``in_loop`` it is one round of each of its nodes."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -55,8 +56,10 @@ class Inbox:
     def put(self, port: Port, updates: Updates) -> None:
         """Updates have come."""
         self.rows[port].append(updates)
+        if self.room is None:
+            return
         self.bytes += bytes_of(updates)
-        if self.room is not None and self.bytes > (self.room if self.spill is None else self.room // _FLUSHES):
+        if self.bytes > (self.room if self.spill is None else self.room // _FLUSHES):
             self.put_away()
 
     def put_away(self) -> None:
@@ -191,7 +194,7 @@ class StageRun:
     # all at once ----------------------------------------------------------------------------------------------------
 
     def _whole(self) -> Iterator[Sent]:
-        mode = replace(self.mode, apart=True, held=self._most_held)
+        mode = _apart(self.mode, self._most_held)
         self.result = run(self.plan, self.stage, self.shard, self.snapshot, self.inbox.all(), self.region, mode)
         yield from self.result.outbox
         for name, new in self.result.new.items():
@@ -284,6 +287,11 @@ class StageRun:
         if name in self.result.new:
             return Arranged(layout, state.spine.batches, self.result.new[name])
         return Arranged(layout, (), whole_of(state, self.region.inside(layout.lattice).since))
+
+
+@lru_cache(maxsize=16)
+def _apart(mode: StepMode, held: int) -> StepMode:
+    return replace(mode, apart=True, held=held)
 
 
 class _Part(Mapping[str, ArrangementState]):

@@ -21,6 +21,7 @@ from altneu.executor.wire import Parcel, Sent, rows_in
 from altneu.hold import Holds, Rounds
 from altneu.order import epochs
 from altneu.physical import ArrangeOp, LoopUnit, Plan, ReadOp, Schedule, Stages
+from altneu.progress import watch
 from altneu.update import Updates
 
 _EPOCHS_NAMED = 5
@@ -101,10 +102,14 @@ class Run:
     def _rounds(self, unit: LoopUnit, rounds: Rounds) -> Iterator[int]:
         """The rounds in which anything is due, the least first, until nothing is."""
         scope = self.plan.scopes[unit.scope]
-        while (at := self._next_round(unit, rounds)) is not None:
-            if at >= scope.max_rounds:
-                raise self._no_fixpoint(unit, (*rounds, at))
-            yield at
+        try:
+            while (at := self._next_round(unit, rounds)) is not None:
+                if at >= scope.max_rounds:
+                    raise self._no_fixpoint(unit, (*rounds, at))
+                watch.round = (scope.names, at)
+                yield at
+        finally:
+            watch.round = None
 
     def _next_round(self, unit: LoopUnit, rounds: Rounds) -> int | None:
         if any((stage, shard) in self._inbox for stage in unit.stages for shard in range(self.mode.shards)):
@@ -129,9 +134,10 @@ class Run:
 
     def _waiting(self, stage: int) -> Iterator[tuple[str, int, Holds | Held]]:
         """What waits for a stage, by name and shard."""
+        holding = self.states.holding
         for name in self.plan.holders.get(stage, ()):
             for shard in range(self.mode.shards):
-                found = self.states.waiting(name, shard)
+                found = self.states.waiting(name, shard) if (name, shard) in holding else None
                 if found is not None:
                     yield name, shard, found
 

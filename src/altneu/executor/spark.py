@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from altneu import errors
+from altneu import errors, interrupts
 from altneu.errors import SourceFailedError, StepFailedError
 from altneu.executor.base import Region, StepMode, run
 from altneu.executor.contents import contents_reader
@@ -180,17 +180,18 @@ class SparkExecutor:
                 self.spark.conf.set(key, value)
             yield
         except BaseException:
-            with suppress(Exception):  # another error is on its way, which must not be replaced
+            with interrupts.deferred(), suppress(Exception):  # another error is on its way, which must not be replaced
                 context.cancelJobGroup(group)
             raise
         finally:
-            for key, old in before.items():
-                if old is None:
-                    self.spark.conf.unset(key)
-                else:
-                    self.spark.conf.set(key, old)
-            for key, known in around.items():
-                context.setLocalProperty(key, known)  # type: ignore[arg-type]
+            with interrupts.deferred():
+                for key, old in before.items():
+                    if old is None:
+                        self.spark.conf.unset(key)
+                    else:
+                        self.spark.conf.set(key, old)
+                for key, known in around.items():
+                    context.setLocalProperty(key, known)  # type: ignore[arg-type]
 
     # reading --------------------------------------------------------------------------------------------------------
 

@@ -327,6 +327,15 @@ class StateTable:
         self.told = {k for k in self.told if k[0] != name}
         return gone
 
+    def columns_of(self, name: str) -> pa.Schema | None:
+        """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""
+        for shard in self.shards_of(name):
+            value = self.stored.get((name, shard), {"batches": [], "hold": []})
+            for told in (*value["batches"], *(held["run"] for held in value["hold"])):
+                for batch in self.open_data(told["data"]):
+                    return pa.schema([f for f in batch.schema if not f.name.startswith("#")])
+        return None
+
     def rows(self, name: str) -> int:
         """Updates that an arrangement keeps, over all shards."""
         return sum(self._rows(name, s) for s in self.shards_of(name))

@@ -29,6 +29,7 @@ from altneu.physical import (
     IntegrateOp,
     JoinOp,
     LatestOp,
+    LeaveOp,
     LockedOp,
     NewsOp,
     PhysicalNode,
@@ -71,7 +72,8 @@ class _Reading:
         names = [*self.plan.views] if view is None else [view]
         shown = {i for i, users in self.users.items() if not {*users}.isdisjoint(names)}
         if view is None:
-            shown |= {i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)}
+            kept = [i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)]
+            shown |= {*kept, *(port.node for i in kept for port in self.plan.nodes[i].inputs)}
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
@@ -100,7 +102,7 @@ class _Reading:
         kept = self.kept.get(arrangement or "", ())
         others = tuple(name for name in kept if name != view) if view is not None or len(kept) > 1 else ()
         facts = self.facts
-        inputs = tuple(dict.fromkeys(_arranged_below(plan, node))) if node.notes else [p.node for p in node.inputs]
+        inputs = tuple(dict.fromkeys(_arranged_below(plan, node))) if _is_paths(node) else [p.node for p in node.inputs]
         total, last = self._measured(i)
         return Operator(
             id=node.identity,
@@ -156,7 +158,7 @@ class _Reading:
     def _inner(self, i: int) -> list[int]:
         """The operations that are shown as a part of another one: the paths of a delta join in several shards."""
         node, found = self.plan.nodes[i], list[int]()
-        todo = [port.node for port in node.inputs] if node.notes else []
+        todo = [port.node for port in node.inputs] if _is_paths(node) else []
         while todo:
             at = todo.pop()
             if not isinstance(self.plan.nodes[at].operation, ArrangeOp) and at not in found:
@@ -172,6 +174,11 @@ class _Reading:
         arranged = self.plan.nodes[node.inputs[0].node].operation
         found = told(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
         return None if found is None else str(found)
+
+
+def _is_paths(node: PhysicalNode) -> bool:
+    """Whether what a node shows has its paths as parts: notes of a loop are about other things."""
+    return bool(node.notes) and not isinstance(node.operation, LeaveOp)
 
 
 def bound_of(plan: Plan, node: PhysicalNode) -> Bound:

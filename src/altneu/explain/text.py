@@ -6,6 +6,7 @@ import math
 
 from altneu.explain.model import CALLED, Explained, ExplainedView, Measured, Operator
 
+_DEEPEST = 60  # levels of a tree that lines are indented by
 _UNITS = ("KB", "MB", "GB", "TB")
 
 
@@ -19,21 +20,21 @@ def _view(explained: Explained, view: ExplainedView, *, analyze: bool) -> list[s
     lines = [f"view {view.name}"]
     shown: set[str] = set()
 
-    def show(operator: Operator, depth: int) -> None:
+    todo = [(view.contents, 1)]
+    while todo:
+        name, depth = todo.pop()
+        operator = explained[name]
         repeated = operator.id in shown and operator.inputs
         parts = _parts(operator, analyze=analyze)
         lines.append(
-            f"{'  ' * depth}{operator.label}"
+            f"{_indented(depth)}{operator.label}"
             + (f"  [{'; '.join(parts)}]" if parts else "")
             + ("  (shared, shown above)" if repeated else "")
         )
         if not repeated:
             shown.add(operator.id)
-            lines.extend(f"{'  ' * (depth + 1)}| {note}" for note in operator.notes)
-            for name in operator.inputs:
-                show(explained[name], depth + 1)
-
-    show(explained[view.contents], 1)
+            lines.extend(f"{_indented(depth + 1)}| {note}" for note in operator.notes)
+            todo += [(below, depth + 1) for below in reversed(operator.inputs)]
     if view.errors:
         lines.append(f"  errors of {view.errors} operator(s), each a set, kept apart")
     lines.append(f"  {view.exchanges} exchange(s); the cost of a step is bounded by {view.bound} ({view.called})")
@@ -42,6 +43,11 @@ def _view(explained: Explained, view: ExplainedView, *, analyze: bool) -> list[s
     if analyze:
         lines.append(f"  measured: {explained.run}")
     return lines
+
+
+def _indented(depth: int) -> str:
+    """What a line begins with; further in than ``_DEEPEST`` it says how far."""
+    return "  " * depth if depth <= _DEEPEST else f"{'  ' * _DEEPEST}{depth}: "
 
 
 def _parts(operator: Operator, *, analyze: bool) -> list[str]:

@@ -18,6 +18,7 @@ from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.comparison import contains_map
 
 Source = str | Col | exp.Expr
+_DEEPEST = 320  # nodes of a tree inside one another; parentheses are nodes too
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,21 @@ def tree_of(source: Source) -> exp.Expr:
     if isinstance(source, str):
         return parse_tree(source)
     if isinstance(source, Col):
-        return source.tree
+        return _checked(source.tree)
     if isinstance(source, exp.Expr):
         return source
     raise ExpressionSyntaxError(f"an expression is a text, an.col(...) or a sqlglot tree, not {type(source).__name__}")
+
+
+def _checked(tree: exp.Expr) -> exp.Expr:
+    """A tree that operators on columns have made, unless it is too deep to be written as a text."""
+    level, depth = [tree], 0
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()")
+        level = [below for node in level for below in node.iter_expressions()]
+    return tree
 
 
 def explained(error: PlanError, source: Source) -> PlanError:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.python_values import date_text, timestamp_text
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _SUFFIX = {T.BYTE: "Y", T.SHORT: "S", T.LONG: "L"}
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- counted in UTC throughout
 
 
 def literal_sql(value: Any, data_type: pa.DataType) -> str:
@@ -69,37 +68,6 @@ def _integer_sql(value: int, data_type: pa.DataType) -> str:
         sign, months = ("-", -value) if value < 0 else ("", value)
         return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
     return f"{value}{suffix}"
-
-
-def date_text(days: int) -> str:
-    """A date as Spark prints it: years outside 0000 to 9999 with a sign.
-
-    >>> date_text(0), date_text(2932897), date_text(-719529)
-    ('1970-01-01', '+10000-01-01', '-0001-12-31')
-    """
-    year, month, day = civil(days)
-    if 0 <= year <= 9999:
-        return f"{year:04d}-{month:02d}-{day:02d}"
-    return f"{'-' if year < 0 else '+'}{abs(year):04d}-{month:02d}-{day:02d}"
-
-
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a count of days since 1970-01-01, in the proleptic Gregorian calendar."""
-    cycles, rest = divmod(days + 719468, 146097)
-    shifted = (date(2000, 3, 1) + timedelta(rest)).timetuple()
-    return shifted.tm_year - 2000 + 400 * cycles, shifted.tm_mon, shifted.tm_mday
-
-
-def timestamp_text(micros: int) -> str:
-    """A timestamp in UTC as Spark prints it, without trailing zeros of the second.
-
-    >>> timestamp_text(1_500_000), timestamp_text(-1)
-    ('1970-01-01 00:00:01.5', '1969-12-31 23:59:59.999999')
-    """
-    days, rest = divmod(micros, 86_400_000_000)
-    clock = (_EPOCH + timedelta(microseconds=rest)).strftime("%H:%M:%S")
-    fraction = f".{rest % 1_000_000:06d}".rstrip("0").rstrip(".")
-    return f"{date_text(days)} {clock}{fraction}"
 
 
 def day_time_text(micros: int) -> str:

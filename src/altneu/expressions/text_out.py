@@ -12,6 +12,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.expressions import printing
 from altneu.expressions.vector import Vector
+from altneu.python_values import date_text, timestamp_text
 
 _FAR_DATE = 2_932_897  # 10000-01-01
 _FIRST_DATE = -719_528  # 0000-01-01
@@ -108,13 +109,13 @@ def _dates(array: pa.Array) -> pa.Array:
     days = array.cast(T.INT)
     if _all_within(days, _FIRST_DATE, _FAR_DATE):
         return pc.cast(array, T.STRING)
-    return _by_distinct(array, printing.date_text)
+    return _by_distinct(array, date_text)
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
     micros = array.cast(T.LONG)
     if not _all_within(micros, _FIRST_DATE * 86_400_000_000, _FAR_DATE * 86_400_000_000):
-        return _by_distinct(array, printing.timestamp_text)
+        return _by_distinct(array, timestamp_text)
     text = pc.cast(micros.cast(T.TIMESTAMP_NTZ), T.STRING)
     return pc.replace_substring_regex(pc.replace_substring_regex(text, r"\.0+$", ""), r"(\.\d*[1-9])0+$", r"\1")
 

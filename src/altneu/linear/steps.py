@@ -384,17 +384,25 @@ class Unnest(Step):
 class JsonField:
     """A value inside a JSON text: the new column's name, the way to it, its type.
 
-    A way is names of objects' members, from the outside in. ``unit`` tells what whole numbers mean for dates ("d") and
-    timestamps ("s", "ms", "us", "ns").
+    A path is names of objects' members, from the outside in. ``unit`` tells what whole numbers mean for dates ("d") and
+    timestamps ("s", "ms", "us", "ns"). Where there is no member at ``path``, not even null, the first of ``fallbacks``
+    that has one is read. An object must have at least one of the members ``needs``, if any are named.
     """
 
     name: str
     path: tuple[str, ...]
     type: pa.DataType
     unit: str = ""
+    fallbacks: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def digest(self) -> tuple[object, ...]:
+        """What tells this field from any other."""
+        told = (self.name, self.path, str(self.type), self.unit)
+        return (*told, self.fallbacks) if self.fallbacks else told
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.path)} as {self.name}"
+        return f"{' or '.join('.'.join(p) for p in (self.path, *self.fallbacks))} as {self.name}"
 
 
 @dataclass(frozen=True)
@@ -402,11 +410,13 @@ class ParseJson(Step):
     """Read fields of a JSON text into new columns; members that are not asked for are not looked at.
 
     A null text gives nulls, and so does an absent member; a text that is no JSON, or a member of another type, is an
-    error.
+    error. ``needs`` are paths of objects with names of members: an object that is there and has none of them is an
+    error too.
     """
 
     column: str
     fields: tuple[JsonField, ...]
+    needs: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
 
     def output(self, schema: pa.Schema) -> pa.Schema:
         """Schema after this step."""
@@ -424,7 +434,7 @@ class ParseJson(Step):
     @property
     def digest(self) -> str:
         """Ways, types and units."""
-        return str([(f.name, f.path, str(f.type), f.unit) for f in self.fields])
+        return str([f.digest for f in self.fields]) + (str(self.needs) if self.needs else "")
 
     def __str__(self) -> str:
         return f"json {self.column}: {', '.join(map(str, self.fields))}"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
-from altneu.errors import DiffOverflowError
+from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.accumulate import Accumulator, Mask, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
 from altneu.operators.changes import emit_change, finals_for, room_for, tell
@@ -29,6 +29,7 @@ from altneu.operators.groups import (
     require_total,
     touched,
 )
+from altneu.python_values import exception_text, value_text
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
 
@@ -303,8 +304,10 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
         return 0
     try:
         answer = function(count)
+    except ImpureFunctionError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
-        return f"{type(error).__name__}: {error}"
+        return exception_text(error)
     if isinstance(answer, bool | int | np.integer):
         answer = int(answer)
         return (
@@ -312,4 +315,4 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
             if abs(answer) < _LARGEST_COUNT
             else f"the function returned {answer}, which is beyond 2^62, for {count}"
         )
-    return f"the function returned {answer!r} for {count}, not an int"
+    return f"the function returned {value_text(answer)} for {count}, not an int"

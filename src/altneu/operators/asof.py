@@ -154,7 +154,8 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
     Shape:  two arrangements by keys of equal types, without null keys or timestamps, each ordered by its timestamps;
             rows of ``spec.schema`` and error rows out.
     Cost:   O(log n) for each new update, the rows between it and the nearest timestamps that hold a right row
-            throughout the step, and the rows whose match changes. No exchange, no state beside the two arrangements.
+            throughout the step, once a step however many updates they lie beside, and the rows whose match changes,
+            at each time that changes it. No exchange, no state beside the two arrangements.
     Law:    at every time the output accumulates to the as-of join of what the inputs accumulate to
             (tests/oracle/test_asof.py).
 
@@ -247,7 +248,7 @@ def _points(left: Arranged, right: Arranged) -> Points:
 
 
 def moments(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, Any, Ints, Ints]:
-    """The new updates by (group, time) as kernels take them: where moments start, and the events; their times."""
+    """The new updates by (group, time, place), as kernels take them: where moments start, the events; their times."""
     group, time = (np.concatenate(parts) for parts in zip(*((s.group[s.old :], s.times) for s in sides), strict=True))
     place, diffs = (
         np.concatenate(parts)
@@ -256,7 +257,7 @@ def moments(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, Any, I
         )
     )
     is_left = np.repeat([True, False], [len(s.times) for s in sides])
-    order = np.lexsort((time, group))
+    order = np.lexsort((place, time, group))
     group, time = group[order], time[order]
     fresh = np.append(True, (group[1:] != group[:-1]) | (time[1:] != time[:-1]))[: len(order)]
     starts = np.flatnonzero(np.append(fresh, True))
@@ -275,7 +276,7 @@ def _swept(sides: Sequence[Side], ranks: Sequence[Ranked], rule: Rule, *, keeps:
     """What comes and goes, and which right rows become errors."""
     when, events, times, _ = moments(sides, ranks)
     sets = tuple(empty_set(len(rank.stamp)) for rank in ranks)
-    made, wrong, overflow = sweep(when, *kernel_sides(sides, ranks), events, sets, rule.words, keeps)
+    made, wrong, overflow, _ = sweep(when, *kernel_sides(sides, ranks), events, sets, rule.words, keeps)
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     return (

@@ -92,7 +92,7 @@ class Offered:
     @property
     def value_hashes(self) -> Ints:
         """Where the value hashes of the blocks are."""
-        return self.addresses[:, 0]
+        return np.ascontiguousarray(self.addresses[:, 0, 0])
 
     def controls(self, rows: Ints) -> tuple[Ints, Ints]:
         """Diffs and times of rows of the stack."""

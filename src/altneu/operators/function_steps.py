@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.canonical import canonical_rows
-from altneu.errors import DiffOverflowError, SchemaError
+from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.linear import (
     Delay,
     ExplodeFunction,
@@ -26,7 +26,9 @@ from altneu.linear import (
     NotDelayed,
     Step,
 )
+from altneu.operators.groups import PYTHON_EXCEPTION, PYTHON_VALUE
 from altneu.operators.spans import Failures, Spans, concat, truth
+from altneu.python_values import exception_text, reason, value_text
 from altneu.rows import Ints, Rows, as_array, record_type
 
 _LARGEST = 2**63 - 1
@@ -62,7 +64,7 @@ def _whole(value: object, what: str) -> int:
 
 
 def _exception(error: Exception) -> tuple[str, str]:
-    return "PYTHON_EXCEPTION", f"{type(error).__name__}: {error}"
+    return PYTHON_EXCEPTION, exception_text(error)
 
 
 def _call_rows(call: Callable[[Any], Any], spans: Spans, failures: Failures) -> tuple[list[Any], list[int]]:
@@ -70,10 +72,16 @@ def _call_rows(call: Callable[[Any], Any], spans: Spans, failures: Failures) -> 
     record = record_type(spans.schema.names)
     results, good = [], []
     errors: dict[int, tuple[str, str]] = {}
-    for i, row in enumerate(spans.rows.to_pylist()):
+    rows, refused = spans.rows.for_functions()
+    for i, row in enumerate(rows):
+        if i in refused:
+            errors[i] = (PYTHON_VALUE, refused[i])
+            continue
         try:
             results.append(call(record(row)))
             good.append(i)
+        except ImpureFunctionError:
+            raise
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             errors[i] = _exception(error)
     failures.add(spans, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
@@ -154,7 +162,9 @@ def build_rows(
     index = np.array(parents, dtype=np.int64)
     try:
         return canonical_rows(Rows.from_pylist(results, schema)), np.arange(len(results))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001, S110 -- pyarrow calls what the values are made of
         pass  # some value does not fit: find which rows, one by one
     good: list[int] = []
     errors: dict[int, tuple[str, str]] = {}
@@ -162,11 +172,9 @@ def build_rows(
         try:
             canonical_rows(Rows.from_pylist([row], schema))
             good.append(i)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
-            errors[int(index[i])] = (
-                "PYTHON_RESULT_TYPE",
-                f"the function's result {row!r} does not fit its columns: {error}",
-            )
+        except Exception as error:  # noqa: BLE001 -- as above; a row alone that has no room is one that does not fit
+            text = f"the function's result {value_text(row)} does not fit its columns: {reason(error)}"
+            errors[int(index[i])] = ("PYTHON_RESULT_TYPE", text)
     failures.add(spans, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
     return canonical_rows(Rows.from_pylist([results[i] for i in good], schema)), np.array(good, np.int64)
 
@@ -180,7 +188,7 @@ def _in_batches(call: Callable[[Spans], Spans], schema: pa.Schema, spans: Spans,
         part = spans.take(index)
         try:
             done.append(call(part))
-        except DiffOverflowError:
+        except (DiffOverflowError, ImpureFunctionError):
             raise
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             if len(index) == 1:

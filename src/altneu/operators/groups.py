@@ -19,10 +19,11 @@ from altneu.update import Updates
 
 Words = TypeVar("Words", Ints, Hashes)
 
-NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION = (
+NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION, PYTHON_VALUE = (
     "NEGATIVE_MULTIPLICITY",
     "ARITHMETIC_OVERFLOW",
     "PYTHON_EXCEPTION",
+    "PYTHON_VALUE",
 )
 
 
@@ -154,6 +155,8 @@ def no_errors(width: int) -> Updates:
 
 def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: Sequence[tuple[str, str]]) -> Updates:
     """Error updates for the groups and times of the new updates ``at``, each with its (code, message)."""
+    if not len(at):
+        return no_errors(1)
     names = groups.keys.schema.names
     shown = [show_key(names, row) for row in groups.keys.take(groups.new_group[at]).to_pylist()]
     columns: dict[str, Sequence[object]] = {

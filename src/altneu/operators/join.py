@@ -169,9 +169,9 @@ class Matcher:
         while first < total:
             last = min(first + self._room, total)
             mine, theirs = _expand(*found, upto, first, last)
-            one = self._inside(block.times[:, mine], block)
-            times = self.spec.lattice.join(one, self._inside(other.times[:, theirs], other))
-            yield mine, theirs, times, difference.multiply(block.diffs[mine], other.diffs[theirs])
+            one = self._inside(block.times_at(mine), block)
+            times = self.spec.lattice.join(one, self._inside(other.times_at(theirs), other))
+            yield mine, theirs, times, difference.multiply(block.diffs_at(mine), other.diffs_at(theirs))
             first = last
 
     def _swept(
@@ -180,7 +180,7 @@ class Matcher:
         """Every pair of values as long as both are there, the histories of a key swept together in order of time."""
         starts, ends, counts, rows = found
         mine_history = (runs[0], self._inside(block.times, block)[0], block.diffs)
-        their_history = (runs[1], self._inside(other.times.take(rows, axis=1), other)[0], other.diffs[rows])
+        their_history = (runs[1], self._inside(other.times_at(rows), other)[0], other.diffs_at(rows))
         places, cursor = (starts, ends, counts, np.arange(len(rows))), np.zeros(5, np.int64)
         while cursor[0] < len(starts):
             (mine, theirs, times, diffs), fits = sweep(places, mine_history, their_history, cursor, self._room)
@@ -195,7 +195,7 @@ class Matcher:
         bounds, their_bounds = (np.concatenate([[0], np.cumsum(c)]) for c in (ends - starts, counts))
         mine = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
         left, right = (
-            (numbers, self._inside(b.times.take(rows, axis=1), b), b.diffs[rows])
+            (numbers, self._inside(b.times_at(rows), b), b.diffs_at(rows))
             for b, rows, numbers in ((block, mine, runs[0][mine]), (other, theirs, runs[1]))
         )
         cursor = np.zeros(3, np.int64)
@@ -274,7 +274,8 @@ def _value_runs(block: Block, rows: Ints | None) -> Ints | None:
     count = len(block) if rows is None else len(rows)
     if count == 1:
         return None
-    values, keys = (h if rows is None else h[rows] for h in (block.value_hash, block.key_hash))
+    values = block.value_hash if rows is None else block.value_hash_at(rows)
+    keys = block.key_hash if rows is None else block.key_hash[rows]
     later = np.flatnonzero((values[1:] == values[:-1]) & (keys[1:] == keys[:-1])) + 1
     if not len(later):
         return None

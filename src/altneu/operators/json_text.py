@@ -21,7 +21,7 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     """Fields by their names and types; the way to each is its name, unless ``paths`` says another.
 
     Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"), for all fields
-            that it fits, or by name.
+            that it fits, if any, or by name.
 
     >>> json_fields(T.parse_schema("at timestamp, city string"), "ms", {"city": "address.city"})[1].path
     ('address', 'city')
@@ -39,7 +39,7 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
             raise UnknownColumnError(unknown, schema.names, what)
     fitting = {f.name: _units_of(f.type) for f in schema}
     wrong = [n for n, u in units.items() if u and u not in fitting[n]]
-    if wrong and (not isinstance(unit, str) or len(wrong) == len(schema)):
+    if wrong and (not isinstance(unit, str) or unit not in ("d", *UNITS)):
         name = next((n for n in wrong if fitting[n]), wrong[0])
         raise PlanError(_misfit(schema.field(name), units[name], fitting[name]))
     kept = {n: u for n, u in units.items() if n not in wrong}
@@ -52,6 +52,13 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
         except TypeMismatchError as error:
             raise TypeMismatchError(f"field {field.name!r}: {error}") from None
     return made
+
+
+def _wanted(field: JsonField) -> list[tuple[tuple[str, ...], pa.DataType]]:
+    """What has to be found to read a field: the member, and those read in its place."""
+    if not field.fallbacks:
+        return [(field.path, field.type)]
+    return [(path, T.STRING) for path in (field.path, *field.fallbacks)]
 
 
 def _units_of(data_type: pa.DataType) -> tuple[str, ...]:
@@ -72,7 +79,7 @@ def _misfit(field: pa.Field, unit: str, fitting: Sequence[str]) -> str:
 
 
 def parse_json(
-    texts: pa.Array, fields: Sequence[JsonField]
+    texts: pa.Array, fields: Sequence[JsonField], needs: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = ()
 ) -> tuple[list[pa.Array], Mask | None, Callable[[int], tuple[str, str]]]:
     """Read fields of each text; return the columns, the rows that failed, and the code and message of each of those.
 
@@ -87,6 +94,8 @@ def parse_json(
     * binary takes base64;
     * dates and timestamps take strings as a cast does, and whole numbers where the field has a unit;
     * arrays take arrays, structs and maps take objects; members that a struct lacks are null.
+
+    An object at a path of ``needs`` that has none of the members named there fails as MISSING_FIELDS.
 
     >>> from altneu.types import parse_type
     >>> fields = [JsonField("id", ("after", "id"), pa.int64()), JsonField("op", ("op",), pa.string())]
@@ -109,7 +118,11 @@ def parse_json(
     """
     reader = Reader()
     root = Values.of_texts(texts)
-    found = reader.find(root, [(f.path, f.type) for f in fields])
+    wanted = [(path, kind) for field in fields for path, kind in _wanted(field)]
+    wanted += [((*path, name), T.STRING) for path, names in needs for name in names]
+    found = reader.find(root, wanted)
+    for path, names in needs:
+        reader.check_needs(found, path, names)
     columns = [reader.field(found, f) for f in fields]
     if not reader.failed:
         return columns, None, reader.failed.__getitem__

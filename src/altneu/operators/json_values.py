@@ -24,7 +24,7 @@ from altneu.operators.expansion import Mask
 from altneu.operators.json_scan import Bytes
 from altneu.rows import Ints
 
-INVALID, WRONG_TYPE = "INVALID_JSON", "JSON_TYPE"
+INVALID, WRONG_TYPE, NO_FIELDS = "INVALID_JSON", "JSON_TYPE", "MISSING_FIELDS"
 Path: TypeAlias = tuple[str, ...]
 
 _SHOWN = 60  # bytes of a value in a message
@@ -111,6 +111,16 @@ def _tree(ordered: list[Path]) -> tuple[Ints, Bytes]:
     return tree, names
 
 
+def _first_of(choices: Sequence[Values]) -> Values:
+    """Of several values of each text the first that is there."""
+    chosen = choices[0]
+    for other in choices[1:]:
+        absent = chosen.begin < 0
+        begin, end = (np.where(absent, *pair) for pair in ((other.begin, chosen.begin), (other.end, chosen.end)))
+        chosen = Values(chosen.data, begin, end, chosen.rows, other.where)
+    return chosen
+
+
 class Reader:
     """Reads values, and keeps the first failure of each text."""
 
@@ -136,10 +146,26 @@ class Reader:
 
     def field(self, found: Members, field: JsonField) -> pa.Array:
         """The column of a field."""
-        for k in range(len(field.path)):
-            outer = found[field.path[:k]]
+        last = (field.path, *field.fallbacks)[-1]
+        for k in range(len(last)):
+            outer = found[last[:k]]
             self._check(outer, ~np.isin(outer.first(), (0, ord("{"))), "object")
+        if field.fallbacks:
+            return self._read(_first_of([found[p] for p in (field.path, *field.fallbacks)]), field.type, field.unit)
         return self._member(found, field.path, field.type, field.unit)
+
+    def check_needs(self, found: Members, path: Path, names: Sequence[str]) -> None:
+        """Record the objects at a path that have none of some members."""
+        values = found[path]
+        lacking = values.first() == ord("{")
+        for name in names:
+            lacking &= found[*path, name].begin < 0
+        for item in np.flatnonzero(lacking):
+            text = (
+                f"{values.where(int(item))} is {values.show(int(item))}, which has none of the fields "
+                f"{', '.join(names)}; a field must be called as the member is, in upper and lower case too"
+            )
+            self.failed.setdefault(int(values.rows[item]), (NO_FIELDS, text))
 
     def _check(self, values: Values, bad: Mask, expected: str) -> None:
         """Record that some values are not what was expected."""

@@ -101,7 +101,7 @@ class MatchedRows(Rows):
         return self._moved(index, {}).column(name)
 
     def _gathered(self, side: int, name: str) -> pa.Array:
-        parts = [taken(column_of(block, name), at) for block, at in self._positions(side)]
+        parts = [_side_of(block, name).gathered(name, at) for block, at in self._positions(side)]
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def _positions(self, side: int) -> list[tuple[Block, pa.Array]]:
@@ -150,7 +150,6 @@ class MatchedRows(Rows):
         return Rows(self.schema, self.columns, self.count)
 
 
-def column_of(block: Block, name: str) -> pa.Array:
-    """A column of a block, of its key or of its value."""
-    index = block.keys.schema.get_field_index(name)
-    return block.keys.columns[index] if index >= 0 else block.values.column(name)
+def _side_of(block: Block, name: str) -> Rows:
+    """Which of a block's rows have a column: its keys or its values."""
+    return block.keys if block.keys.schema.get_field_index(name) >= 0 else block.values

@@ -76,7 +76,7 @@ def windows(points: Points, old: Sequence[Batch], new: Batch, *, exact: bool) ->
 def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints]:
     """Where the keys are: runs of rows, where those of each key start, and each block's addresses."""
     hits, used = runs_of(batches, points.key_hash, points.keys)
-    table = np.array([b.addresses[:2] for b in used], np.int64).reshape(-1, 2)
+    table = np.array([b.addresses[:2, 0] for b in used], np.int64).reshape(-1, 2)
     return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), table
 
 
@@ -87,7 +87,7 @@ def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layo
     """
     hits, used = runs_of(batches, points.key_hash, points.keys)
     starts = np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1))
-    table = np.array([b.addresses[0] for b in used], np.int64)
+    table = np.array([b.addresses[0, 0] for b in used], np.int64)
     return matches_of(_cut(hits, starts, table, spans.key, spans.low, spans.high), used, layout)
 
 

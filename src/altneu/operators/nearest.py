@@ -2,7 +2,8 @@
 
 Rows are *places*, in order of (group, timestamp): right ones with ties in order too. The rows of each side that are
 there are a set of places (``bitmap``), so that the nearest one is found in O(log n). When a right row comes or goes,
-only left rows that are there are looked at, and none beyond its neighbours in the set.
+only left rows that are there are looked at, and none that a neighbour in the set is nearer to. What the rows of one
+moment have in common is looked at once, however many of them are next to each other.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from altneu.operators.exact_sum import bump
 from altneu.rows import Ints
 
 BACKWARD, FORWARD, NEAREST = range(3)
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @compiled
@@ -132,28 +134,70 @@ def first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
 
 
 @compiled
-def _affected(place: int, group: int, left_stamp: Ints, left_starts: Ints, right: Any, there: Any, rule: Ints) -> Any:
-    """The left places that may look at a right place: up to its neighbours in the set, on the sides that look there."""
-    right_stamp, starts, after = right
-    bits, levels = there
+def _within(low: int, high: int) -> int:
+    """The middle of two timestamps, nearer to the lower one."""
+    return low + np.int64((np.uint64(high) - np.uint64(low)) >> np.uint64(1))  # type: ignore[return-value]
+
+
+@compiled
+def _up_to(stamps: Ints, low: int, high: int, wanted: int) -> int:
+    """The first place in [low, high) whose timestamp is after one; ``high`` when none is."""
+    return high if wanted == _MOST else first_at(stamps, low, high, wanted + 1)
+
+
+@compiled
+def _above(place: int, next_: int, group: int, left_stamp: Ints, left_starts: Ints, right: Any, rule: Ints) -> Any:
+    """The left places [begin, end) that may have a right place nearest below; ``next_`` is its neighbour, or -1."""
+    stamp = right[0][place]
     low, high = left_starts[group], left_starts[group + 1]
-    first = first_at(left_stamp, low, high, right_stamp[place])
-    begin, end = first, high
-    if rule[0] != BACKWARD:
-        begin = low
-        before = preceding(
-            bits, levels, first_at(right_stamp, starts[group], starts[group + 1], right_stamp[place]) - 1
-        )
-        if before >= starts[group]:
-            begin = first_at(left_stamp, low, high, right_stamp[before])
-    next_ = following(bits, levels, after[place])
-    limit = starts[group + 1]
-    stop = right_stamp[place] if rule[0] == FORWARD else (right_stamp[next_] if 0 <= next_ < limit else 0)
-    if rule[0] == FORWARD or 0 <= next_ < limit:
-        end = first_at(left_stamp, first, high, stop)
-        while end < high and left_stamp[end] == stop:
-            end += 1
+    begin = first_at(left_stamp, low, high, stamp) if rule[2] else _up_to(left_stamp, low, high, stamp)
+    end = high
+    if next_ >= 0:
+        other = right[0][next_]
+        if rule[0] == NEAREST:
+            end = _up_to(left_stamp, begin, high, _within(stamp, other))
+        else:
+            end = first_at(left_stamp, begin, high, other) if rule[2] else _up_to(left_stamp, begin, high, other)
+    if rule[1] >= 0 and stamp <= _MOST - rule[1]:
+        end = _up_to(left_stamp, begin, end, stamp + rule[1])
     return begin, end
+
+
+@compiled
+def _below(place: int, before: int, group: int, left_stamp: Ints, left_starts: Ints, right: Any, rule: Ints) -> Any:
+    """The left places [begin, end) that may have a right place nearest above; ``before`` is its neighbour, or -1."""
+    stamp = right[0][place]
+    low, high = left_starts[group], left_starts[group + 1]
+    end = _up_to(left_stamp, low, high, stamp) if rule[2] else first_at(left_stamp, low, high, stamp)
+    begin = low
+    if before >= 0:
+        other = right[0][before]
+        if rule[0] == NEAREST:
+            begin = first_at(left_stamp, low, end, _within(other, stamp))
+        else:
+            begin = _up_to(left_stamp, low, end, other) if rule[2] else first_at(left_stamp, low, end, other)
+    if rule[1] >= 0 and stamp >= _LEAST + rule[1]:
+        begin = first_at(left_stamp, begin, end, stamp - rule[1])
+    return begin, end
+
+
+@compiled
+def _beyond(place: int, beside: int, group: int, right: Any, there: Any) -> bool:
+    """Whether left rows at the timestamp of a neighbour ``beside``, which they may not meet, may look at a place.
+
+    They do unless a right row on the neighbour's other side is nearer to them.
+    """
+    stamps, starts, after = right
+    bits, levels = there
+    if stamps[beside] > stamps[place]:
+        other = following(bits, levels, after[beside])
+        if other < 0 or other >= starts[group + 1]:
+            return True
+    else:
+        other = preceding(bits, levels, first_at(stamps, starts[group], starts[group + 1], stamps[beside]) - 1)
+        if other < starts[group]:
+            return True
+    return _apart(stamps[place], stamps[beside]) <= _apart(stamps[other], stamps[beside])  # type: ignore[return-value]
 
 
 @compiled
@@ -171,7 +215,7 @@ def _count(m: int, begin: int, end: int, events: Any, lefts: Ints, todo: Any) ->
 @compiled
 def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
     """List a left place, once a moment, with how often it is there."""
-    seen, listed, before = todo
+    seen, listed, before, _ = todo
     if seen[place] != m:
         seen[place], listed[many], before[many] = m, place, lefts[place]
         many += 1
@@ -179,16 +223,71 @@ def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
 
 
 @compiled
+def _walk(m: int, begin: int, end: int, here: Any, lefts: Ints, todo: Any, many: int) -> int:
+    """List the left rows that are there among places [begin, end)."""
+    p = following(here[0], here[1], begin) if begin < end else -1
+    while 0 <= p < end:
+        todo[3][0] += 1
+        many = _list(m, p, lefts, todo, many)
+        p = following(here[0], here[1], p + 1)
+    return many
+
+
+@compiled
+def _neighbours(place: int, group: int, right: Any, there: Any) -> Any:
+    """The nearest places of other timestamps that are there, -1 for none; and whether a greater tie hides this one."""
+    stamps, starts, after = right
+    bits, levels = there
+    next_ = following(bits, levels, place + 1)
+    hidden = 0 <= next_ < after[place]
+    if hidden:
+        next_ = following(bits, levels, after[place])
+    if next_ >= starts[group + 1]:
+        next_ = -1
+    before = preceding(bits, levels, first_at(stamps, starts[group], starts[group + 1], stamps[place]) - 1)
+    if before < starts[group]:
+        before = -1
+    return before, next_, hidden
+
+
+@compiled
+def _at_stop(m: int, beside: int, group: int, sides: Any, todo: Any, many: int) -> int:
+    """List the left rows at the timestamp of a right place."""
+    left_stamp, left_starts, lefts, here, right, _, _ = sides
+    low, high = left_starts[group], left_starts[group + 1]
+    first = first_at(left_stamp, low, high, right[0][beside])
+    return _walk(m, first, _up_to(left_stamp, first, high, right[0][beside]), here, lefts, todo, many)
+
+
+@compiled
 def _look(m: int, touched: int, group: int, was: Any, rights: Ints, sides: Any, todo: Any, many: int) -> int:
-    """List the left rows that are there and may look at right rows that came or went."""
+    """List the left rows that are there and may look at right rows that came or went.
+
+    The touched places are in order, so what neighbours have in common is walked through once.
+    """
     left_stamp, left_starts, lefts, here, right, there, rule = sides
+    above, below = left_starts[group], left_starts[group]
+    stops = rule[0] == NEAREST and not rule[2]
+    last_before, last_next = -1, -1
     for i in range(touched):
-        if (was[2][i] > 0) != (rights[was[1][i]] > 0):
-            first, last = _affected(was[1][i], group, left_stamp, left_starts, right, there, rule)
-            p = following(here[0], here[1], first)
-            while 0 <= p < last:
-                many = _list(m, p, lefts, todo, many)
-                p = following(here[0], here[1], p + 1)
+        place = was[1][i]
+        if (was[2][i] > 0) == (rights[place] > 0):
+            continue
+        before, next_, hidden = _neighbours(place, group, right, there)
+        if hidden:
+            continue
+        if rule[0] != FORWARD:
+            begin, end = _above(place, next_, group, left_stamp, left_starts, right, rule)
+            many = _walk(m, max(begin, above), end, here, lefts, todo, many)
+            above = max(above, end)
+        if rule[0] != BACKWARD:
+            begin, end = _below(place, before, group, left_stamp, left_starts, right, rule)
+            many = _walk(m, max(begin, below), end, here, lefts, todo, many)
+            below = max(below, end)
+        if stops and next_ >= 0 and next_ != last_next and _beyond(place, next_, group, right, there):
+            many, last_next = _at_stop(m, next_, group, sides, todo, many), next_
+        if stops and before >= 0 and before != last_before and _beyond(place, before, group, right, there):
+            many, last_before = _at_stop(m, before, group, sides, todo, many), before
     return many
 
 
@@ -209,8 +308,11 @@ def _blame(m: int, touched: int, was: Any, rights: Ints, wrong: Any, errors: int
 def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any, rule: Ints, keeps: bool) -> Any:
     """Go through the moments: (moment, left, right, diff) of what comes and goes, (moment, place, diff) of errors.
 
+    Also whether a count overflowed, and how many left rows were looked at because a right one came or went.
+
     Shape:  ``moments`` are (where each starts, its group); ``left`` and ``right`` (timestamps, where groups start);
-            ``old`` (left places, left diffs, right places, right diffs); ``events`` (is left, place, diff) by moment;
+            ``old`` (left places, left diffs, right places, right diffs); ``events`` (is left, place, diff) by moment
+            and place;
             ``sets`` are empty ones of left and right places. With ``keeps`` what meets nothing comes out with right -1.
     """
     moment_starts, moment_group = moments
@@ -230,7 +332,8 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
                 insert(here[0], here[1], p)
                 match[p] = _met(at[p], beyond[p], left_stamp[p], g, side, there, rule)
     was = np.full(len(rights), -1, np.int64), np.empty(len(rights), np.int64), np.empty(len(rights), np.int64)
-    todo = np.full(len(lefts), -1, np.int64), np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+    room = np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+    todo = np.full(len(lefts), -1, np.int64), room[0], room[1], np.zeros(1, np.int64)
     sides = left_stamp, left_starts, lefts, here, side, there, rule
     out = np.empty((4, 2 * len(events[0]) + 16), np.int64)
     wrong = np.empty((3, 16), np.int64)
@@ -263,7 +366,7 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
                 if count != 0 and (keeps or meets >= 0):
                     out[0, made], out[1, made], out[2, made], out[3, made] = m, p, meets, count
                     made += 1
-    return out[:, :made].copy(), wrong[:, :errors].copy(), overflow
+    return out[:, :made].copy(), wrong[:, :errors].copy(), overflow, todo[3][0]
 
 
 @compiled

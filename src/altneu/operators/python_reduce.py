@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from altneu.batch import Arranged
 from altneu.canonical import canonical_rows
-from altneu.errors import DiffOverflowError, SchemaError
+from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
 from altneu.operators.contents import Contents, contents
 from altneu.operators.function_steps import as_row
 from altneu.operators.groups import (
     PYTHON_EXCEPTION,
+    PYTHON_VALUE,
     Groups,
     ReduceOutput,
     error_updates,
@@ -28,11 +29,11 @@ from altneu.operators.groups import (
 )
 from altneu.operators.ranking import order_within_groups, whole_order
 from altneu.order import Epoch
+from altneu.python_values import exception_text, reason, value_text
 from altneu.rows import Record, Rows, record_type
 from altneu.update import Updates, consolidate
 
 RESULT_TYPE = "PYTHON_RESULT_TYPE"
-_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 _LIMIT = 2**63
 MOST_REMEMBERED = 1 << 18
 
@@ -147,16 +148,23 @@ def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _
     order, starts = order_within_groups(whole_order(held.values), held.group, len(groups))
     ordered = order.tolist()
     record, key_record = record_type(held.values.schema.names), record_type(groups.keys.schema.names)
-    values = [record(row) for row in held.values.to_pylist()]
-    keys = [key_record(row) for row in groups.keys.to_pylist()]
+    rows, refused = held.values.for_functions()
+    values = [record(row) for row in rows]
+    key_rows, refused_keys = groups.keys.for_functions()
+    keys = [key_record(row) for row in key_rows]
     counts = [0] * len(values)
     for value, diff in zip(held.old_value.tolist(), groups.old_diffs.tolist(), strict=True):
         counts[value] += diff
     was, current = _NOTHING, -1
 
+    def beyond(group: int, there: list[int]) -> str | None:
+        if not there or not (refused or refused_keys):
+            return None
+        return refused_keys.get(group) or next((refused[v] for v in there if v in refused), None)
+
     def made_of(group: int) -> _Made:
-        members = [(values[v], counts[v]) for v in ordered[starts[group] : starts[group + 1]] if counts[v]]
-        return _call(spec, keys[group], members)
+        there = [v for v in ordered[starts[group] : starts[group + 1]] if counts[v]]
+        return _call(spec, keys[group], [(values[v], counts[v]) for v in there], beyond(group, there))
 
     new_value, new_diffs = held.new_value.tolist(), held.new_diffs.tolist()
     bounds = zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True)
@@ -177,21 +185,25 @@ def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _
         was = is_
 
 
-def _call(spec: PythonReduce, key: Record, members: list[Member]) -> _Made:
-    """What the function makes of a group; of an empty one, nothing."""
+def _call(spec: PythonReduce, key: Record, members: list[Member], refused: str | None) -> _Made:
+    """What the function makes of a group; of an empty one, nothing, and an error if it is ``refused``, for a reason."""
     if not members:
         return _NOTHING
     if any(count < 0 for _, count in members):
         return _Made([], state_text(NEGATIVE, ()))
+    if refused is not None:
+        return _Made([], (PYTHON_VALUE, refused))
     try:
         given = list(spec.function(key, members))
+    except ImpureFunctionError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
-        return _Made([], (PYTHON_EXCEPTION, f"{type(error).__name__}: {error}"))
+        return _Made([], (PYTHON_EXCEPTION, exception_text(error)))
     try:
         results = [_result(value, spec) for value in given]
         canonical_rows(Rows.from_pylist([row for row, _ in results], spec.result))
-    except (SchemaError, *_MISFITS) as error:
-        return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {error}"))
+    except Exception as error:  # noqa: BLE001 -- pyarrow calls what the values are made of
+        return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {reason(error)}"))
     return _Made(results)
 
 
@@ -199,7 +211,7 @@ def _result(value: Any, spec: PythonReduce) -> tuple[tuple[Any, ...], int]:
     if not spec.with_diffs:
         return as_row(value, spec.result), 1
     if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | np.integer)):
-        raise SchemaError(f"with_diffs takes pairs (row, diff), and the function gave {value!r}")
+        raise SchemaError(f"with_diffs takes pairs (row, diff), and the function gave {value_text(value)}")
     diff = int(value[1])
     if not -_LIMIT < diff < _LIMIT:
         raise SchemaError(f"a diff of {diff} leaves the signed 64-bit range")

@@ -34,11 +34,12 @@ class Antichain:
     [False, True, True]
     """
 
-    __slots__ = ("_elements", "lattice", "least")
+    __slots__ = ("_elements", "_hash", "lattice", "least")
 
     lattice: Lattice
     least: int | None
     _elements: Times | None
+    _hash: int | None
 
     def __init__(self, lattice: Lattice, elements: Times) -> None:
         if lattice.is_total:
@@ -50,6 +51,7 @@ class Antichain:
         object.__setattr__(self, "lattice", lattice)
         object.__setattr__(self, "least", least)
         object.__setattr__(self, "_elements", elements)
+        object.__setattr__(self, "_hash", None)
 
     @classmethod
     def of(cls, lattice: Lattice, *values: object) -> Antichain:
@@ -108,12 +110,16 @@ class Antichain:
 
         Law:    a partial order of frontiers with ``join`` and ``meet``; least: ``minimum``; greatest: the closed one.
         """
+        if self is other:
+            return True
         if self.lattice.is_total:
             return other.least is None or (self.least is not None and self.least <= other.least)
         return bool(self.less_equal(other.elements).all())
 
     def join(self, other: Antichain) -> Antichain:
         """The frontier whose times are at or beyond both."""
+        if self is other:
+            return self
         if self.lattice.is_total:
             if self.least is None or other.least is None:
                 return self if self.least is None else other
@@ -150,6 +156,8 @@ class Antichain:
         return int(self.least is not None) if self.lattice.is_total else self.elements.shape[1]
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, Antichain):
             return NotImplemented
         if self.least is not None or other.least is not None:
@@ -157,7 +165,10 @@ class Antichain:
         return self.lattice == other.lattice and np.array_equal(self.elements, other.elements)
 
     def __hash__(self) -> int:
-        return hash((self.lattice, self.least if self.lattice.is_total else self.elements.tobytes()))
+        if self._hash is None:
+            found = hash((self.lattice, self.least if self.lattice.is_total else self.elements.tobytes()))
+            object.__setattr__(self, "_hash", found)
+        return self._hash  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         return f"Antichain({{{', '.join(map(repr, self.to_pylist()))}}})"

@@ -81,6 +81,18 @@ class Lattice(ABC):
     is_total: bool
     is_columnwise: bool
 
+    def __hash__(self) -> int:
+        """Of the repr, which says all that makes lattices equal; worked out once, for plans are asked by it."""
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash(repr(self))
+            self.__dict__["_hash"] = found
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what is worked out of the others, which another process does anew."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
     def less_equal(self, a: Times, b: Times) -> Mask:
         """``a <= b`` in the partial order, position by position, as bool ``(n,)``."""
         if self.is_total:
@@ -203,6 +215,8 @@ class Epoch(Lattice):
     [3, 5]
     """
 
+    __hash__ = Lattice.__hash__  # which a dataclass would replace
+
     width: int = field(default=1, init=False, repr=False, compare=False)
     is_total: bool = field(default=True, init=False, repr=False, compare=False)
     is_columnwise: bool = field(default=True, init=False, repr=False, compare=False)
@@ -229,6 +243,8 @@ class Product(Lattice):
     >>> plane.format(plane.join(a, b)), plane.format(plane.meet(a, b))
     ('(1, 1)', '(0, 0)')
     """
+
+    __hash__ = Lattice.__hash__  # which a dataclass would replace
 
     factors: tuple[Lattice, ...]
     width: int = field(repr=False, compare=False)
@@ -293,6 +309,8 @@ class Rounds(Product):
     [(0, 0, 0)]
     """
 
+    __hash__ = Lattice.__hash__  # which a dataclass would replace
+
     outer: Lattice
     depth: int
 
@@ -326,6 +344,8 @@ class AltNeu(Lattice):
     >>> AltNeu(Epoch()).from_pylist([alt(3), neu(3), (3, True)]).tolist()
     [[6, 7, 7]]
     """
+
+    __hash__ = Lattice.__hash__  # which a dataclass would replace
 
     inner: Lattice
     width: int = field(repr=False, compare=False)

@@ -50,7 +50,6 @@ def lifted_frontier(frontier: Antichain, lattice: Lattice) -> Antichain:
     return Antichain(lattice, lifted(frontier.elements, frontier.lattice, lattice))
 
 
-@lru_cache(maxsize=64)
 def fixed(lattice: Lattice) -> Lattice:
     """The times of a scope at fixed rounds of all its loops.
 
@@ -58,6 +57,13 @@ def fixed(lattice: Lattice) -> Lattice:
     >>> fixed(AltNeu(Rounds(Epoch(), 2)))
     AltNeu(Epoch())
     """
+    found: Lattice | None = lattice.__dict__.get("_fixed")
+    if found is None:
+        found = lattice.__dict__["_fixed"] = _fixed(lattice)
+    return found
+
+
+def _fixed(lattice: Lattice) -> Lattice:
     if isinstance(lattice, Rounds):
         return fixed(lattice.outer)
     return AltNeu(fixed(lattice.inner)) if isinstance(lattice, AltNeu) and not lattice.is_total else lattice

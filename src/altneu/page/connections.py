@@ -126,10 +126,14 @@ class Admission:
         while True:
             await self._make_room()
             try:
-                connected, _ = await loop.sock_accept(sock)
+                await _readable(sock)
+                connected, _ = sock.accept()
+            except BlockingIOError:
+                continue
             except OSError:  # no descriptor is free, or the client has gone again
                 await asyncio.sleep(_BACKOFF)
                 continue
+            connected.setblocking(False)
             if connected.fileno() >= _files_allowed() - reserve:  # numbers are given out from the least one on
                 connected.close()
                 await asyncio.sleep(_BACKOFF)
@@ -156,6 +160,17 @@ class Admission:
             if self._silent:
                 next(iter(self._silent)).drop()
             await self._room.wait()
+
+
+async def _readable(sock: socket.socket) -> None:
+    """Wait for a client; one that is accepted is accepted at once, so that cancelling leaves no socket behind."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sock, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sock)
 
 
 def _itself(connection: Connection) -> Connection:

@@ -18,6 +18,7 @@ from altneu.hashing import hash_rows
 from altneu.operators.spans import show_row
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.shot import Shot
+from altneu.python_values import python_values, readable
 from altneu.rows import Rows
 from altneu.update import Updates
 from altneu.view import View, errors_kept
@@ -140,7 +141,11 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
         return column
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_interval(column.type):
-        return pa.array([show_row(["v"], (v,)) for v in column.to_pylist()], pa.string())
+        return pa.array([show_row(["v"], (v,)) for v in python_values(column)], pa.string())
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        values, beyond = readable(column)
+        if beyond:
+            return pa.array([None if value is None else str(value) for value in values], pa.string())
     return pc.cast(column, pa.string())
 
 

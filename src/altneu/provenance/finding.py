@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection as Some
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ from altneu.order import Epoch, Product
 from altneu.physical import ArrangeOp, Plan
 from altneu.provenance.narrow import narrow
 from altneu.reading import history
-from altneu.rewrite.transform import transform
+from altneu.rewrite.transform import replaced
 from altneu.rows import Rows
 from altneu.session import Session
 from altneu.update import Updates, consolidate
@@ -70,6 +70,16 @@ def agreeing(updates: Updates, wanted: Rows) -> Updates:
     return updates.filter(agree(updates, wanted)) if len(wanted.schema) or not wanted.count else updates
 
 
+Place = tuple[str, tuple[str, ...], bytes]
+Finding = Generator[tuple[ir.Node, Rows], tuple[Updates | None], Updates | None]
+
+
+def _place(node: ir.Node, wanted: Rows) -> Place:
+    """What tells questions apart: a collection, and the hashes of what its rows are to agree with."""
+    hashes = hash_rows(wanted).tobytes() if len(wanted.schema) else bytes([wanted.count > 0])
+    return node.fingerprint, tuple(wanted.schema.names), hashes
+
+
 @dataclass(frozen=True)
 class Finder:
     """Rows of a session's collections at a time.
@@ -83,6 +93,7 @@ class Finder:
     existing: Some[str]
     filled: Some[str]
     at: At
+    _found: dict[Place, tuple[Updates | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, session: Session, at: At) -> Finder:
@@ -107,8 +118,30 @@ class Finder:
         """The updates, up to the time, of the rows of a collection that agree with wanted ones; None: not kept.
 
         Cost:   a lookup where an arrangement's key is asked for, else a pass over an arrangement; where there is none,
-                what its operator makes of what is found of its inputs.
+                what its operator makes of what is found of its inputs. What was found is kept.
         """
+        asked = [self._asked(node, wanted)]
+        found: Updates | None = None
+        answer: tuple[Updates | None] | None = None
+        while asked:
+            place, answering = asked[-1]
+            try:
+                below, rows = answering.send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                found = stop.value
+                answer = self._found[place] = (found,)
+                asked.pop()
+                continue
+            answer = self._found.get(_place(below, rows))
+            if answer is None:
+                asked.append(self._asked(below, rows))
+        return found
+
+    def _asked(self, node: ir.Node, wanted: Rows) -> tuple[Place, Finding]:
+        return _place(node, wanted), self._finding(node, wanted)
+
+    def _finding(self, node: ir.Node, wanted: Rows) -> Finding:
+        """Yields what has to be found of inputs, and is sent that."""
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         if names := self._arrangements.get(node.fingerprint):
@@ -120,7 +153,10 @@ class Finder:
         looped = isinstance(node, ir.Result)
         inputs = list(ir.read_from_outside(node.loop)) if isinstance(node, ir.Result) else list(node.inputs)
         asked = [EVERYTHING] * len(inputs) if looped else narrow(node, wanted)
-        found = [self.find(below, rows) for below, rows in zip(inputs, asked, strict=True)]
+        found = []
+        for below, rows in zip(inputs, asked, strict=True):
+            (updates,) = yield below, rows
+            found.append(updates)
         known = [updates for updates in found if updates is not None]
         if len(known) < len(found):
             return None
@@ -162,7 +198,7 @@ def evaluated(node: ir.Node, inputs: Sequence[ir.Node], found: Sequence[Updates]
         for i, (below, updates) in enumerate(zip(inputs, found, strict=True))
         if not isinstance(below, ir.Constant)
     }
-    return scratch.contents(transform(node, lambda new, old: sources.get(old.fingerprint, new)), at)
+    return scratch.contents(replaced(node, sources), at)
 
 
 class Scratch:

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from altneu.ir import Node
 from altneu.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.rewrite.drop_identities import drop_identities
 from altneu.rewrite.fold_constants import fold_constants
+from altneu.rewrite.hoist_bindings import hoist_bindings
 from altneu.rewrite.limit_windows import limit_windows
+from altneu.rewrite.merge_distinct import merge_distinct
 from altneu.rewrite.merge_linear import merge_linear
 from altneu.rewrite.prune_columns import prune_columns
 from altneu.rewrite.push_bounds import push_bounds
 from altneu.rewrite.push_filters import push_filters
 from altneu.rewrite.use_indexes import use_indexes, without_indexes
 
-__all__ = ["RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise", "without_indexes"]
+__all__ = ["NEWER", "RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise", "without_indexes"]
 
 Rule = Callable[[Node], Node]
 
 RULES: tuple[Rule, ...] = (
+    hoist_bindings,
     merge_linear,
     fold_constants,
     drop_identities,
+    merge_distinct,
     push_filters,
     push_bounds,
     limit_windows,
     use_indexes,
     prune_columns,
 )
+NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
+"""Rules that came after a release: views of older stores were computed without them, and keep their plans."""
 
 
-def optimise(node: Node) -> Node:
-    """Apply the rules in order until nothing changes.
+def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
+    """Apply the rules in order, but for those to be left out, until nothing changes.
 
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
     while True:
         made = node
         for rule in RULES:
-            made = rule(made)
+            made = made if rule in without else rule(made)
         if made.fingerprint == node.fingerprint:
             return made
         node = made

@@ -15,6 +15,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from altneu.errors import PlanError
 from altneu.expressions import Column, Expr
 from altneu.ir import Join, Linear, MultiJoin, Node
 from altneu.linear import BoundLogic, Filter, Project
@@ -24,6 +25,10 @@ from altneu.rewrite.transform import readers, with_inputs
 Joins = Literal["auto", "delta", "binary"]
 Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
+MOST_RELATIONS = 32
+"""Collections that are joined at once unless more are asked for: paths through n of them have n * n steps."""
+LIMIT = 200
+"""Collections that are joined at once at most."""
 
 
 def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
@@ -40,29 +45,44 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
 def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
     """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list."""
     counts = readers(root)
+    made: dict[str, Node] = {}
     done: dict[str, Node] = {}
     inner: set[str] = set()  # joins of trees that were looked at already
     chosen: list[str] = []
 
-    def visit(node: Node) -> Node:
-        if node.fingerprint not in done:
-            made: Node = node
-            if isinstance(node, Join):
-                tree = _Tree()
-                made = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
-                if not isinstance(made, Join):
-                    chosen.append(node.fingerprint)
-                elif node.fingerprint in inner:
-                    made = node  # the join at the root tells of it
-                inner.update(tree.joins)
-            done[node.fingerprint] = with_inputs(made, [visit(i) for i in made.inputs])
-        return done[node.fingerprint]
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join):
+            return node
+        tree = _Tree(MOST_RELATIONS if joins == "auto" else LIMIT)
+        joined = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+        if not isinstance(joined, Join):
+            chosen.append(node.fingerprint)
+        elif node.fingerprint in inner:
+            joined = node  # the join at the root tells of it
+        inner.update(tree.joins)
+        return joined
 
-    return visit(root), chosen
+    todo = [(root, False)]  # a tree is looked at from its root
+    while todo:
+        node, is_entered = todo.pop()
+        place = node.fingerprint
+        if is_entered:
+            done[place] = with_inputs(made[place], [done[i.fingerprint] for i in made[place].inputs])
+        elif place not in made:
+            made[place] = change(node)
+            todo.append((node, True))
+            todo += [(below, False) for below in reversed(made[place].inputs)]
+    return done[root.fingerprint], chosen
 
 
 def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
     """The join of all that a tree joins; where the tree is better the node, which then says so."""
+    if tree.is_cut:
+        if joins == "delta":
+            raise PlanError(
+                f'joins="delta" joins {LIMIT} collections at once, and more are joined here: {_called(node)}'
+            )
+        return replace(node, reason=f"binary joins: more than {tree.limit} collections are joined")
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return node
@@ -107,9 +127,12 @@ def _chosen(
 class _Tree:
     """The relations of a tree of joins; each of their columns is a variable, and equal ones lead to one of them.
 
-    ``binary`` are the arrangements of the tree: a node and its key.
+    ``binary`` are the arrangements of the tree: a node and its key. Of more than ``limit`` relations it is only known
+    that they are more: the tree ``is_cut``.
     """
 
+    limit: int
+    is_cut: bool = False
     parts: list[Node] = field(default_factory=list)
     variables: list[list[int]] = field(default_factory=list)
     binary: list[tuple[Node, tuple[str, ...]]] = field(default_factory=list)
@@ -120,7 +143,9 @@ class _Tree:
     def add(self, node: Node, counts: Counter[str], *, is_root: bool = False) -> dict[str, int]:
         """Take up a node with all that it joins; the variable of each of its columns."""
         if is_root or counts[node.fingerprint] == 1:
-            if isinstance(node, Join):
+            if isinstance(node, Join) and len(self.joins) >= self.limit - 1:
+                self.is_cut = True
+            elif isinstance(node, Join):
                 self.joins.append(node.fingerprint)
                 sides = [self.add(below, counts) for below in node.inputs]
                 self.binary += [(node.left, node.left_key), (node.right, node.right_key)]
@@ -171,6 +196,10 @@ class _Tree:
         """The columns of a part that variables are."""
         names = [self.name(v) for v in self.variables[part]]
         return tuple(self.parts[part].schema.names[names.index(v)] for v in key)
+
+
+def _called(node: Join) -> str:
+    return f"the join on {', '.join(node.left_key)}"
 
 
 def _is_join(node: Node, counts: Counter[str]) -> bool:

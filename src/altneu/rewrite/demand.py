@@ -32,13 +32,13 @@ from altneu.ir import (
     Source,
     walk,
 )
-from altneu.linear import BoundLogic, Filter, Temporal
+from altneu.linear import BoundLogic, Temporal
 from altneu.linear.asked import ask, asked_first, parts_of, without_first
 from altneu.linear.mapping import mapped
 from altneu.rewrite.merge_linear import merge_linear
+from altneu.rewrite.questions import Answering, Questions, Test
 from altneu.rewrite.transform import transform, with_inputs
 
-Test = Filter | Temporal
 Wanted = dict[Test, bool]  # and whether it has passed something that keeps state, for whose sake it goes down
 Kinds = tuple[type[Test], ...]
 
@@ -63,6 +63,8 @@ class _Flow:
     wanted: dict[str, Wanted] = field(default_factory=dict)
     edges: dict[tuple[str, int], Wanted] = field(default_factory=dict)
     arranged: dict[tuple[str, object], Wanted] = field(default_factory=dict)
+    is_known: Questions = field(default_factory=lambda: Questions(_is_known))
+    reaches_state: Questions = field(default_factory=lambda: Questions(_reaches_state))
 
     @classmethod
     def of(cls, root: Node, kinds: Kinds) -> _Flow:
@@ -91,7 +93,7 @@ class _Flow:
             through = ((ask(node.logic, below.schema, t).before, kept) for t, kept in wanted.items())
             return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
         if isinstance(node, Concat):
-            wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or _reaches_state(node, t)}
+            wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or self.reaches_state(node, t)}
         return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
 
     def rebuilt(self, new: Node, old: Node) -> Node:
@@ -102,7 +104,7 @@ class _Flow:
                 if kept or not test.tolerant:
                     logic = ask(logic, new.input.schema, test).logic
             below = new.input
-            return Linear(below, without_first(logic, below.schema, lambda t: is_known(below, t)))
+            return Linear(below, without_first(logic, below.schema, lambda t: self.is_known(below, t)))
         if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate | Moments):
             return new
         return with_inputs(new, [self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
@@ -111,7 +113,7 @@ class _Flow:
         """An input with the tests that could not go into it, unless that would keep an arrangement twice."""
         place = old.inputs[i].fingerprint, arrangement_of(old, i)
         passed = self.arranged[place] if place[1] is not None else self.edges[old.fingerprint, i]
-        tests = [t for t, kept in passed.items() if (kept or not t.tolerant) and not is_known(below, t)]
+        tests = [t for t, kept in passed.items() if (kept or not t.tolerant) and not self.is_known(below, t)]
         return Linear(below, BoundLogic(tuple(tests))) if tests else below
 
 
@@ -153,13 +155,19 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
     return _over(test, {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()})
 
 
-def _reaches_state(node: Node, test: Test) -> bool:
+def _reaches_state(node: Node, test: Test) -> Answering:
     """Whether a test of a node's rows gets past something that keeps state."""
     if isinstance(node, Linear):
         before = ask(node.logic, node.input.schema, test).before
-        return before is not None and any(_reaches_state(node.input, t) for t in parts_of(before))
-    below = [(below, test_below(node, i, test)) for i, below in enumerate(node.inputs)]
-    return any(t is not None and (not isinstance(node, Concat) or _reaches_state(b, t)) for b, t in below)
+        for part in () if before is None else parts_of(before):
+            if (yield node.input, part):
+                return True
+        return False
+    for i, below in enumerate(node.inputs):
+        asked = test_below(node, i, test)
+        if asked is not None and (not isinstance(node, Concat) or (yield below, asked)):
+            return True
+    return False
 
 
 def _over(test: Test, columns: dict[str, Expr]) -> Test:
@@ -185,13 +193,17 @@ def _columns_below(node: Node, i: int) -> dict[str, str]:
             return {}
 
 
-def is_known(node: Node, test: Test) -> bool:
+def _is_known(node: Node, test: Test) -> Answering:
     """Whether all rows of a node are known to pass a test."""
     if isinstance(node, Linear):
         asked = ask(node.logic, node.input.schema, test)
-        return asked.known or (asked.before is not None and is_known(node.input, asked.before))
+        return asked.known or (asked.before is not None and (yield node.input, asked.before))
     if isinstance(node, Inspect | ArrangedBy):
-        return is_known(node.input, test)
-    below = [(below, test_below(node, i, test)) for i, below in enumerate(node.inputs)]
-    passed = [t is not None and is_known(below, t) for below, t in below]
-    return any(passed) if isinstance(node, Join | AsOf) else bool(passed) and all(passed)
+        return (yield node.input, test)
+    one_is_enough = isinstance(node, Join | AsOf)
+    for i, below in enumerate(node.inputs):
+        asked_below = test_below(node, i, test)
+        passed = asked_below is not None and (yield below, asked_below)
+        if passed == one_is_enough:
+            return passed
+    return bool(node.inputs) and not one_is_enough

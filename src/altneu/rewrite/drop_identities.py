@@ -16,6 +16,7 @@ from altneu.ir import (
     Linear,
     Node,
     Reduce,
+    inputs_first,
 )
 from altneu.linear import Filter, FilterFunction, Negate
 from altneu.rewrite.transform import transform
@@ -46,6 +47,7 @@ def _without(node: Node) -> Node:
             return node
 
 
+@inputs_first
 def _is_consolidated(node: Node) -> bool:
     """Whether no two updates of a node have equal row and time."""
     match node:
@@ -60,6 +62,7 @@ def _is_consolidated(node: Node) -> bool:
             return False
 
 
+@inputs_first
 def _is_set(node: Node) -> bool:
     """Whether every row of a node is there once."""
     match node:

@@ -17,7 +17,7 @@ from altneu.ir import (
     Reduce,
     Source,
     coordinates,
-    walk,
+    inputs_first,
 )
 from altneu.linear.normal import is_empty, normalise
 from altneu.rewrite.transform import transform
@@ -38,7 +38,7 @@ def fold_constants(node: Node) -> Node:
 def _folded(node: Node) -> Node:
     if isinstance(node, Constant):
         return node
-    if _is_nothing(node) and not any(_is_asked_for(n) for n in walk(node)):
+    if _is_nothing(node) and not _has_what_is_asked_for(node):
         return Constant((), node.schema)
     if isinstance(node, Concat):
         parts = tuple(p for p in node.parts if not _is_empty_constant(p))
@@ -67,5 +67,8 @@ def _is_empty_constant(node: Node) -> bool:
     return isinstance(node, Constant) and not node.rows
 
 
-def _is_asked_for(node: Node) -> bool:
-    return isinstance(node, Inspect | ArrangedBy) or (isinstance(node, Source) and node.keep)
+@inputs_first
+def _has_what_is_asked_for(node: Node) -> bool:
+    if isinstance(node, Inspect | ArrangedBy) or (isinstance(node, Source) and node.keep):
+        return True
+    return any(map(_has_what_is_asked_for, node.inputs))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from altneu.ir import Node, walk
+from altneu.ir import Node, ordered, walk
 
 
 def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
@@ -16,13 +16,20 @@ def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
     ``change`` is asked once for each fingerprint of the old plan: nodes that were one stay one.
     """
     done: dict[str, Node] = {}
+    for node in walk(root):
+        done[node.fingerprint] = change(with_inputs(node, [done[i.fingerprint] for i in node.inputs]), node)
+    return done[root.fingerprint]
 
-    def visit(node: Node) -> Node:
-        if node.fingerprint not in done:
-            done[node.fingerprint] = change(with_inputs(node, [visit(i) for i in node.inputs]), node)
-        return done[node.fingerprint]
 
-    return visit(root)
+def replaced(root: Node, instead: Mapping[str, Node]) -> Node:
+    """The plan with other nodes in the place of some, which are named by their fingerprints.
+
+    Cost:   a visit for each node that is not below one that is replaced.
+    """
+    done = dict(instead)
+    for node in ordered(root, key=lambda n: n.fingerprint, without=lambda n: n.fingerprint in done):
+        done[node.fingerprint] = with_inputs(node, [done[i.fingerprint] for i in node.inputs])
+    return done[root.fingerprint]
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:

@@ -20,9 +20,11 @@ def use_indexes(node: Node) -> Node:
 
 def without_indexes(root: Node) -> Node:
     """The plan as it is lowered: what joins read of an index they share with it, for it is arranged alike."""
-    if isinstance(root, ArrangedBy):
-        return ArrangedBy(without_indexes(root.input), root.key)
-    return transform(root, lambda new, _: new.input if isinstance(new, ArrangedBy) else new)
+    keys = list(keys_of(root))
+    made = transform(root, lambda new, _: new.input if isinstance(new, ArrangedBy) else new)
+    for key in reversed(keys):
+        made = ArrangedBy(made, key)
+    return made
 
 
 def keys_of(node: Node) -> Iterator[tuple[str, ...]]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from altneu.errors import SinkError
+from altneu.python_values import BeyondPython, beyond_python
 from altneu.sinks.database_sink import PARAMETER, Row
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class DbApi:
 
 def _plain(value: Any) -> Any:
     """A value as every driver takes it; SQLite knows no decimals and its own dates are on their way out."""
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal | BeyondPython):
         return str(value)
     return (
         value.isoformat(" ")
@@ -103,13 +104,23 @@ def _of_type(value: Any, data_type: pa.DataType) -> Any:
     if pt.is_decimal(data_type):
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-data_type.scale))
     if pt.is_timestamp(data_type):
-        found = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        found = _read(dt.datetime, value, data_type) if isinstance(value, str) else value
+        if isinstance(found, BeyondPython):
+            return found
         return found if (found.tzinfo is None) == (data_type.tz is None) else _zoned(found, data_type)
     if pt.is_date(data_type):
-        return dt.date.fromisoformat(value) if isinstance(value, str) else value
+        return _read(dt.date, value, data_type) if isinstance(value, str) else value
     if pt.is_floating(data_type):
         return float(value)
     return bytes(value) if pt.is_binary(data_type) else value
+
+
+def _read(python: type[dt.date], value: str, data_type: pa.DataType) -> Any:
+    """A date or a timestamp of its text."""
+    try:
+        return python.fromisoformat(value)
+    except ValueError:
+        return beyond_python(value, data_type)
 
 
 def _zoned(found: dt.datetime, data_type: pa.DataType) -> dt.datetime:
@@ -168,7 +179,7 @@ class Jdbc:
             (pt.is_integer, "INTEGER", int, statement.setInt),
             (pt.is_floating, "DOUBLE", float, statement.setDouble),
             (pt.is_decimal, "DECIMAL", lambda v: java.math.BigDecimal(str(v)), statement.setBigDecimal),
-            (pt.is_date, "DATE", lambda v: java.sql.Date.valueOf(v.isoformat()), statement.setDate),
+            (pt.is_date, "DATE", self._date, statement.setDate),
             (pt.is_timestamp, "TIMESTAMP", self._timestamp, statement.setTimestamp),
             (pt.is_binary, "VARBINARY", bytearray, statement.setBytes),
         ]
@@ -184,10 +195,21 @@ class Jdbc:
 
         return put
 
-    def _timestamp(self, value: dt.datetime) -> Any:
+    def _date(self, value: dt.date | BeyondPython) -> Any:
+        java = self._jvm.java
+        if isinstance(value, BeyondPython):
+            return java.sql.Date.valueOf(java.time.LocalDate.ofEpochDay(value.since_1970))
+        return java.sql.Date.valueOf(value.isoformat())
+
+    def _timestamp(self, value: dt.datetime | BeyondPython) -> Any:
         """Its digits as they are in UTC: a table keeps no zone, and the JVM's must not matter."""
+        java = self._jvm.java
+        if isinstance(value, BeyondPython):
+            seconds, micros = divmod(value.since_1970, 1_000_000)
+            digits = java.time.LocalDateTime.ofEpochSecond(seconds, micros * 1000, java.time.ZoneOffset.UTC)
+            return java.sql.Timestamp.valueOf(digits)
         found = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-        return self._jvm.java.sql.Timestamp.valueOf(found.isoformat(" "))
+        return java.sql.Timestamp.valueOf(found.isoformat(" "))
 
     def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
         """The rows of a query."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -52,10 +53,12 @@ class Answer:
 
 
 class Binder:
-    """Binds queries; ``known`` looks up what stands in FROM."""
+    """Binds queries; ``known`` looks up what stands in FROM, after ``names``."""
 
-    def __init__(self, known: Callable[[exp.Table], Relation]) -> None:
-        self._known = known
+    def __init__(
+        self, known: Callable[[exp.Table], Relation], names: Mapping[str, Callable[[], Relation]] = MappingProxyType({})
+    ) -> None:
+        self._known, self._names = known, names
 
     # queries --------------------------------------------------------------------------------------------------------
 
@@ -70,7 +73,7 @@ class Binder:
             case exp.Select():
                 return binder.select(tree, around)
             case exp.SetOperation():
-                return binder.set_operation(tree, around)
+                return binder.set_operations(tree, around)
             case exp.Subquery():
                 inner = binder.query(tree.this, around)
                 return binder.ordered(tree, inner, Scope(inner.relation, around))
@@ -83,16 +86,12 @@ class Binder:
 
     def table(self, tree: exp.Table) -> Relation:
         """A name in FROM."""
-        return self._known(tree)
+        made = self._names.get(tree.name.lower()) if not tree.db else None
+        return made() if made is not None else self._known(tree)
 
     def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Binder:
         """A binder that knows more names, which hide those that it knew."""
-
-        def known(tree: exp.Table) -> Relation:
-            made = names.get(tree.name.lower()) if not tree.db else None
-            return made() if made is not None else self._known(tree)
-
-        return Binder(known)
+        return Binder(self._known, {**self._names, **names})
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
@@ -153,11 +152,21 @@ class Binder:
 
     # set operations -------------------------------------------------------------------------------------------------
 
-    def set_operation(self, tree: exp.SetOperation, around: Around | None) -> Answer:
-        """UNION, EXCEPT and INTERSECT, with and without ALL."""
+    def set_operations(self, tree: exp.SetOperation, around: Around | None) -> Answer:
+        """UNION, EXCEPT and INTERSECT, with and without ALL, of any number of queries one after the other."""
+        spine = [tree]
+        while isinstance(below := spine[-1].this, exp.SetOperation) and not below.args.get("with_"):
+            spine.append(below)
+        answer = self.query(spine[-1].this, around)
+        for operation in reversed(spine):
+            answer = self.set_operation(operation, answer, around)
+        return answer
+
+    def set_operation(self, tree: exp.SetOperation, begun: Answer, around: Around | None) -> Answer:
+        """One of them, of a query that was answered already and another one."""
         if tree.args.get("by_name"):
             raise PlanError("not supported: UNION BY NAME; name the columns in one order")
-        answers = [self.query(side, around) for side in (tree.this, tree.expression)]
+        answers = [begun, self.query(tree.expression, around)]
         if any(a.empties is not None and a.relation.carried for a in answers):
             raise PlanError(
                 f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the query around; join "

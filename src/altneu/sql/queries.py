@@ -93,4 +93,7 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
         found = catalog[names[wanted.lower()]]
         return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
 
-    return Binder(known).query(tree)
+    try:
+        return Binder(known).query(tree)
+    except RecursionError:
+        raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None

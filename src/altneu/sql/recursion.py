@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from altneu.sql.binder import Binder
 
 
+_MANY = 32  # names of WITH from which on each is bound before those that read it, so that no chain is too long
+
+
 def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
     """A binder that knows the names of a query's WITH."""
     clause = tree.args["with_"]
@@ -29,9 +32,29 @@ def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
         raise PlanError("not supported: SEARCH and CYCLE of a recursive query; keep a path or a depth in a column")
     if MUTUAL in clause.meta:
         return _mutual(binder, clause)
+    named: dict[str, Callable[[], Relation]] = {}
     for cte in clause.expressions:
-        binder = binder.naming({cte.alias.lower(): _named(binder, cte, recursive=bool(clause.recursive))})
+        named[cte.alias.lower()] = _named(binder, cte, recursive=bool(clause.recursive))
+        binder = binder.naming({cte.alias.lower(): named[cte.alias.lower()]})
+    if len(clause.expressions) > _MANY:
+        for name in _read_in_order(tree, clause):
+            named[name]()
     return binder
+
+
+def _read_in_order(tree: exp.Expr, clause: exp.With) -> list[str]:
+    """The names of WITH that a query reads, or what it reads of them, each behind those that it is made of."""
+    bodies = {cte.alias.lower(): cte.this for cte in clause.expressions}
+    queries = [part for key, part in tree.args.items() if key != "with_"]
+    found = {n for part in queries for p in (part if isinstance(part, list) else [part]) for n in _tables_in(p)}
+    for name in reversed(bodies):
+        if name in found:
+            found |= _tables_in(bodies[name])
+    return [name for name in bodies if name in found]
+
+
+def _tables_in(tree: object) -> set[str]:
+    return {t.name.lower() for t in tree.find_all(exp.Table) if not t.db} if isinstance(tree, exp.Expr) else set()
 
 
 def _named(binder: Binder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:

@@ -14,6 +14,7 @@ from altneu import ir
 from altneu.collection import Collection
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, parse
+from altneu.python_values import python_values
 from altneu.rows import Rows
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
 
@@ -54,7 +55,7 @@ def values(tree: exp.Values) -> Relation:
         failed = next((i for i, result in enumerate(results) if result.failed is not None), None)
         if failed is not None:
             raise PlanError(f"VALUES: row {failed + 1}, column {place + 1}: {results[failed].error(0)[1]}")
-        columns.append((kind, [result.values[0].as_py() for result in results]))
+        columns.append((kind, [python_values(result.values)[0] for result in results]))
     alias = tree.args.get("alias")
     wanted = [c.name for c in alias.columns] if alias and alias.columns else []
     if wanted and len(wanted) != width:

@@ -146,9 +146,9 @@ def _time(p: Any) -> tuple[str | None, str]:
 
 def envelope(p: Any) -> Envelope:
     """``NONE``, or a kind with its options in parentheses."""
-    kind = p.one_of("NONE", "DEBEZIUM UPSERT", "DEBEZIUM", "UPSERT", "UPDATES")
+    kind = p.one_of(*sorted(_ENVELOPES, key=len, reverse=True))  # DEBEZIUM UPSERT before DEBEZIUM
     if kind is None:
-        p.expected("NONE, DEBEZIUM, DEBEZIUM UPSERT, UPSERT or UPDATES")
+        p.expected(", ".join(_ENVELOPES))
     found: dict[str, Any] = {}
     if p.word("("):
         while True:
@@ -180,6 +180,10 @@ def _unit(p: Any) -> Any:
     return options(p) if p.word("(", advance=False) else p.string("a unit")
 
 
+def _text(p: Any) -> str:
+    return str(p.string("a table's name"))
+
+
 def _condition(p: Any) -> str:
     return str(p.expression_text("a condition"))
 
@@ -192,6 +196,7 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "DELETED WHEN": _condition,
     "COLUMN": _column,
     "UNIT": _unit,
+    "TABLE": _text,
     "DATA": _column,
     "TIME": _column,
     "DIFF": _column,
@@ -200,6 +205,11 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "NONE": (),
     "DEBEZIUM": ("COLUMN", "UNIT"),
     "DEBEZIUM UPSERT": ("KEY COLUMN", "KEY", "ORDER BY", "COLUMN", "UNIT"),
+    "MAXWELL": ("COLUMN", "TABLE", "UNIT"),
+    "CANAL": ("COLUMN", "TABLE"),
+    "OGG": ("COLUMN", "TABLE", "UNIT"),
+    "MONGODB": ("COLUMN", "TABLE"),
+    "MONGODB UPSERT": ("KEY", "ORDER BY", "COLUMN", "TABLE"),
     "UPSERT": ("KEY", "VALUE", "ORDER BY", "DELETED WHEN", "UNIT"),
     "UPDATES": ("DATA", "TIME", "DIFF", "UNIT"),
 }

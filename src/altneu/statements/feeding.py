@@ -94,7 +94,7 @@ class Feeds:
         """Take each stream that a view reads as far as it is, if this session has not yet."""
         if self._session.spark is None or not self._undrained():  # without Spark a store shows what it has
             return
-        if self._session.lock._is_owned():  # type: ignore[attr-defined]  # which following refuses, saying why
+        if self._session.lock.is_mine:  # which following refuses, saying why
             self._drain(self._undrained())
             return
         with self._draining:

@@ -15,6 +15,7 @@ from altneu.statements.files import read_files, schema_of_files
 from altneu.statements.options import expanded
 from altneu.statements.tree import CreateSource, Origin
 from altneu.types import parse_schema, quote_name, to_ddl
+from altneu.verbs import Logic
 
 FILES = ("csv", "json", "text", "parquet", "orc")
 TYPED = ("csv", "json", "text")  # files that do not say what their columns are
@@ -61,6 +62,11 @@ def _raw_updates(o: Mapping[str, Any]) -> str:
 
 _RAW: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "debezium": _raw_debezium,
+    "maxwell": _raw_debezium,
+    "canal": _raw_debezium,
+    "ogg": _raw_debezium,
+    "mongodb": _raw_debezium,
+    "mongodb upsert": _raw_debezium_upsert,
     "debezium upsert": _raw_debezium_upsert,
     "updates": _raw_updates,
 }
@@ -100,6 +106,18 @@ def _debezium(rows: Collection, fields: pa.Schema, o: dict[str, Any]) -> Collect
     return rows.join_function(cdc.debezium(fields, column=o.get("COLUMN", "value"), unit=o.get("UNIT", "")))
 
 
+def _logic_of(decoder: Callable[..., Logic]) -> Callable[[Collection, pa.Schema, dict[str, Any]], Collection]:
+    def decoded(rows: Collection, fields: pa.Schema, o: dict[str, Any]) -> Collection:
+        return rows.join_function(decoder(fields, **{name.lower(): value for name, value in o.items()}))
+
+    return decoded
+
+
+def _mongodb_upsert(rows: Collection, fields: pa.Schema, o: dict[str, Any]) -> Collection:
+    names = {"KEY": "key", "ORDER BY": "order", "COLUMN": "column", "TABLE": "table"}
+    return cdc.mongodb_upsert(rows, fields, **{names[word]: value for word, value in o.items()})
+
+
 def _debezium_upsert(rows: Collection, fields: pa.Schema, o: dict[str, Any]) -> Collection:
     rest = {"order": o["ORDER BY"]} if "ORDER BY" in o else {}
     rest |= {"column": o.get("COLUMN", "value"), "key_column": o.get("KEY COLUMN"), "unit": o.get("UNIT", "")}
@@ -125,6 +143,11 @@ _DECODERS: dict[str, Callable[[Collection, pa.Schema, dict[str, Any]], Collectio
     "none": _plain,
     "debezium": _debezium,
     "debezium upsert": _debezium_upsert,
+    "maxwell": _logic_of(cdc.maxwell),
+    "canal": _logic_of(cdc.canal),
+    "ogg": _logic_of(cdc.ogg),
+    "mongodb": _logic_of(cdc.mongodb),
+    "mongodb upsert": _mongodb_upsert,
     "upsert": _upsert,
     "updates": _updates,
 }

@@ -83,7 +83,7 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
     plan, node = planned(session, collection)
     layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
     try:
-        table.layouts = {n: plan.nodes[i].operation.layout for n, i in plan.arrangements.items()}  # type: ignore[union-attr]
+        table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
             part, given, anew = hydration_plan(plan, NAME, existing, journal.filled)
@@ -131,6 +131,7 @@ def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     """
     check_maintained(NAME, collection)
     catalogue, journal = session._catalogue, session._journal
+    collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
     plan = catalogue.lowered(session.shards, more={NAME: node})
     try:

@@ -56,7 +56,7 @@ class Result:
         return self._table
 
     def to_pylist(self) -> list[tuple[Any, ...]]:
-        """The rows as Python tuples."""
+        """The rows as Python tuples; a date or timestamp outside the years 1 to 9999 is its text."""
         return Rows.from_batch(self.to_arrow()).to_pylist()
 
     def df(self) -> DataFrame:

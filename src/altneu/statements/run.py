@@ -159,7 +159,7 @@ class Statements:
         if self._open:
             return
         self.definer.check()
-        if not self._session.lock._is_owned():  # type: ignore[attr-defined]  # who waits for streams must not have it
+        if not self._session.lock.is_mine:  # who waits for streams must not have it
             self.feeds.drain()
         with self._session.lock:
             if self._session.has_pending or (self._session.has_open and not self._session.streams.have_times):

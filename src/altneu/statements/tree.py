@@ -61,7 +61,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Envelope:
-    """How rows say what changed: ``kind`` is "none", "debezium", "debezium upsert", "upsert", "updates"."""
+    """How rows say what changed: ``kind`` is "none", or a decoder of ``altneu.cdc`` with spaces in its name."""
 
     kind: str = "none"
     options: Options = field(default_factory=dict)

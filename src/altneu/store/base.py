@@ -145,8 +145,10 @@ class Store(ABC):
             StoreError: the change does not have this shape; nothing is committed.
             StoreFullError: the disk is full; nothing is committed, and a later commit may succeed.
             StoreLockedError: another writer was faster; nothing is committed.
+            KeyboardInterrupt: it is committed or not, and ``number`` says which.
         """
         with self._mutex:
+            self._settle()
             change = self._ledger.prepare(set, delete, blobs)
             for ref in change.new_segments:
                 if ref.number != self.next_number:
@@ -156,10 +158,23 @@ class Store(ABC):
                     )
             self._require(change.new_segments)
             bound = admit(frontier)
-            self._append(change, bound, {key: admit(value) for key, value in info.items()})
-            self._ledger.apply(change)
-            self._number, self._frontier = self._number + 1, bound
+            told = {key: admit(value) for key, value in info.items()}
+            try:
+                self._append(change, bound, told)
+                self._ledger.apply(change)
+                self._number, self._frontier = self._number + 1, bound
+            except StoreError:
+                raise
+            except BaseException:
+                self._look_again()
+                raise
             return self._number
+
+    def _settle(self) -> None:  # noqa: B027  # where a commit is there or not, there is nothing to find out
+        """Find out what became of an earlier commit, if nobody knows."""
+
+    def _look_again(self) -> None:  # noqa: B027
+        """Be as the last commit says, whatever of one was cut short."""
 
     @abstractmethod
     def _require(self, refs: Collection[SegmentRef]) -> None:

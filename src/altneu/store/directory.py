@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from altneu.errors import StoreCorruptError, StoreError, StoreLockedError
+from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError, StoreLockedError
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.commit import Commit
 from altneu.store.folder import Folder, is_unfinished
@@ -159,6 +159,21 @@ class DirectoryStore(Store):
             if (size := sizes[ref.name]) != ref.bytes:
                 where = self._segments.where(ref.name)
                 raise StoreCorruptError(f"{where} has {size} bytes where {ref.bytes} are named: it was cut off or grew")
+
+    def _settle(self) -> None:
+        if self._log.is_cut and self._folder.locks:
+            before = self._number
+            self._look_again()
+            if self._number != before:
+                raise StoreInDoubtError(f"commit {self._number} was interrupted and is there: open the store anew")
+
+    def _look_again(self) -> None:
+        """Read the log anew: an interrupt left a commit there or not, and the ledger perhaps half changed."""
+        if self._folder.locks and not self._log.doubtful:
+            ledger, last, checkpoint = self._log.look_again()
+            self._ledger, self._checkpoint = ledger, checkpoint
+            self._parent = last.digest if last else self._log.root
+            self._number, self._frontier = (last.number, last.frontier) if last else (0, None)
 
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
         self._writer.check(self._folder.where())

@@ -38,7 +38,13 @@ class CommitLog:
         self._durable = durable
         self.root = root
         self._doubt: str | None = None
+        self.is_cut = False  # whether the doubt is about a call that was interrupted, and looking again ends it
         self._fetched: dict[str, memoryview] = {}
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nobody can know the outcome of the last call before the log is opened anew."""
+        return self._doubt is not None and not self.is_cut
 
     def numbers(self) -> list[int]:
         """Numbers of the commits that are there, ascending."""
@@ -97,20 +103,22 @@ class CommitLog:
             StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
             StoreFullError: the disk is full; the log is as before.
             StoreInDoubtError: its name could not be synced, its reply was lost, or an earlier call was interrupted, so
-                that nobody knows whether the commit is there: the log must be opened anew.
+                that nobody knows whether the commit is there: the log must be opened anew. After an interrupt on a
+                local disk ``look_again`` does as well.
             StoreError: the file could not be written.
         """
         if self._doubt:
             raise StoreInDoubtError(self._doubt)
         data, digest = encode(commit)
         doubt = f"commit {commit.number} was interrupted and may be there or not; open the store anew to find out"
-        self._doubt = doubt  # until the outcome is known: a KeyboardInterrupt may come between any two operations
+        self._doubt, self.is_cut = doubt, True  # until it is known: an interrupt may come between any two operations
         try:
             is_new = self._folder.put(commit_name(commit.number), data, exclusive=True, durable=self._durable)
         except StoreInDoubtError as error:
+            self.is_cut = False
             raise StoreInDoubtError(f"{error}; {doubt}") from error
         except StoreError:
-            self._doubt = None
+            self._doubt, self.is_cut = None, False
             raise
         try:
             if not is_new:
@@ -120,12 +128,25 @@ class CommitLog:
             if not self._folder.locks:
                 self._check_newest(commit.number, digest)
         except StoreLockedError:
-            self._doubt = None
+            self._doubt, self.is_cut = None, False
             raise
         except StoreError as error:
+            self.is_cut = False
             raise StoreInDoubtError(f"{error}; {doubt}") from error
-        self._doubt = None
+        self._doubt, self.is_cut = None, False
         return digest
+
+    def look_again(self) -> tuple[Ledger, Commit | None, int]:
+        """``replay``, after which the outcome of a call that was interrupted is known.
+
+        On a local disk nobody else writes, and no operation goes on behind its caller's back.
+        """
+        self._folder.clear_unfinished()
+        if self._durable:
+            self._folder.sync()  # a commit that can be seen is built upon from here on
+        found = self.replay()
+        self._doubt, self.is_cut = None, False
+        return found
 
     def _check_newest(self, number: int, digest: str) -> None:
         """A number may have been free because others went on from it long ago and vacuumed it since.

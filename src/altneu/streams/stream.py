@@ -178,7 +178,7 @@ class Stream:
         Whoever is called with a micro-batch, or by a step, has the session's lock, and cannot wait for streams that may
         need it: asked for there, they are stopped behind its back.
         """
-        has_lock = self.session.lock._is_owned()  # type: ignore[attr-defined]  # a step's functions are called with it
+        has_lock = self.session.lock.is_mine  # a step's functions are called with it
         if has_lock or threading.get_ident() in self.known.taking:
             threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
             return

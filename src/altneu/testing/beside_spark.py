@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from altneu.errors import InputError
 from altneu.provenance.finding import EVERYTHING, Finder, counted
+from altneu.rows import Rows
 from altneu.testing.asserting import assert_contents, rows_of
 from altneu.types import normalise_type, type_name
 from altneu.view import View, repeated
@@ -100,10 +101,8 @@ def _same_columns(view: View, found: pa.Schema, answer: pa.Schema) -> None:
 def _close(found: pa.Table, answer: pa.Table, tolerance: float) -> bool:
     """Whether rows are equal one by one, their floating-point numbers nearly."""
     floats = [i for i, f in enumerate(found.schema) if pa.types.is_floating(f.type)]
-    mine, theirs = (
-        sorted(zip(*(c.to_pylist() for c in t.columns), strict=True), key=lambda row: _key(row, floats))
-        for t in (found, answer)
-    )
+    lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (found, answer)]
+    mine, theirs = (sorted(rows, key=lambda row: _key(row, floats)) for rows in lists)
     return len(mine) == len(theirs) and all(
         _near(a, b, tolerance) if i in floats else a == b
         for one, other in zip(mine, theirs, strict=True)

@@ -1,0 +1,140 @@
+"""Narrow columns and packed blocks: in fewer bytes, every row, hash, time and diff is what it was."""
+
+from __future__ import annotations
+
+import pickle
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from altneu import batch as batches
+from altneu.batch import Batch, Description, Layout, PackedBlock, find_in
+from altneu.columns import Stack
+from altneu.hashing import hash_rows
+from altneu.merging import merge
+from altneu.narrow import NarrowRows, narrow_rows, narrowed
+from altneu.order import Antichain, Epoch, Rounds
+from altneu.rows import Rows
+from altneu.update import Updates
+
+WIDE = st.integers(-(2**63), 2**63 - 1)
+SOME = st.one_of(st.integers(0, 3), st.integers(-200, 200), st.integers(2**40, 2**40 + 70_000), WIDE)
+TYPES = (pa.int64(), pa.int64(), pa.string(), pa.int16())
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.timestamp("us")), ("c", pa.string()), ("d", pa.int16())])
+
+
+@given(st.lists(SOME, min_size=1, max_size=20), st.data())
+def test_a_narrow_column_is_what_it_was(numbers, data):
+    words = np.array(numbers, np.int64)
+    found = narrowed(words)
+    reach = max(numbers) - min(numbers)
+    assert (found is None) == (reach >= 2**32)
+    if found is not None:
+        assert found.words().tolist() == numbers
+        assert found.nbytes == len(numbers) * next(n for n in (0, 1, 2, 4) if reach < 256**n)
+        some = np.array(data.draw(st.lists(st.integers(0, len(numbers) - 1))), np.int64)
+        assert found.at(some).words().tolist() == [numbers[i] for i in some]
+        assert found.at(slice(1, 3)).words().tolist() == numbers[1:3]
+
+
+@given(
+    st.lists(st.tuples(SOME, st.one_of(st.none(), SOME), st.sampled_from(["x", None]), st.integers(0, 9)), min_size=1)
+)
+def test_narrow_rows_are_what_they_were(rows):
+    columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
+    given_rows = Rows(SCHEMA, tuple(c.cast(t) for c, t in zip(columns, SCHEMA.types, strict=True)), len(rows))
+    found = narrow_rows(given_rows)
+    index = np.arange(len(rows))[::-1]
+    for made, wanted in [
+        (found.columns, given_rows.columns),
+        (found.take(index).columns, given_rows.take(index).columns),
+        (found.slice(1, len(rows)).columns, given_rows.slice(1, len(rows)).columns),
+        (found.built().columns, given_rows.columns),
+        (pickle.loads(pickle.dumps(found)).columns, given_rows.columns),  # noqa: S301 -- what was dumped here
+        (found.select(["c", "a"]).columns, given_rows.select(["c", "a"]).columns),
+    ]:
+        assert all(a.equals(b) for a, b in zip(made, wanted, strict=True))
+    with patch("altneu.columns.FEW", 0):
+        both = Stack([found, given_rows, found.slice(0, 1)], SCHEMA)
+        some = np.array([0, len(rows), 2 * len(rows), len(rows) - 1])
+        assert both.equal(some[:3], some[[1, 2, 0]]).all()
+        everything = pa.concat_arrays([given_rows.columns[0]] * 2 + [given_rows.columns[0][:1]])
+        assert both.take(some).columns[0].equals(everything.take(pa.array(some)))
+
+
+LAYOUTS = [
+    Layout(pa.schema([("k", pa.int64()), ("v", pa.int64())]), key, lattice)
+    for key in [("k",), ("v", "k"), ()]
+    for lattice in (Epoch(), Rounds(Epoch(), 1))
+]
+
+
+def random_batch(layout, seed, first, rows=3000):
+    pick = np.random.default_rng(seed)
+    columns = tuple(pa.array(pick.integers(-50, reach, rows)) for reach in (50, 100_000))
+    times = np.stack([np.full(rows, first), *[pick.integers(0, 4, rows)] * (layout.lattice.width - 1)])
+    diffs = pick.choice([-1, 1, 2], rows)
+    lower, upper = ((t, 0) if layout.lattice.width > 1 else t for t in (first, first + 1))
+    told = Description.interval(layout.lattice, lower, upper)
+    return Batch.build(Updates(Rows(layout.schema, columns, rows), times, diffs), layout, told)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice}")
+def test_a_packed_batch_is_what_it_was(layout):
+    for seed in range(1):
+        whole = random_batch(layout, seed, 0)
+        packed = whole.packed()
+        assert all(isinstance(b, PackedBlock) for b in packed.blocks)
+        assert packed.nbytes < 0.6 * whole.nbytes
+        assert packed.packed() is packed
+        same(packed, whole)
+        same(pickle.loads(pickle.dumps(packed)), whole)  # noqa: S301 -- what was dumped here
+        record = Batch.from_record_batches(layout, whole.description, packed.to_record_batches())
+        same(record, whole)
+        assert packed.to_record_batches() == whole.to_record_batches()
+        same(packed.between(1 << 61, 1 << 63), whole.between(1 << 61, 1 << 63))
+        keys = whole.blocks[0].keys.take(np.arange(0, 3000, 7) % len(whole))
+        for probes in (keys, keys.slice(0, 1)):
+            a, b = (find_in([w, w], hash_rows(probes), probes) for w in (packed, whole))
+            assert a.probe.tolist() == b.probe.tolist()
+            assert a.values.to_pylist() == b.values.to_pylist()
+            assert (a.value_hash == b.value_hash).all()
+            assert (a.times == b.times).all()
+            assert (a.diffs == b.diffs).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice}")
+def test_packed_batches_merge_to_what_others_merge_to(layout, monkeypatch):
+    parts = [random_batch(layout, seed, seed) for seed in range(3)]
+    since = Antichain.minimum(layout.lattice)
+    found = merge([part.packed() for part in parts], since)
+    assert all(isinstance(b, PackedBlock) for b in found.blocks)
+    monkeypatch.setattr(batches, "PACKED_ROWS", 1 << 30)
+    same(found, merge(parts, since))
+
+
+def test_small_blocks_and_wide_numbers_stay_as_they_are():
+    layout = LAYOUTS[0]
+    small = random_batch(layout, 0, 0, rows=100)
+    assert small.packed() is small
+    rows = Rows(layout.schema, (pa.array(range(2000)), pa.array([None, 1] * 1000)), 2000)
+    diffs, told = np.ones(2000, np.int64), Description.interval(Epoch(), 0, 1)
+    half = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, told).packed()
+    diffs = np.where(np.arange(2000) == 7, 2**40, diffs)
+    wide = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, told)
+    assert wide.packed() is wide
+    assert isinstance(half.blocks[0].keys, NarrowRows)
+    assert not isinstance(half.blocks[0].values, NarrowRows), "a column with nulls"
+
+
+def same(found, wanted):
+    """Whether two batches have the same blocks."""
+    for a, b in zip(found.blocks, wanted.blocks, strict=True):
+        assert a.updates().rows.to_pylist() == b.updates().rows.to_pylist()
+        for name in ("key_hash", "value_hash", "times", "diffs"):
+            assert (getattr(a, name) == getattr(b, name)).all(), name
+        assert a.collision_free == b.collision_free
