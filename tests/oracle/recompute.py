@@ -469,15 +469,16 @@ def _met(node: ir.AsOf, row: Row, right: Multiset) -> Multiset:
         assert node.stamps is not None
         at, of = row[mine.index(node.stamps[0])], theirs.index(node.stamps[1])
         best = [r for r, n in found.items() if n > 0 and _may_meet(node.rule, at, r[of])]
-        # the nearest, the earlier of two at one distance, and of one timestamp the greatest
+        # the nearest, the earlier of two at one distance, and of one timestamp the last by ties, then the greatest
         nearest = min(((abs(at - r[of]), r[of]) for r in best), default=None)
-        tied = (
-            in_order([r for r in best if r[of] == nearest[1]], [(i, False, True) for i in range(len(theirs))])
-            if best
-            else []
-        )
+        tied = in_order([r for r in best if r[of] == nearest[1]], _tied(node.rule, theirs)) if best else []
         found = Counter(tied[-1:])
     return found or Counter([None] if node.keeps else [])
+
+
+def _tied(rule: ir.AsOfRule, names: list[str]) -> list[tuple[int, bool, bool]]:
+    given = [(names.index(c), descending, first) for c, descending, first in rule.ties]
+    return [*given, *((i, False, True) for i in range(len(names)) if i not in {g[0] for g in given})]
 
 
 def _may_meet(rule: ir.AsOfRule, at: Any, other: Any) -> bool:
