@@ -66,6 +66,8 @@ _TAIL = """\
   9999. Beyond them `to_pylist`, subscriptions, sinks of databases, pages and error rows have the text that a cast to
   string gives (`'+10000-01-01'`), which may be inserted and retracted again. A Python function is not called with such
   a row, which is an error row (PYTHON_VALUE). `to_arrow` and Parquet files have the value.
+* A value has at most 2,147,483,647 bytes and an array 2,147,483,632 elements, as in Spark; a row with a larger one is
+  an error (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), before there is memory for it.
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 
