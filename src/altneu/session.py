@@ -312,7 +312,7 @@ class Session(Closing):
         compared.
 
         Raises:
-            PlanError: the name is taken by another collection.
+            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
