@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Integral
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.errors import PlanError, TypeMismatchError
-from altneu.expressions import Expr, parse
+from altneu.expressions import Col, Expr, parse, parse_order
 from altneu.linear import BoundLogic, Filter, Project
 from altneu.rows import Rows
 from altneu.types import DATE, DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, quote_name, type_name
@@ -42,6 +42,7 @@ class AsOfOptions:
     exact: bool
     how: str
     simultaneous: bool
+    ties: str | Col | Sequence[str | Col] | None = None
 
     def check(self) -> None:
         """Refuse what does not go together.
@@ -69,6 +70,8 @@ class AsOfOptions:
             )
         if self.times is None and chooses:
             raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: say time='column'")
+        if self.times is None and self.ties is not None:
+            raise PlanError("ties= says which of the right rows with one timestamp is met: say time='column'")
         if self.mode == "logical" and (self.times is not None or self.how != "inner"):
             raise PlanError(
                 "mode='logical' goes by the times of updates alone: it takes no timestamps and no how='left'; "
@@ -103,11 +106,28 @@ def as_of(
     if stamps is not None:
         sides, stamps = _one_type(sides, stamps)
         kind = sides[0].schema.field(stamps[0]).type
-        rule = ir.AsOfRule(options.direction, _units(options.tolerance, kind), options.exact)
+        rule = ir.AsOfRule(
+            options.direction, _units(options.tolerance, kind), options.exact, _ties(options.ties, sides[1].schema)
+        )
     asked = [(*key, *(stamps or ())[i : i + 1]) for i, key in enumerate(keys)]
     left, right = (_present(side, names) for side, names in zip(sides, asked, strict=True))
     keeps, locked = options.how == "left", options.mode == "locked"
     return ir.AsOf(left, right, *keys, outputs, keeps, stamps, rule, locked, options.simultaneous)
+
+
+def _ties(given: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tuple[tuple[str, bool, bool], ...]:
+    """An order of the right side's columns.
+
+    Raises:
+        PlanError: it has no columns, or something else than columns.
+    """
+    if given is None:
+        return ()
+    keys = parse_order(given, schema)
+    other = next((key for key in keys if not key.expr.is_column), None)
+    if other is not None:
+        raise PlanError(f"ties= names columns of the right side, got `{other.expr.text}`: select it as a column first")
+    return tuple((key.expr.column_name, key.descending, key.nulls_first) for key in keys)
 
 
 def absent(side: ir.Node, names: Iterable[str]) -> ir.Node | None:

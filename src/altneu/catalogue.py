@@ -11,7 +11,7 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
 from altneu.executor.described import Described, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
-from altneu.functions import aliases, changes, functions_of, with_functions
+from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
 from altneu.lower import arrangement_name, lower
 from altneu.order import Lattice
@@ -28,8 +28,8 @@ class Catalogue:
     A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
     """
 
-    def __init__(self, journal: Journal, lattice: Lattice) -> None:
-        self._journal, self._lattice = journal, lattice
+    def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
+        self._journal, self._lattice, self._check_functions = journal, lattice, check_functions
         self.nodes: dict[str, ir.Node] = {}
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
@@ -68,7 +68,10 @@ class Catalogue:
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
         kept = [source for name, source in self.kept.items() if name not in without]
-        return lower({**nodes, **(more or {})}, self._lattice, shards, kept)
+        nodes |= more or {}
+        if self._check_functions:
+            nodes = {name: checked(node) for name, node in nodes.items()}
+        return lower(nodes, self._lattice, shards, kept)
 
     def adopt(self, shards: int) -> None:
         """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.

@@ -199,6 +199,7 @@ class Collection(LinearVerbs):
         allow_exact_matches: bool = True,
         how: Literal["inner", "left"] = "inner",
         simultaneous: bool = True,
+        ties: str | Col | Sequence[str | Col] | None = None,
     ) -> Collection:
         """Join each row with the right side as of a time; ``mode`` says which time, and what a retraction takes back.
 
@@ -216,7 +217,9 @@ class Collection(LinearVerbs):
         after) or ``"nearest"`` (the earlier of two at one distance); ``tolerance`` is how far away at most, a number or
         for timestamps a timedelta or an interval (``"10 minutes"``); without ``allow_exact_matches`` the row's own
         timestamp does not count. Null keys and timestamps meet nothing. Of right rows with one timestamp the greatest
-        is met, column by column, nulls least. With ``how="left"`` a row that meets nothing has nulls.
+        is met, column by column, nulls least; or, in every direction, the last by ``ties``, an order of the right
+        side's columns (``"seq"``, ``"rank desc, seq"``), and then the greatest. With ``how="left"`` a row that meets
+        nothing has nulls.
 
         Locked in, copies of a row go in the order in which they came; a retraction of a row that is not there is an
         error row, and the next copy that comes makes good for it. ``simultaneous=False``: changes of the right side at
@@ -252,7 +255,7 @@ class Collection(LinearVerbs):
         """
         check_collection(right, "asof_join")
         times = times_of(time, left_time, right_time)
-        options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous)
+        options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous, ties)
         options.check()
         if mode == "logical":
             return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()

@@ -34,6 +34,7 @@ AltneuError
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
     ├── DiffOverflowError          a diff left int64; the step is not committed
+    ├── ImpureFunctionError        a Python function gave different results for one row; the step is not committed
     ├── NoFixpointError            a loop that needs more rounds than it may have; the step is not committed
     ├── TooWideError               rows of more bytes than one array can hold
     └── StepFailedError            a step failed in an executor; the step is not committed
@@ -205,6 +206,10 @@ class ComputeError(AltneuError):
 
 class DiffOverflowError(ComputeError):
     """A diff left the signed 64-bit range; the step is not committed."""
+
+
+class ImpureFunctionError(ComputeError):
+    """A Python function gave different results for one row (``check_functions=True``); the step is not committed."""
 
 
 class NoFixpointError(ComputeError):

@@ -8,7 +8,8 @@ from typing import Any
 
 from altneu import ir
 from altneu.linear import BoundLogic, Delay, DelayFunction, Function, FunctionStep
-from altneu.linear.function import running_python
+from altneu.linear.checked import Checked
+from altneu.linear.function import is_own, running_python
 from altneu.rewrite.transform import transform
 
 MOST_TOLD = 4
@@ -52,6 +53,22 @@ def with_functions(root: ir.Node, change: Change) -> ir.Node:
     if not functions_of(root):
         return root
     return transform(root, lambda new, _: _changed(new, change))
+
+
+def checked(root: ir.Node) -> ir.Node:
+    """The plan, equal to what it was, with functions that are called twice; those that are only shown rows are not."""
+    if not functions_of(root):
+        return root
+
+    def twice(function: Function) -> Function:
+        return function if is_own(function.call) else replace(function, call=Checked(function.call, function.title))
+
+    return transform(root, lambda new, _: new if isinstance(new, ir.Inspect) else _changed(new, twice))
+
+
+def titles(told: Sequence[Recorded]) -> list[str]:
+    """What the program's functions are called, by what was recorded of them."""
+    return [str(r["name"]) for r in told if not str(r["name"]).startswith("altneu.")]
 
 
 def _changed(node: ir.Node, change: Change) -> ir.Node:

@@ -68,7 +68,7 @@ def lock_spec_of(node: ir.AsOf) -> LockSpec:
 
 
 def _rule(rule: ir.AsOfRule) -> Rule:
-    return Rule(rule.direction, rule.tolerance, rule.exact)
+    return Rule(rule.direction, rule.tolerance, rule.exact, rule.ties)
 
 
 def mixed(node: ir.AsOf) -> ir.Node:
@@ -89,7 +89,9 @@ def mixed(node: ir.AsOf) -> ir.Node:
             outputs += zip(names[j], values, strict=True)
         parts.append(ir.Linear(side, BoundLogic((Project(tuple(outputs)),))))
     shown = tuple(zip(node.right.schema.names, names[1], strict=True))
-    reducer = ir.AsOfReduce("#side", "#stamp", names[0], names[1], shown, node.rule, node.keeps)
+    called = dict(shown)
+    rule = replace(node.rule, ties=tuple((called[column], *how) for column, *how in node.rule.ties))
+    reducer = ir.AsOfReduce("#side", "#stamp", names[0], names[1], shown, rule, node.keeps)
     made = ir.Reduce(ir.Concat(tuple(parts)), grouped, reducer)
     place = [dict(zip(s.schema.names, n, strict=True)) for s, n in zip(sides, names, strict=True)]
     return ir.Linear(

@@ -45,6 +45,7 @@ from altneu.physical import (
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
+    DeltaJoinOp,
     DifferentiateOp,
     EnterAtOp,
     EnterOp,
@@ -325,13 +326,15 @@ class Lowering:
     def _linear(self, node: ir.Linear) -> Lowered:
         """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
 
+        So it is where a table function follows a reduce, whose rows are few: what it makes can then flow.
         The names of arrangements do not depend on which it is, for another view may change it.
         """
         below = self.lower(node.input)
         number, errors = below.port.node, LOGIC_ERRORS
         host = self.nodes[number].operation
         alone = isinstance(node.input, _HOSTED) and self.readers[node.input.fingerprint] == 1
-        if alone and isinstance(host, HOSTS):
+        flows = node.logic.expands and not isinstance(host, JoinOp | DeltaJoinOp)
+        if alone and isinstance(host, HOSTS) and not flows:
             operation = replace(host, logic=node.logic)
             self.nodes[number] = replace(
                 self.nodes[number], operation=operation, schema=node.schema, logical=node.fingerprint

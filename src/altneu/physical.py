@@ -52,6 +52,11 @@ class ConstantOp:
     rows: tuple[tuple[object, ...], ...]
 
 
+MOST_WAYS = 8
+"""By more ways than these a row does not come to a sum without being added up there."""
+_ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those with the most
+
+
 @dataclass(frozen=True)
 class ReadOp:
     """The whole contents of an arrangement that exists already, for hydration."""
@@ -586,6 +591,29 @@ class Plan:
         for i, node in enumerate(self.nodes):
             found[node.stage].append(i)
         return tuple(map(tuple, found))
+
+    @cached_property
+    def overlapping(self) -> frozenset[int]:
+        """The sums to which one row comes by many ways, through other sums: they are consolidated.
+
+        ``c = c.concat(c.filter(…))`` forty times has 2^40 ways and as few rows as before; every so many ways are
+        summed up, so that no more updates pass than the rows times ``MOST_WAYS`` squared.
+        """
+        ways: list[dict[int, int]] = []
+        found: set[int] = set()
+        for i, node in enumerate(self.nodes):
+            if not isinstance(node.operation, LinearOp | ConcatOp):
+                ways.append({i: 1})
+                continue
+            total: dict[int, int] = {}
+            for port in node.inputs:
+                for root, many in ways[port.node].items():
+                    total[root] = total.get(root, 0) + many
+            if isinstance(node.operation, ConcatOp) and max(total.values(), default=0) > MOST_WAYS:
+                found.add(i)
+                total = {i: 1}
+            ways.append(total if len(total) <= _ROOTS else dict(sorted(total.items(), key=lambda t: -t[1])[:_ROOTS]))
+        return frozenset(found)
 
     @cached_property
     def inlets(self) -> dict[tuple[int, Port], int]:

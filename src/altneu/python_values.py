@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from altneu.errors import TooWideError
+
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- counted in UTC throughout
 _DAY = 86_400_000_000
 _SHOWN = 1000
@@ -107,13 +109,17 @@ def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
     Raises:
         pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
+        TooWideError: the values are more bytes than one column holds.
     """
     try:
-        return pa.array(values, kind)
+        made = pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         if not any(_has_beyond(value) for value in values):
             raise
-    return _mixed(values, kind)
+        return _mixed(values, kind)
+    if isinstance(made, pa.ChunkedArray):
+        raise TooWideError(f"{len(values)} values of {kind} are more than one column holds; give fewer at a time")
+    return made
 
 
 def _has_beyond(value: Any) -> bool:

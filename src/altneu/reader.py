@@ -15,6 +15,7 @@ from altneu.executor.files import Data, Files, from_ipc
 from altneu.executor.journal import stored_outputs
 from altneu.executor.pieces import Piece
 from altneu.executor.state import StateTable
+from altneu.functions import titles
 from altneu.interrupts import Lock
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
@@ -106,7 +107,8 @@ class Moment:
         coordinates, view = self.described(name).coordinates, self.views[name]
         since = max(self.since, int(view["since"]))
         began = max(self.began, int(view.get("lower", self.lower)))
-        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY)
+        functions = tuple(titles(view.get("functions", ())))
+        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY, functions)
 
     def last(self, name: str) -> list[Piece]:
         """What the last advance did to a view."""

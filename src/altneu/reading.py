@@ -40,6 +40,15 @@ class Known:
     events: int
     coordinates: tuple[str, str] | None
     remedy: str
+    functions: tuple[str, ...] = ()  # the Python functions that its rows come through
+
+    @property
+    def doubt(self) -> str:
+        """What else than rows that were never inserted may have made a count negative; "" where nothing can."""
+        if not self.functions:
+            return ""
+        which = "one of the Python functions" if len(self.functions) > 1 else "the Python function"
+        return f"{which} {', '.join(self.functions)} gave other rows at the retraction than at the insertion"
 
     @property
     def title(self) -> str:

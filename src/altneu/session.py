@@ -41,7 +41,7 @@ from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable
 from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
-from altneu.functions import recorded
+from altneu.functions import recorded, titles
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
@@ -107,7 +107,16 @@ class Session(Closing):
     event times before the last closed time apart (default: all); what is about earlier ones counts as of the first
     of these. ``shards`` is the number of parts of all state on Spark (default: its cores); a store's is parted
     further by a multiple of it (``reshard``). ``memory`` is what a task, or a step in the driver, may use, in bytes
-    or as "1g" (docs/running.md). Safe to share between threads.
+    or as "1g" (docs/running.md). ``check_functions`` calls every Python function of the views twice: where the two
+    differ the step is refused with an ``ImpureFunctionError``, which names the function and the row
+    (docs/python_functions.md). Safe to share between threads.
+
+    ``placement`` says where a step is computed, and each round of a loop by itself; ``Step.placement`` says where it
+    was. "auto" is the driver for up to a million rows, else Spark. What counts are the rows that were inserted, that
+    fall due, or that a view added late reads. Of DataFrames up to 200,000 rows, all together, are brought to the
+    driver: one row more is asked for, whatever Spark expects of them, and if it comes, Spark reads the DataFrame from
+    the beginning. A join that makes more than ten million matches in the driver is computed again on Spark. "driver" is
+    always the driver, to which DataFrames of any size are then brought; "spark" is always Spark.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -133,6 +142,7 @@ class Session(Closing):
         retain: int | Literal["all"] | None = None,
         retain_events: int | None = None,
         memory: int | str | None = None,
+        check_functions: bool = False,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
@@ -146,6 +156,9 @@ class Session(Closing):
             raise PlanError(f"shards={shards!r}: there is at least one")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        if not isinstance(check_functions, bool):
+            raise PlanError(f"check_functions must be True or False, got {check_functions!r}")
+        self.check_functions = check_functions
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -181,7 +194,7 @@ class Session(Closing):
             from altneu.executor.spark import SparkExecutor
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
-        self._catalogue = Catalogue(self._journal, self.lattice)
+        self._catalogue = Catalogue(self._journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self._plan.arranged
         self._pending = Inputs()
         self._adopted = False
@@ -578,7 +591,7 @@ class Session(Closing):
     def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
         """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
 
-        ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a
+        ``data``: a Spark DataFrame (of any size: many rows are read by Spark's tasks in the step), an Arrow table, a
         pandas or Polars frame, or a list of tuples or dictionaries. Columns go by their names; a frame's other columns
         are left out, and what a dictionary lacks is null. ``time`` is a time or the name of a column (default: the
         session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. A column so named may
@@ -998,7 +1011,9 @@ class Session(Closing):
         journal = self._journal
         began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
         coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
-        return Known(name, journal.lower, self.since_of(name), began, journal.events, coordinates, remedy)
+        functions = tuple(titles(journal.views[name].get("functions", ())))
+        since = self.since_of(name)
+        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

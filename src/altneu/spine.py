@@ -93,7 +93,7 @@ class Spine:
         nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
         if len(batch):
             nodes = (*nodes, self._following(nodes, batch))
-        nodes = _tidy(nodes, since, AT_ONCE * len(batch))
+        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * len(batch))
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
         return Spine(self.layout, nodes, batch.description.upper)

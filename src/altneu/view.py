@@ -11,6 +11,7 @@ import pyarrow as pa
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.executor.read import At, contents, negatives
 from altneu.executor.state import StateTable
+from altneu.operators.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
 from altneu.reading import Followed, Readings, Time, updates_table
@@ -222,7 +223,7 @@ class View:
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
     def _errors(self, time: At, found: Updates) -> Rows:
-        bad = negatives(found, self.name)
+        bad = negatives(found, self.name, self._session.known(self.name).doubt)
         kept = errors_kept(self._session.table, self._session.ports(self.name), time)
         return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
 
@@ -242,9 +243,17 @@ class View:
             for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
         ]
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
+        doubt = self._session.known(self.name).doubt
+        if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
+            doubt = ""
+        elif doubt:
+            doubt = (
+                f" A count below zero may also mean that {doubt}: Session(check_functions=True) calls them twice and "
+                "says where they differ."
+            )
         raise ViewHasErrorsError(
             f"{self._title} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
-            "They go away when the rows that cause them are retracted or corrected. " + self._remedy
+            "They go away when the rows that cause them are retracted or corrected. " + self._remedy + doubt
         )
 
     @property

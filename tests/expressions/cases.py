@@ -461,6 +461,11 @@ STRINGS = _lines(r"""
     s1 like s2
     s1 rlike '^[a-c]+$'
     s1 rlike 'b'
+    s1 rlike concat('[', hex(s2), 'a-c]')
+    regexp_replace(s1, concat('[', hex(s2), 'a-c]'), '<$0>')
+    regexp_extract(s1, concat('([', hex(s2), 'a-c]+)'), 1)
+    regexp_count(s1, concat('[', hex(s2), 'a-c]'))
+    split(s1, concat('[', hex(s2), 'bc]'))
     regexp_like(s1, '[A-Z]')
     regexp_extract(s1, '([a-z])([a-z])', 2)
     regexp_extract(s1, '[a-z]+', 0)

@@ -195,6 +195,21 @@ def test_whole_finishes_what_is_due() -> None:
     assert [len(b) for b in spine.batches] == [40_000]
 
 
+def test_what_is_merged_in_little_memory_is_not_merged_otherwise() -> None:
+    """``merging`` keeps less in memory than ``merge`` does: only slices are merged without it."""
+    pick = np.random.default_rng(5)
+    spine, merged = Spine.empty(LONGS), []
+
+    def merging(batches: Sequence[Batch], since: Antichain) -> Batch:
+        merged.append(sum(map(len, batches)))
+        return merge(batches, since)
+
+    for time in range(3):
+        spine = spine.insert(longs(20_000, time, pick), at(Epoch(), time), merging=merging)
+    assert merged == [40_000]
+    assert [len(b) for b in spine.batches] == [40_000, 20_000]
+
+
 @pytest.mark.parametrize("size", [1, 40, 3000])
 def test_toggled_rows_do_not_pile_up(size: int) -> None:
     """Progress: after many inserts, updates that no reader can tell apart are gone but for the newest."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import cache, partial
@@ -290,12 +290,9 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             if times < 0 and non_negative:
                 raise FailureError("NEGATIVE_REPEAT")
             yield row, times
-        case GenerateSeries(_, start, stop, by):
-            first, last, step_size = (evaluate(e, row, schema) for e in (start, stop, by))
-            if None not in (first, last, step_size):
-                if not step_size:
-                    raise FailureError("STEP_SIZE_ZERO")
-                yield from (((*row, v), 1) for v in range(first, last + (1 if step_size > 0 else -1), step_size))
+        case GenerateSeries(_, start, stop, by, outer):
+            series = _series(*(evaluate(e, row, schema) for e in (start, stop, by)))
+            yield from (((*row, v), 1) for v in (series or (None,) * outer))
         case Unnest(value, _, ordinality, outer):
             found = evaluate(value, row, schema)
             entries = [(x if pa.types.is_map(value.type) else (x,)) for x in found or ()]
@@ -307,6 +304,14 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             yield (*row, *_json_fields(row[schema.names.index(column)], fields)), 1
         case _:
             raise TypeError(type(step).__name__)
+
+
+def _series(first: int | None, last: int | None, by: int | None) -> Sequence[int]:
+    if first is None or last is None or by is None:
+        return ()
+    if not by:
+        raise FailureError("STEP_SIZE_ZERO")
+    return range(first, last + (1 if by > 0 else -1), by)
 
 
 def _function_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tuple[Row, int]]:
@@ -464,15 +469,16 @@ def _met(node: ir.AsOf, row: Row, right: Multiset) -> Multiset:
         assert node.stamps is not None
         at, of = row[mine.index(node.stamps[0])], theirs.index(node.stamps[1])
         best = [r for r, n in found.items() if n > 0 and _may_meet(node.rule, at, r[of])]
-        # the nearest, the earlier of two at one distance, and of one timestamp the greatest
+        # the nearest, the earlier of two at one distance, and of one timestamp the last by ties, then the greatest
         nearest = min(((abs(at - r[of]), r[of]) for r in best), default=None)
-        tied = (
-            in_order([r for r in best if r[of] == nearest[1]], [(i, False, True) for i in range(len(theirs))])
-            if best
-            else []
-        )
+        tied = in_order([r for r in best if r[of] == nearest[1]], _tied(node.rule, theirs)) if best else []
         found = Counter(tied[-1:])
     return found or Counter([None] if node.keeps else [])
+
+
+def _tied(rule: ir.AsOfRule, names: list[str]) -> list[tuple[int, bool, bool]]:
+    given = [(names.index(c), descending, first) for c, descending, first in rule.ties]
+    return [*given, *((i, False, True) for i in range(len(names)) if i not in {g[0] for g in given})]
 
 
 def _may_meet(rule: ir.AsOfRule, at: Any, other: Any) -> bool:

@@ -55,6 +55,17 @@ def plans() -> dict[str, Collection]:
         ),
         "above what may fail": LEFT.select("*", x="6 div a").asof_join(RIGHT, KEY, time="at", mode="revising"),
         "of few columns": of(how="left").select("trial", "a", "b"),
+        "ties": of(how="left", ties="b desc"),
+        "ties, forward": of(direction="forward", ties=["b nulls last"]),
+        "ties, nearest, of few columns": LEFT.asof_join(
+            RIGHT.select("trial", "at", "k", "b", c="length(b)", d="k"), "trial", time="at", mode="revising",
+            direction="nearest", how="left", ties="d desc, c nulls last"
+        ).select("trial", "a", k="`right.k`"),
+        "ties in a loop": LEFT.select("trial", "k", "at").iterate(
+            lambda x: x.asof_join(RIGHT.select("trial", "at", "k"), "trial", time="at", mode="revising",
+                                  direction="forward", allow_exact_matches=False, ties="k desc")
+            .select("trial", k="`right.k`", at="`right.at`").concat(LEFT.select("trial", "k", "at")).distinct()
+        ),
         "below a filter": of().filter("b <> 'x' and a > 0"),
         "below what may fail": of().select("trial", y="6 div a"),
         "below a reduce": of(how="left").group_by("trial", "b").agg(n="count(*)", last="max(at)"),
@@ -98,7 +109,12 @@ JUDGE = Judge(PLANS, HISTORY)
 EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
 
 
-ON_SPARK = ["backward, left, 2, False", "nearest, inner, None, False", "of other names"]  # where a step is dear
+ON_SPARK = [
+    "ties, nearest, of few columns",
+    "backward, left, 2, False",
+    "nearest, inner, None, False",
+    "of other names",
+]  # where a step is dear
 
 
 def test_every_step_shows_what_brute_force_gives(runner):

@@ -36,6 +36,7 @@ def plans() -> dict[str, Collection]:
         "by time, left": of(time="at", how="left"),
         "by time, inner": of(time="at", direction="nearest", tolerance=2),
         "by time, simultaneous out": of(time="at", simultaneous=False, allow_exact_matches=False, how="left"),
+        "by time, ties": LEFT.asof_join(RIGHT, "trial", mode="locked", time="at", how="left", ties="k desc, b"),
         "by time, forward": LEFT.select("trial", "at").asof_join(
             RIGHT.select("trial", "at"), "trial", time="at", mode="locked", direction="forward", how="left"
         ),

@@ -346,3 +346,46 @@ def test_a_count_that_leaves_64_bits_is_refused():
             session.insert("r", [(1, 0, "x")], diff=2**62, time=time)
         with pytest.raises(DiffOverflowError):
             session.advance(to=2)
+
+
+TRADES = an.source("trades", "ticker string, at long, price long, seq long")
+
+
+@pytest.mark.parametrize("mode", ["revising", "locked"])
+@pytest.mark.parametrize(
+    ("ties", "price"), [(None, 9), ("seq", 7), ("seq desc", 8), (["price desc"], 7), ("seq, price", 7)]
+)
+def test_of_rows_with_one_timestamp_the_last_by_ties_is_met(mode, ties, price):
+    asked = an.source("asked", "ticker string, at long")
+    for direction in ("backward", "forward", "nearest"):
+        joined = asked.asof_join(TRADES, "ticker", time="at", mode=mode, ties=ties, direction=direction)
+        with an.Session() as session:
+            view = session.maintain("v", joined.select("price"))
+            session.insert("trades", [("A", 10, 8, 1), ("A", 10, 9, 2), ("A", 10, 7, 3)])
+            session.insert("asked", [("A", 10)])
+            session.advance()
+            assert view.to_pylist() == [(price,)]
+
+
+def test_ties_are_said_and_tell_plans_apart():
+    plans = {
+        t: TRADES.asof_join(TRADES, "ticker", time="at", mode="revising", ties=t) for t in (None, "seq", "seq desc")
+    }
+    assert len({plan.node.fingerprint for plan in plans.values()}) == 3
+    with an.Session() as session:
+        session.maintain("v", plans["seq desc"])
+        assert "ties by seq desc" in session.explain("v")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"mode": "locked", "ties": "seq"}, "say time='column'"),
+        ({"mode": "logical", "ties": "seq"}, "say time='column'"),
+        ({"mode": "revising", "time": "at", "ties": "seq + 1"}, "names columns of the right side"),
+        ({"mode": "revising", "time": "at", "ties": "nothing"}, "no column 'nothing'"),
+    ],
+)
+def test_ties_that_say_nothing_are_refused(arguments, said):
+    with pytest.raises(PlanError, match=said):
+        TRADES.asof_join(TRADES, "ticker", **arguments)

@@ -6,10 +6,12 @@ Every executor runs this function; they differ only in where, and in how message
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -25,7 +27,7 @@ from altneu.operators.asof import asof_join
 from altneu.operators.extend import confirm, counted, delta_join, news, proposed
 from altneu.operators.join import Meter, join
 from altneu.operators.latest import current, events, latest
-from altneu.operators.linear import run_logic
+from altneu.operators.linear import pieces, run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
 from altneu.operators.reduce import reduce
 from altneu.operators.rounds import reduce_in_round
@@ -77,6 +79,8 @@ from altneu.rows import Rows
 from altneu.spine import Merging, Spine, merge
 from altneu.update import Updates, consolidate
 
+FEW = 1024  # overlapping sums of fewer updates are left as they are
+GATHERED = 1 << 19  # updates that are gathered before they are summed up
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
@@ -128,6 +132,37 @@ class ArrangementState:
 
 Snapshot = Mapping[str, ArrangementState]
 Message = Updates | Arranged
+Sent = tuple[int, int, Message]
+"""A shard, a channel, and what is sent there."""
+
+
+class Gathered:
+    """A sum of updates that come piece by piece, of which no more is kept than they add up to.
+
+    Cost:   each update is sorted O(log n) times; in memory are about twice as many as there are in the sum, or
+            ``GATHERED``.
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.lattice = lattice
+        self._parts: list[Updates] = []
+        self._rows, self._most = 0, GATHERED
+
+    def add(self, updates: Updates | None) -> None:
+        """More of them."""
+        if updates is None or not len(updates):
+            return
+        self._parts.append(updates)
+        self._rows += len(updates)
+        if self._rows > self._most:
+            settled = self.settled()
+            self._parts, self._rows = [settled], len(settled)
+            self._most = max(GATHERED, 2 * self._rows)
+
+    def settled(self) -> Updates:
+        """Their sum."""
+        first = self._parts[0]
+        return consolidate(Updates.concat(self._parts, first.schema, self.lattice.width), self.lattice)
 
 
 @dataclass
@@ -177,11 +212,31 @@ def run(
     Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
             region reaches the outputs in this step, later ones go to holds (tests/oracle).
     """
-    return _Stage(plan, stage, shard, snapshot, inbox, region, mode).run()
+    running = begin(plan, stage, shard, snapshot, inbox, region, mode)
+    running.result.outbox.extend(running.sent())
+    return running.result
+
+
+def begin(
+    plan: Plan,
+    stage: int,
+    shard: int,
+    snapshot: Snapshot,
+    inbox: Mapping[int, list[Message]],
+    region: Region,
+    mode: StepMode,
+) -> _Stage:
+    """What ``run`` runs, for those who take its messages as they come."""
+    return _Stage(plan, stage, shard, snapshot, inbox, region, mode)
 
 
 class _Stage:
-    """One call of ``run``: values by port, filled in topological order."""
+    """One run of a stage: values by port, filled in topological order.
+
+    What a table function makes of much is no value: it flows through the operations behind it piece by piece. Those
+    that look at one update at a time pass it on, those that sum updates up gather what they make of it, and the others
+    have the pieces when it is their turn.
+    """
 
     def __init__(
         self,
@@ -198,15 +253,26 @@ class _Stage:
         self.values: dict[Port, Message] = {}
         self.result = StageResult()
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
+        self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
+        self.gathered: dict[int, Gathered] = {}
+        self._ready: dict[int, tuple[Updates, Updates]] = {}  # what a table function made, where it was little
+        self._queue: list[int] = []  # nodes that are to run, as a heap
+        self._awake: set[int] = set()  # these, and those that have run
+        self._piece: Updates | None = None  # what the node that runs is given instead of its inputs
 
-    def run(self) -> StageResult:
-        """Run the nodes that have anything to do, in topological order: each wakes those that read what it made."""
+    def sent(self) -> Iterator[Sent]:
+        """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
+
+        The messages that they send; when all are taken, ``result`` has the rest.
+        """
         before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
-        woken = self._woken()
-        queue = sorted(woken)  # as a heap
-        while queue:
-            i = heappop(queue)
+        for node in self._woken():
+            self._wake(node)
+        while self._queue:
+            i = heappop(self._queue)
             self.came = self.went = failed = 0
+            if self._streams(i):
+                yield from self._stream(i)
             for output, value in enumerate(_STEP[type(nodes[i].operation)](self, i)):
                 if value is not None and (rows := _news(value)):
                     port = Port(i, output)
@@ -216,17 +282,13 @@ class _Stage:
                     else:
                         self.went += rows
                     for reader in readers.get(port, ()):
-                        if reader not in woken:
-                            woken.add(reader)
-                            heappush(queue, reader)
+                        self._wake(reader)
             after = perf_counter()
             if self.came or self.went or failed:
-                self.result.measured[i] = [self.came, self.went, failed, after - before]
+                self._measure(i, self.came, self.went, failed, after - before)
             before = after
         for port, value in self.values.items():
-            for number in self.plan.outlets.get(port, ()):
-                self._send(number, value)
-        return self.result
+            yield from self._send(port, value)
 
     def _woken(self) -> set[int]:
         """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
@@ -244,22 +306,111 @@ class _Stage:
             found.update(self.plan.starters.get(self.stage, ()))
         return found
 
-    def _send(self, number: int, value: Message) -> None:
-        key = self.plan.channels[number].key
-        if key is None or isinstance(value, Arranged) or self.mode.shards == 1:
-            self.result.outbox.append((self.shard, number, value))
+    def _wake(self, node: int) -> None:
+        """Have a node run when it is its turn."""
+        if node not in self._awake:
+            self._awake.add(node)
+            heappush(self._queue, node)
+
+    def _measure(self, i: int, *counts: float) -> None:
+        known = self.result.measured.get(i)
+        self.result.measured[i] = [*counts] if known is None else [a + b for a, b in zip(known, counts, strict=True)]
+
+    def _send(self, port: Port, value: Message) -> Iterator[Sent]:
+        for number in self.plan.outlets.get(port, ()):
+            key = self.plan.channels[number].key
+            if key is None or isinstance(value, Arranged) or self.mode.shards == 1:
+                yield self.shard, number, value
+                continue
+            target = shard_of(value.rows, key, self.mode.shards)
+            for shard in range(self.mode.shards):
+                part = value.filter(target == shard)
+                if len(part):
+                    yield shard, number, part
+
+    # what flows -----------------------------------------------------------------------------------------------------
+
+    def _streams(self, i: int) -> bool:
+        operation = self.plan.nodes[i].operation
+        return isinstance(operation, LinearOp) and operation.logic.expands
+
+    def _stream(self, i: int) -> Iterator[Sent]:
+        """Linear logic with a table function: what is more than a piece flows, less is a value as any other."""
+        operation, updates = self.plan.nodes[i].operation, self.one(i)
+        if updates is None or not isinstance(operation, LinearOp):
             return
-        target = shard_of(value.rows, key, self.mode.shards)
-        for shard in range(self.mode.shards):
-            part = value.filter(target == shard)
-            if len(part):
-                self.result.outbox.append((shard, number, part))
+        made = pieces(operation.logic, updates, self.plan.lattice_of(i))
+        first, second = next(made, None), next(made, None)
+        if first is None:
+            return
+        if second is None:
+            self._ready[i] = first
+            return
+        yield from self._flow(i, chain((first, second), made))
+
+    def _flow(self, i: int, made: Iterable[tuple[Updates, ...]]) -> Iterator[Sent]:
+        """Pass on what a node makes, piece by piece."""
+        for parts in made:
+            for output, part in enumerate(parts):
+                if len(part):
+                    self._measure(i, 0, 0 if output else len(part), len(part) if output else 0, 0.0)
+                    yield from self._pass(Port(i, output), part)
+
+    def _pass(self, port: Port, part: Updates) -> Iterator[Sent]:
+        """Give a piece to all who read a port."""
+        yield from self._send(port, part)
+        for node in self._readers.get(port, ()):
+            kind = type(self.plan.nodes[node].operation)
+            if kind in (ExplodeOp, ConsolidateOp) or node in self.plan.overlapping:
+                self._wake(node)
+                self.gathered.setdefault(node, Gathered(self.plan.lattice_of(node))).add(self._of(node, part)[0])
+            elif kind in _ADDITIVE:
+                operation = self.plan.nodes[node].operation
+                if isinstance(operation, LinearOp) and operation.logic.expands:
+                    yield from self._flow(node, pieces(operation.logic, part, self.plan.lattice_of(node)))
+                else:
+                    yield from self._flow(node, [self._of(node, part)])
+            else:
+                self._wake(node)
+                self.flowed[node, port].append(part)
+
+    def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
+        """What a node makes of a piece alone."""
+        came, self._piece = self.came, part
+        try:
+            made = tuple(_STEP[type(self.plan.nodes[node].operation)](self, node))
+        finally:
+            self.came, self._piece = came, None
+        self._measure(node, len(part), 0, 0, 0.0)
+        return made
+
+    @cached_property
+    def _readers(self) -> dict[Port, list[int]]:
+        """The nodes of this stage that read a port of this stage."""
+        found: dict[Port, list[int]] = defaultdict(list)
+        for node in self.plan.stages[self.stage]:
+            for port, channel in self.plan.wires[node]:
+                if channel is None:
+                    found[port].append(node)  # twice where it reads it twice
+        return found
+
+    def _with_gathered(self, i: int, made: Updates | None) -> Updates | None:
+        """What a node that sums updates up makes of its values, with what it made of pieces."""
+        gathered = self.gathered.pop(i, None)
+        if gathered is None:
+            return made
+        gathered.add(made)
+        return gathered.settled()
 
     def received(self, i: int) -> list[Updates]:
         """Updates on the inputs of a node, from this stage or an earlier one."""
+        if self._piece is not None:
+            return [self._piece]
         found: list[Updates] = []
         for port, channel in self.plan.wires[i]:
-            values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
+            values: Sequence[Message | None] = self.inbox.get(channel, ()) if channel is not None else ()
+            if channel is None:
+                values = (self.values.get(port), *self.flowed.pop((i, port), ()))
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     found.append(value)
@@ -331,6 +482,8 @@ class _Stage:
 
     def linear(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
+        if self._streams(i):
+            return [*self._ready.pop(i, (None, None))]
         updates = self.one(i)
         if updates is None or not isinstance(node.operation, LinearOp):
             return [None, None]
@@ -338,7 +491,11 @@ class _Stage:
 
     def concat(self, i: int) -> list[Message | None]:
         parts = [u if u.schema is self.plan.nodes[i].schema else self._conform(i, u) for u in self.received(i)]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None]
+        made = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None
+        if i not in self.plan.overlapping or self._piece is not None:
+            return [made]
+        made = self._with_gathered(i, made)
+        return [made if made is None or len(made) <= FEW else consolidate(made, self.plan.lattice_of(i))]
 
     def _conform(self, i: int, updates: Updates) -> Updates:
         """The parts of a sum agree in types; names and nullability are those of the first."""
@@ -347,9 +504,9 @@ class _Stage:
     def explode(self, i: int) -> list[Message | None]:
         updates = self.one(i)
         operation = self.plan.nodes[i].operation
-        if updates is None or not isinstance(operation, ExplodeOp):
-            return [None]
-        return [operation.accumulator.explode(updates, self.plan.lattice_of(i))]
+        assert isinstance(operation, ExplodeOp)
+        made = None if updates is None else operation.accumulator.explode(updates, self.plan.lattice_of(i))
+        return [made if self._piece is not None else self._with_gathered(i, made)]
 
     def arrange(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
@@ -418,7 +575,8 @@ class _Stage:
 
     def consolidate(self, i: int) -> list[Message | None]:
         updates = self.one(i)
-        return [None if updates is None else consolidate(updates, self.plan.lattice_of(i))]
+        made = None if updates is None else consolidate(updates, self.plan.lattice_of(i))
+        return [made if self._piece is not None else self._with_gathered(i, made)]
 
     def tap(self, i: int) -> list[Message | None]:
         updates = self.one(i)
@@ -691,6 +849,10 @@ def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
 
 def _news(value: Message) -> int:
     return len(value.new if isinstance(value, Arranged) else value)
+
+
+_ADDITIVE = (LinearOp, ConcatOp, EnterOp, EnterAtOp, LeaveOp, DifferentiateOp, ToNeuOp, IntegrateOp)
+"""What an operation of these makes of a sum is the sum of what it makes of the parts, and it keeps nothing."""
 
 
 _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {

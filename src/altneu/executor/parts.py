@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 
 from altneu.batch import Arranged, Batch, Layout
-from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StageResult, StepMode, inserted, run
+from altneu.executor.base import (
+    ArrangementState,
+    Message,
+    Region,
+    Sent,
+    Snapshot,
+    StageResult,
+    StepMode,
+    begin,
+    inserted,
+)
 from altneu.executor.keeper import Growing, Keeper
 from altneu.executor.measured import SECONDS, Counted
 from altneu.executor.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
@@ -33,7 +43,6 @@ from altneu.update import Updates
 _RUNS = 16  # runs of held updates that are more than this part of the room are kept apart
 _FLUSHES = 4  # what may wait in memory is written in so many parts once it is too much
 Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose held updates these are
-Sent = tuple[int, int, Message]
 
 
 class Inbox:
@@ -195,8 +204,10 @@ class StageRun:
 
     def _whole(self) -> Iterator[Sent]:
         mode = _apart(self.mode, self._most_held)
-        self.result = run(self.plan, self.stage, self.shard, self.snapshot, self.inbox.all(), self.region, mode)
-        yield from self.result.outbox
+        inbox = self.inbox.all()
+        running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
+        self.result = running.result
+        yield from running.sent()
         for name, new in self.result.new.items():
             state = self.result.states[name]
             self.result.states[name] = replace(state, spine=self._inserted(name, state.spine, new))
@@ -223,9 +234,14 @@ class StageRun:
             messages, held = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), held)
             mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
-            made = run(self.plan, self.stage, self.shard, part, messages, self.region, mode)
-            measured.add(made.measured)
-            yield from self._gather(made)
+            running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode)
+            for shard, channel, message in running.sent():
+                if isinstance(message, Arranged):
+                    self._passed_on[shard, channel] = None
+                else:
+                    yield shard, channel, message
+            measured.add(running.result.measured)
+            self._gather(running.result)
         yield from self._finish()
 
     def _give_held(self) -> None:
@@ -243,12 +259,7 @@ class StageRun:
         due, self._holds[name] = self._state(name).holds.take(self.region.rounds, self.region.upper)
         return due
 
-    def _gather(self, made: StageResult) -> Iterator[Sent]:
-        for shard, channel, message in made.outbox:
-            if isinstance(message, Arranged):
-                self._passed_on[shard, channel] = None
-            else:
-                yield shard, channel, message
+    def _gather(self, made: StageResult) -> None:
         for node, updates in made.taps.items():
             self.taps[node].append(updates)
         for name, new in made.new.items():

@@ -81,8 +81,11 @@ def event_times(table: StateTable, name: str) -> EventTimes | None:
     return EventTimes(len(many), lines.shape[1], int(many.max()))
 
 
-def negatives(found: Updates, view: str) -> Updates | None:
-    """Error rows for the rows whose count is negative; None when there are none."""
+def negatives(found: Updates, view: str, doubt: str = "") -> Updates | None:
+    """Error rows for the rows whose count is negative; None when there are none.
+
+    ``doubt`` is what else may have made them so.
+    """
     bad = np.flatnonzero(found.diffs < 0)
     if not len(bad):
         return None
@@ -91,7 +94,8 @@ def negatives(found: Updates, view: str) -> Updates | None:
         "operator": [f"view {view}"] * len(bad),
         "code": ["NEGATIVE_MULTIPLICITY"] * len(bad),
         "message": [
-            f"a row has count {d}: it was retracted more often than inserted" for d in found.diffs[bad].tolist()
+            f"a row has count {d}: it was retracted more often than inserted{f', or {doubt}' * bool(doubt)}"
+            for d in found.diffs[bad].tolist()
         ],
         "row": [show_row(found.schema.names, r) for r in rows.to_pylist()],
     }

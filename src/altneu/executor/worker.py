@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.errors import AltneuError
-from altneu.executor.base import ArrangementState, Message, Region, StageResult, StepMode, run
+from altneu.executor.base import ArrangementState, Message, Region, Sent, StageResult, StepMode, run
 from altneu.executor.files import Data, Files
 from altneu.executor.inputs import Stamp
 from altneu.executor.measured import Counted
 from altneu.executor.memory import shares
-from altneu.executor.parts import Inbox, Sent, StageRun
+from altneu.executor.parts import Inbox, StageRun
 from altneu.executor.reshard import Parting, parted_states
 from altneu.executor.segments import Place, TaskKeeper, Writer
 from altneu.executor.spill import bytes_of

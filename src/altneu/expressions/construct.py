@@ -14,10 +14,11 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import (
     SchemaError,
+    TooWideError,
     TypeMismatchError,
     UnknownColumnError,
 )
-from altneu.expressions import registry
+from altneu.expressions import limits, registry
 from altneu.expressions.expr import Call, Expr, Literal, Scope
 from altneu.expressions.registry import constant_value
 
@@ -114,8 +115,11 @@ def folded(made: Call) -> Expr:
     """A call of constants as the constant it gives, unless it fails or is of a nested type."""
     if not made.function.fold or pt.is_nested(made.type) or not all(a.is_literal for a in made.args):
         return made
-    with np.errstate(all="ignore"):
-        vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
+    try:
+        with np.errstate(all="ignore"), limits.bounded(limits.FOLDED_BYTES, alone=True):
+            vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
+    except TooWideError:
+        return made
     if vector.failures:
         return made
     value = constant_value(vector)

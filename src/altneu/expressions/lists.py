@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.canonical import canonical
+from altneu.errors import TooWideError
+from altneu.expressions.limits import MOST_BYTES
 from altneu.expressions.vector import Mask, Values, both_valid, validity
 
 
@@ -68,19 +70,27 @@ def offsets_of(lengths: Values) -> Values:
     return offsets
 
 
+def _small_offsets(lengths: Values) -> pa.Array:
+    """Offsets as Arrow has them, in 32 bits."""
+    offsets = offsets_of(lengths)
+    if offsets[-1] > MOST_BYTES:
+        raise TooWideError(f"{len(lengths)} rows have {offsets[-1]} elements in one column; evaluate fewer at a time")
+    return pa.array(offsets.astype(np.int32), pa.int32())
+
+
 def implode(
     lengths: Values, elements: pa.Array, valid: Mask | None, element_type: pa.DataType | None = None
 ) -> pa.Array:
     """Put a list array together; null rows have length zero."""
     kind = T.list_type(elements.type if element_type is None else element_type)
-    offsets = pa.array(offsets_of(lengths).astype(np.int32), pa.int32())
+    offsets = _small_offsets(lengths)
     mask = None if valid is None else pa.array(~valid)
     return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
 
 
 def implode_map(lengths: Values, keys: pa.Array, items: pa.Array, valid: Mask | None, kind: pa.DataType) -> pa.Array:
     """Put a map array together, the entries in the order of their keys."""
-    offsets = pa.array(offsets_of(lengths).astype(np.int32), pa.int32())
+    offsets = _small_offsets(lengths)
     mask = None if valid is None else pa.array(~valid)
     return canonical(pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask))
 

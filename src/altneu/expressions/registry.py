@@ -157,27 +157,35 @@ class Function:
         varying = [i for i in sorted(self.constants) if i < len(vectors) and not vectors[i].constant]
         table = pa.table([vectors[i].arrow for i in varying], names=[str(i) for i in varying])
         codes = _group_codes(table, count)
+        order = np.argsort(codes, kind="stable")
         pieces: list[pa.Array] = []
-        order: list[Any] = []
-        for code in range(int(codes.max(initial=-1)) + 1):
-            index = np.flatnonzero(codes == code)
+        failed: dict[str, list[tuple[Any, Failure]]] = {}
+        for index in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if count else ():
             part = [_part(v, index, i in varying) for i, v in enumerate(vectors)]
             out = self._apply(call, part, len(index), len(index), (), False).expand(len(index))
             pieces.append(out.arrow)
-            order.append(index)
             for failure in out.failures:
-                mask = np.zeros(count, np.bool_)
-                mask[index] = failure.mask
-                failures = (*failures, Failure(mask, failure.code, _relocated(failure, index)))
+                failed.setdefault(failure.code, []).append((index, failure))
         if not pieces:
             return Vector(call.type, arrow=pa.nulls(0, call.type), failures=failures)
+        failures = (*failures, *(_together(code, parts, count) for code, parts in failed.items()))
         back = np.empty(count, np.int64)
-        back[np.concatenate(order)] = np.arange(count)
+        back[order] = np.arange(count)
         return Vector(call.type, arrow=pa.concat_arrays(pieces).take(pa.array(back)), failures=failures)
 
 
-def _relocated(failure: Failure, index: Any) -> Callable[[int], str]:
-    return lambda row: failure.text(int(np.searchsorted(index, row)))
+def _together(code: str, parts: list[tuple[Any, Failure]], count: int) -> Failure:
+    """Failures of parts of the rows as one of all rows, of which the parts are told by their positions."""
+    mask, whose = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+    for number, (index, failure) in enumerate(parts):
+        bad = index[failure.mask]
+        mask[bad], whose[bad] = True, number
+
+    def text(row: int) -> str:
+        index, failure = parts[int(whose[row])]
+        return failure.text(int(np.searchsorted(index, row)))
+
+    return Failure(mask, code, text)
 
 
 def _group_codes(table: pa.Table, count: int) -> Any:

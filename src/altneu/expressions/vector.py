@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.expressions.limits import claim
 
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
@@ -165,6 +166,7 @@ class Vector:
             values = np.repeat(self._values, count)
             valid = None if self._valid is None else np.repeat(self._valid, count)
             return Vector(self.type, values, valid, failures=self.failures)
+        claim(self._arrow.nbytes * count, count)
         repeated = self._arrow.take(pa.array(np.zeros(count, np.int64)))
         return Vector(self.type, arrow=repeated, failures=self.failures)
 

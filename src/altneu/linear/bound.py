@@ -86,6 +86,11 @@ class BoundLogic:
         return bool(self.delay) or any(step.can_fail for step in self.steps)
 
     @property
+    def expands(self) -> bool:
+        """Whether a table function is in it, so that a few rows may become more than there is memory for."""
+        return any(isinstance(step, GenerateSeries | Unnest) for step in self.steps)
+
+    @property
     def keeps_times(self) -> bool:
         """Whether every update keeps its time: only then does it commute with reduce, distinct and the like."""
         moves = (Temporal, JoinFunction)

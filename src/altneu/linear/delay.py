@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.errors import PlanError
+from altneu.errors import ImpureFunctionError, PlanError
 from altneu.linear.function import Function
 from altneu.rows import Ints
 
@@ -92,6 +92,8 @@ class DelayFunction:
                 continue
             try:
                 later = self.function.call(time)
+            except ImpureFunctionError:
+                raise
             except Exception as error:
                 raise NotDelayed(
                     np.flatnonzero(inverse == i), f"{self.function.name}({time}) raised {type(error).__name__}: {error}"

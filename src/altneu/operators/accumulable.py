@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.batch import Arranged
-from altneu.errors import DiffOverflowError
+from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.accumulate import Accumulator, Mask, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
 from altneu.operators.changes import emit_change, finals_for, room_for, tell
@@ -304,6 +304,8 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
         return 0
     try:
         answer = function(count)
+    except ImpureFunctionError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
         return exception_text(error)
     if isinstance(answer, bool | int | np.integer):

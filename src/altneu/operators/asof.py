@@ -1,8 +1,8 @@
 """As-of joins by event time: each left row with the right row whose timestamp is nearest, kept right by a sweep.
 
 What a left row meets depends on which right rows are there, and its count only multiplies that: the result is linear in
-the left side. Of right rows with equal timestamps the greatest is met, column by column in the schema's order. A right
-row whose count is below zero is an error, and is not there.
+the left side. Of right rows with equal timestamps the last is met in the rule's order of ties, or else the greatest,
+column by column in the schema's order. A right row whose count is below zero is an error, and is not there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from altneu.operators.groups import (
 )
 from altneu.operators.nearby import Points, Spans, between, windows
 from altneu.operators.nearest import BACKWARD, FORWARD, NEAREST, sweep
-from altneu.operators.ranking import Mask, codes, order_within_groups, whole_order
+from altneu.operators.ranking import Mask, Order, codes, order_within_groups, whole_order
 from altneu.operators.spans import show_row, truth
 from altneu.rows import Ints, Rows
 from altneu.update import Updates
@@ -41,12 +41,14 @@ _DIRECTIONS = {"backward": BACKWARD, "forward": FORWARD, "nearest": NEAREST}
 class Rule:
     """Which right row a left row meets: the nearest in a ``direction``, no further than ``tolerance`` units away.
 
-    ``exact`` says whether its own timestamp counts.
+    ``exact`` says whether its own timestamp counts. Of right rows with one timestamp the last is met in the order of
+    ``ties`` (column, descending, nulls first) and then of the whole row.
     """
 
     direction: str
     tolerance: int | None
     exact: bool
+    ties: tuple[Order, ...] = ()
 
     @property
     def words(self) -> Ints:
@@ -119,12 +121,12 @@ class Ranked:
     place: Ints
 
     @classmethod
-    def of(cls, side: Side, stamp: str, groups: int, *, ties: bool) -> Ranked:
-        """Tell rows apart and rank them; without ``ties`` those of one timestamp stand as they come."""
+    def of(cls, side: Side, stamp: str, groups: int, *, ties: Sequence[Order] | None) -> Ranked:
+        """Tell rows apart and rank them: those of one timestamp by ``ties`` and all columns, or as they come (None)."""
         value, first = group_rows(side.rows, side.group.reshape(1, -1))
         distinct = side.rows if len(first) == side.rows.count else side.rows.take(first)
         stamps = codes(distinct.column(stamp))
-        lines = whole_order(distinct, ((stamp, False, True),)) if ties else [stamps]
+        lines = [stamps] if ties is None else whole_order(distinct, ((stamp, False, True), *ties))
         order, starts = order_within_groups(lines, side.group[first], groups)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -175,8 +177,8 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
         ),
     )
     ranks = (
-        Ranked.of(sides[0], left.layout.order or "", len(found.moves), ties=False),
-        Ranked.of(sides[1], right.layout.order or "", len(found.moves), ties=True),
+        Ranked.of(sides[0], left.layout.order or "", len(found.moves), ties=None),
+        Ranked.of(sides[1], right.layout.order or "", len(found.moves), ties=spec.rule.ties),
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     keys = points.keys.take(found.spans.key)
@@ -200,8 +202,8 @@ def reduce_asof(given: Arranged | Groups, spec: UnionSpec, operator: str = "asof
     are_left = tuple(truth(rows.column(spec.side)) for rows in (groups.old_values, groups.new_values))
     sides = tuple(_mixed(groups, group, tuple(mask == side for mask in are_left)) for side in (True, False))
     ranks = (
-        Ranked.of(_without(sides[0], spec.right), spec.stamp, len(groups), ties=False),
-        Ranked.of(_without(sides[1], spec.left), spec.stamp, len(groups), ties=True),
+        Ranked.of(_without(sides[0], spec.right), spec.stamp, len(groups), ties=None),
+        Ranked.of(_without(sides[1], spec.left), spec.stamp, len(groups), ties=spec.rule.ties),
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     outputs = [(n, 0, n) for n in (*spec.key, *spec.left)] + [(n, 1, n) for n in spec.right]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.canonical import canonical_rows
-from altneu.errors import DiffOverflowError, SchemaError
+from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError, TooWideError
 from altneu.linear import (
     Delay,
     ExplodeFunction,
@@ -80,6 +80,8 @@ def _call_rows(call: Callable[[Any], Any], spans: Spans, failures: Failures) -> 
         try:
             results.append(call(record(row)))
             good.append(i)
+        except ImpureFunctionError:
+            raise
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             errors[i] = _exception(error)
     failures.add(spans, np.fromiter(errors, np.int64, len(errors)), errors.__getitem__)
@@ -160,7 +162,7 @@ def build_rows(
     index = np.array(parents, dtype=np.int64)
     try:
         return canonical_rows(Rows.from_pylist(results, schema)), np.arange(len(results))
-    except MemoryError:
+    except (MemoryError, TooWideError):
         raise
     except Exception:  # noqa: BLE001, S110 -- pyarrow calls what the values are made of
         pass  # some value does not fit: find which rows, one by one
@@ -186,7 +188,7 @@ def _in_batches(call: Callable[[Spans], Spans], schema: pa.Schema, spans: Spans,
         part = spans.take(index)
         try:
             done.append(call(part))
-        except DiffOverflowError:
+        except (DiffOverflowError, ImpureFunctionError, TooWideError):
             raise
         except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
             if len(index) == 1:

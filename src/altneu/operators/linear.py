@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.canonical import canonical
-from altneu.errors import ERROR_SCHEMA
-from altneu.expressions import Expr, Result
+from altneu.errors import ERROR_SCHEMA, TooWideError
+from altneu.expressions import Expr, Result, limits
 from altneu.expressions.expr import Scope
 from altneu.linear import (
     BoundLogic,
@@ -38,14 +38,17 @@ from altneu.operators import function_steps, temporal
 from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
-from altneu.operators.spans import Failures, Mask, Spans
+from altneu.operators.spans import Failures, Mask, Spans, show_row
+from altneu.order import Lattice
 from altneu.rows import Apply, Rows
-from altneu.update import Updates
+from altneu.update import Updates, consolidate
 
 CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
 FEW_CHUNKS = 4  # for fewer, threads cost more than they save
 THREADS = min(4, os.cpu_count() or 1)  # of this process; a Spark task has one core, and is given one
 SLICE = 1 << 16  # rows that a table function makes at a time
+PIECE = 1 << 18  # rows that are handed on together
+EXPANDED_CHUNK = 1 << 14  # rows that threads expand at a time
 
 
 def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
@@ -60,7 +63,7 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     starts = range(0, len(updates), CHUNK)
 
     def run(start: int) -> tuple[list[Updates], list[Updates]]:
-        failures = Failures()
+        failures = Failures(kept=logic.can_fail)
         spans = _delayed(logic.delay, Spans(_chunk(updates, start)), failures)
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
@@ -77,10 +80,63 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
         return joined(list(pool.map(run, starts)), pool.map)
 
 
-def _chunk(updates: Updates, start: int) -> Updates:
-    if len(updates) <= CHUNK:
+def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tuple[Updates, Updates]]:
+    """What ``run_logic`` gives, for logic that expands: some of the rows and of the errors at a time.
+
+    Shape:  each piece has about ``PIECE`` rows, or what ``SLICE`` rows of a table function become; the last has fewer.
+    Cost:   as ``run_logic``, of rows that do not cancel: what comes in is consolidated before it is expanded. In memory
+            is a piece, and one for each thread.
+    Law:    the pieces accumulate to what ``run_logic`` gives (tests/session/test_expanding.py).
+    """
+    settled = consolidate(updates, lattice)
+    width, output = len(updates.times), logic.output(updates.schema)
+    small = EXPANDED_CHUNK if len(settled) >= FEW_CHUNKS * EXPANDED_CHUNK else CHUNK
+    starts = range(0, len(settled), small)
+
+    def begun(start: int) -> tuple[list[Spans], Iterator[Spans], Failures]:
+        failures = Failures(kept=logic.can_fail)
+        spans = _delayed(logic.delay, Spans(_chunk(settled, start, small)), failures)
+        rest = _through(logic.steps, spans, failures)
+        return _some(rest), rest, failures
+
+    def put(found: list[Spans], failures: Failures) -> tuple[Updates, Updates]:
+        errors, failures.parts = failures.parts, []
+        oks = Updates.concat([made.closed() for made in found], output, width)
+        return oks, Updates.concat(errors, ERROR_SCHEMA, width)
+
+    def drained(one: tuple[list[Spans], Iterator[Spans], Failures]) -> Iterator[tuple[Updates, Updates]]:
+        found, rest, failures = one
+        while found or failures.parts:
+            yield put(found, failures)
+            found = _some(rest)
+
+    alone = any(isinstance(s, FunctionStep) for s in logic.steps)
+    if len(starts) < FEW_CHUNKS or THREADS < 2 or alone:
+        for start in starts:
+            yield from drained(begun(start))
+        return
+    with ThreadPoolExecutor(THREADS) as pool:
+        for at in range(0, len(starts), THREADS):
+            for one in list(pool.map(begun, starts[at : at + THREADS])):
+                yield from drained(one)
+
+
+def _some(rest: Iterator[Spans]) -> list[Spans]:
+    """The next rows, until they are ``PIECE``."""
+    found: list[Spans] = []
+    count = 0
+    for spans in rest:
+        found.append(spans)
+        count += len(spans)
+        if count >= PIECE:
+            break
+    return found
+
+
+def _chunk(updates: Updates, start: int, size: int = CHUNK) -> Updates:
+    if len(updates) <= size:
         return updates
-    stop = min(start + CHUNK, len(updates))
+    stop = min(start + size, len(updates))
     return Updates(updates.rows.slice(start, stop), updates.times[:, start:stop], updates.diffs[start:stop])
 
 
@@ -110,17 +166,49 @@ def _through(steps: Sequence[Step], spans: Spans, failures: Failures) -> Iterato
         step = failures.step = steps[at]
         if isinstance(step, Expressions):
             end = next((i for i in range(at, len(steps)) if not isinstance(steps[i], Expressions)), len(steps))
-            spans, at = run_block(steps[at:end], spans, failures), end
+            made = _fitting(lambda part, a=at, b=end: run_block(steps[a:b], part, failures), spans, failures)  # type: ignore[misc]
+        else:
+            end, run = at + 1, _EXPAND.get(type(step)) or _RUN[type(step)]
+            made = _fitting(lambda part, s=step, r=run: r(s, part, failures), spans, failures)  # type: ignore[misc]
+        if len(made) == 1 and isinstance(made[0], Spans):
+            spans, at = made[0], end
             continue
-        at += 1
-        expand = _EXPAND.get(type(step))
-        if expand is not None:
-            for part in expand(step, spans, failures):
-                yield from _through(steps[at:], part, failures)
-            return
-        spans = _RUN[type(step)](step, spans, failures)
+        for found in made:
+            for part in (found,) if isinstance(found, Spans) else found:
+                yield from _through(steps[end:], part, failures)
+        return
     if len(spans):
         yield spans
+
+
+def _fitting(
+    run: Callable[[Spans], Spans | Iterator[Spans]], spans: Spans, failures: Failures
+) -> list[Spans | Iterator[Spans]]:
+    """What a step makes of rows, of fewer at a time where their values are more than a column holds.
+
+    A row whose values are so by themselves is an error row.
+    """
+    before, known = failures.step, len(failures.parts)
+    try:
+        with limits.bounded(limits.CHUNK_BYTES):
+            return [run(spans)]
+    except (TooWideError, pa.ArrowException) as error:
+        if not limits.overflows(error):
+            raise
+        del failures.parts[known:]
+        failures.step = before
+        if len(spans) > 1:
+            half = len(spans) // 2
+            halves = np.arange(half), np.arange(half, len(spans))
+            return [made for half in halves for made in _fitting(run, spans.take(half), failures)]
+        if not failures.kept:  # nobody reads errors of what cannot fail otherwise: the row must not be lost
+            shown = show_row(spans.schema.names, spans.rows.to_pylist()[0])
+            raise TooWideError(
+                f"{before} makes a value of more than {limits.MOST_BYTES:,} bytes of the row {shown:.1000}; retract it"
+            ) from error
+        text = limits.VALUE_TOO_LARGE, f"a value of more than {limits.MOST_BYTES:,} bytes: {error}"
+        failures.add(spans, np.zeros(1, np.int64), lambda _: text)
+        return []
 
 
 # expressions ----------------------------------------------------------------------------------------------------------
@@ -195,7 +283,7 @@ def _generate_series(step: GenerateSeries, spans: Spans, failures: Failures) -> 
     from altneu.operators.series import series
 
     spans, (start, stop, by) = _arguments((step.start, step.stop, step.step), spans, failures)
-    return _expanded(step, series(start, stop, by), spans, failures)
+    return _expanded(step, series(start, stop, by, outer=step.outer), spans, failures)
 
 
 def _unnest(step: Unnest, spans: Spans, failures: Failures) -> Iterator[Spans]:

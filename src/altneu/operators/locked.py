@@ -325,8 +325,8 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: Rul
     sides = Side(left, where, np.ones(len(where), np.int64), times), theirs
     count = len(found.moves)
     ranks = (
-        Ranked.of(sides[0], spec.stamps[0], count, ties=False),
-        Ranked.of(theirs, layout.order or "", count, ties=True),
+        Ranked.of(sides[0], spec.stamps[0], count, ties=None),
+        Ranked.of(theirs, layout.order or "", count, ties=rule.ties),
     )
     when, events, _, order = moments(sides, ranks)
     there = empty_set(len(ranks[1].stamp))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from altneu.batch import Arranged
 from altneu.canonical import canonical_rows
-from altneu.errors import DiffOverflowError, SchemaError
+from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
 from altneu.operators.contents import Contents, contents
@@ -195,6 +195,8 @@ def _call(spec: PythonReduce, key: Record, members: list[Member], refused: str |
         return _Made([], (PYTHON_VALUE, refused))
     try:
         given = list(spec.function(key, members))
+    except ImpureFunctionError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
         return _Made([], (PYTHON_EXCEPTION, exception_text(error)))
     try:

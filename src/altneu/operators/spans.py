@@ -119,10 +119,12 @@ def concat(parts: Sequence[Spans], schema: pa.Schema, width: int) -> Spans:
 class Failures:
     """Error rows gathered while logic is evaluated.
 
-    ``step`` is what is being evaluated: an error is the same however steps were merged or shared.
+    ``step`` is what is being evaluated: an error is the same however steps were merged or shared. ``kept`` says whether
+    anybody reads them.
     """
 
     step: Step | str = ""
+    kept: bool = True
     parts: list[Updates] = field(default_factory=list)
 
     def add(self, spans: Spans, index: npt.NDArray[np.integer], describe: Callable[[int], tuple[str, str]]) -> None:

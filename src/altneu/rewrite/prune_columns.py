@@ -160,7 +160,9 @@ def _met(node: AsOf, i: int, needed: Columns) -> Columns:
     fixed = frozenset((node.left_key, node.right_key)[i]) | frozenset((node.stamps or ())[i : i + 1])
     if i == 0:
         return _all(node.left) if node.locked else fixed | wanted
-    return fixed | wanted if node.rule is None else _up_to(node.right, fixed, wanted)
+    if node.rule is None:
+        return fixed | wanted
+    return _up_to(node.right, fixed | {column for column, _, _ in node.rule.ties}, wanted)
 
 
 def _up_to(below: Node, fixed: Columns, needed: Columns) -> Columns:

@@ -15,10 +15,13 @@ from altneu.expressions import nested
 from altneu.expressions.coercion import INTEGRAL, common_type
 from altneu.expressions.functions.arrays import array_distinct
 from altneu.expressions.functions.nested import GROUP, check_ordered, list_of
+from altneu.expressions.limits import counted, row_bytes
 from altneu.expressions.lists import Lists, any_per_row, concat_arrays, explode, first_of_each, implode, keep
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import accept, expect_count
 from altneu.expressions.vector import Mask, Values, Vector, both_valid, validity
+
+_LARGEST = np.uint64(2**64 - 1)
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr
@@ -178,14 +181,18 @@ def _repeat_rule(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="array_repeat(x, n)",
     doc="An array of the value n times.",
+    fails=True,
 )
-def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Vector:
+def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Out:
     """An array of a value so many times."""
     lengths = np.maximum(times.values, 0).astype(np.int64)
     if times.valid is not None:
         lengths = np.where(times.valid, lengths, 0)
+    bad, failed = counted(call.text, lengths, np.maximum(row_bytes(value.arrow), 1))
+    lengths = np.where(bad, 0, lengths)
     elements = value.arrow.take(pa.array(np.repeat(np.arange(count), lengths)))
-    return Vector(call.type, arrow=implode(lengths, elements, times.valid), constant=value.constant and times.constant)
+    constant = value.constant and times.constant
+    return Out(Vector(call.type, arrow=implode(lengths, elements, times.valid), constant=constant), [failed])
 
 
 def _sequence_rule(args: Sequence[Expr]) -> Typing:
@@ -213,13 +220,31 @@ def sequence(call: Call, start: pa.Array, stop: pa.Array, step: pa.Array | None 
     if step is not None:
         valid = both_valid(valid, validity(step))
     wrong = ((by > 0) & (a > b)) | ((by < 0) & (a < b)) | ((by == 0) & (a != b))
-    lengths = np.where(wrong, 0, (b - a) // np.where(by == 0, 1, by) + 1)
+    further = _steps(a, b, by)
+    if valid is not None:
+        further = np.where(valid & ~wrong, further, 0)
+    bad, failed = counted(call.text, np.where(wrong, 0, further) + (further != _LARGEST), 8)
+    lengths = np.where(wrong | bad, 0, further + np.uint64(1)).astype(np.int64)
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
-    places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    values = np.repeat(a, lengths) + places * np.repeat(by, lengths)
+    values = _counting(a, by, lengths)
     elements = pa.array(values.astype(start.type.to_pandas_dtype()), start.type)
     return Out(
         implode(lengths, elements, valid),
-        ((wrong, "ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step leads away from the end"),),
+        ((wrong, "ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step leads away from the end"), failed),
     )
+
+
+def _steps(a: Values, b: Values, by: Values) -> Values:
+    """How many steps it is from one number to another, at most: up to 2^64 - 1, which is why they have no sign."""
+    low, high = np.minimum(a, b).astype(np.uint64), np.maximum(a, b).astype(np.uint64)
+    size = np.where(by < 0, np.uint64(0) - by.astype(np.uint64), by.astype(np.uint64))
+    return (high - low) // np.maximum(size, np.uint64(1))
+
+
+def _counting(start: Values, by: Values, lengths: Values) -> Values:
+    """The numbers of each sequence, one after the other."""
+    if len(lengths) == 1:
+        return start + by * np.arange(lengths[0])
+    places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(start, lengths) + places * np.repeat(by, lengths)

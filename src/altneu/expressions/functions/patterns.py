@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu import types as T
-from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.errors import UnsupportedFunctionError
 from altneu.expressions.lists import concat_arrays
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import takes
@@ -19,6 +20,8 @@ from altneu.expressions.vector import validity
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 GROUP = "Patterns"
 TEXT = T.STRING
@@ -125,11 +128,28 @@ def _regex_rule(name: str, *wanted: Any, returns: pa.DataType, optional: int = 0
         pattern = getattr(args[place], "value", None)
         if isinstance(pattern, str):
             checked_pattern(pattern)
-        elif not args[place].is_literal:
-            raise TypeMismatchError(f"{name}: the pattern (`{args[place].text}`) must be a constant")
         return typing
 
     return rule
+
+
+def _per_row(kernel: Kernel) -> Kernel:
+    """A kernel that is called once for each pattern of the rows, and fails where one is none."""
+
+    @wraps(kernel)
+    def tolerant(call: Call, s: pa.Array, pattern: str, *more: Any) -> Any:
+        try:
+            return kernel(call, s, pattern, *more)
+        except pa.ArrowInvalid as error:
+            text = f"`{call.text}`: {pattern!r} is no regular expression that is supported: {error}"
+            return Out(pa.nulls(len(s), call.type), ((np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", text),))
+
+    return cast(Kernel, tolerant)
+
+
+def _varies(call: Call) -> bool:
+    """Whether a regular expression comes out of a row, where it may be none."""
+    return not call.args[1].is_literal
 
 
 @register(
@@ -140,10 +160,12 @@ def _regex_rule(name: str, *wanted: Any, returns: pa.DataType, optional: int = 0
     style="arrow",
     group=GROUP,
     usage="s RLIKE pattern, regexp_like(s, pattern)",
-    doc="Whether a regular expression is found in the text.",
+    doc="Whether a regular expression is found in the text; the pattern may be a column.",
     constants=(1,),
+    fails=_varies,
     infix=True,
 )
+@_per_row
 def rlike(call: Call, s: pa.Array, pattern: str) -> pa.Array:
     """Whether a pattern is found."""
     return pc.match_substring_regex(s, pattern)
@@ -194,6 +216,7 @@ def _group_error(call: Call, s: pa.Array, pattern: str, index: int, count: int) 
     constants=(1, 2),
     fails=True,
 )
+@_per_row
 def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any:
     """A group of the first match."""
     named, count = named_groups(pattern)
@@ -232,7 +255,9 @@ def java_replacement(text: str) -> str:
     usage="regexp_replace(s, pattern, by)",
     doc="Every match replaced; `$1` stands for a group.",
     constants=(1, 2),
+    fails=_varies,
 )
+@_per_row
 def regexp_replace(call: Call, s: pa.Array, pattern: str, by: str) -> pa.Array:
     """Every match replaced."""
     return pc.replace_substring_regex(s, pattern, java_replacement(by))
@@ -246,7 +271,9 @@ def regexp_replace(call: Call, s: pa.Array, pattern: str, by: str) -> pa.Array:
     usage="regexp_count(s, pattern)",
     doc="Number of matches.",
     constants=(1,),
+    fails=_varies,
 )
+@_per_row
 def regexp_count(call: Call, s: pa.Array, pattern: str) -> pa.Array:
     """Number of matches."""
     return pc.cast(pc.count_substring_regex(s, pattern), T.INT)
@@ -260,7 +287,9 @@ def regexp_count(call: Call, s: pa.Array, pattern: str) -> pa.Array:
     usage="regexp_substr(s, pattern)",
     doc="The first match; NULL without one.",
     constants=(1,),
+    fails=_varies,
 )
+@_per_row
 def regexp_substr(call: Call, s: pa.Array, pattern: str) -> pa.Array:
     """The first match."""
     found = pc.extract_regex(s, named_groups(pattern)[0])
@@ -275,7 +304,9 @@ def regexp_substr(call: Call, s: pa.Array, pattern: str) -> pa.Array:
     usage="split(s, pattern[, limit])",
     doc="The parts between matches, at most so many when the limit is positive.",
     constants=(1, 2),
+    fails=_varies,
 )
+@_per_row
 def split(call: Call, s: pa.Array, pattern: str, limit: int = -1) -> pa.Array:
     """The parts between matches."""
     most = limit - 1 if limit > 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.functions.strings import GROUP, TEXT, polars_text, slice_rows, text_array
+from altneu.expressions.limits import MOST_BYTES, row_bytes, sized
 from altneu.expressions.lists import reversed_lists
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import accept, expect_count, takes
@@ -22,17 +23,29 @@ if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr
 
 
-def _pad(s: pa.Array, size: int, pad: str, *, at_left: bool) -> pa.Array:
+def _may_be_too_long(at: int) -> Callable[[Call], bool]:
+    """Whether a call may make a value too large, of so many characters as the argument ``at`` says."""
+
+    def fails(call: Call) -> bool:
+        size = call.args[at]
+        return not (size.is_literal and (size.value is None or size.value <= MOST_BYTES // 4))  # type: ignore[attr-defined]
+
+    return fails
+
+
+def _pad(call: Call, s: pa.Array, size: int, pad: str, *, at_left: bool) -> Out:
     lengths = np.asarray(pc.utf8_length(s).fill_null(0)).astype(np.int64)
     size = max(size, 0)
     cut = pc.utf8_slice_codeunits(s, 0, size)
     if not pad:
-        return cut
+        return Out(cut)
     missing = np.maximum(size - lengths, 0)
+    bad, failed = sized(call.text, row_bytes(cut) + missing * len(pad.encode()) // len(pad))
+    missing[bad] = 0
     needed, index = np.unique(missing, return_inverse=True)
     repeated = pad * (int(needed.max(initial=0)) // len(pad) + 1)
     padding = pa.array([repeated[:n] for n in needed], TEXT).take(pa.array(index.reshape(-1)))
-    return pc.binary_join_element_wise(*((padding, cut) if at_left else (cut, padding)), "")
+    return Out(pc.binary_join_element_wise(*((padding, cut) if at_left else (cut, padding)), ""), [failed])
 
 
 for _name, _side in (("lpad", True), ("rpad", False)):
@@ -44,7 +57,8 @@ for _name, _side in (("lpad", True), ("rpad", False)):
         usage=f"{_name}(s, n[, pad])",
         doc=f"Made n characters long, padded at the {'left' if _side else 'right'} with blanks or a text; or cut.",
         constants=(1, 2),
-    )(lambda call, s, size, pad=" ", side=_side: _pad(s, size, pad, at_left=side))
+        fails=_may_be_too_long(1),
+    )(lambda call, s, size, pad=" ", side=_side: _pad(call, s, size, pad, at_left=side))
 
 
 @register(
@@ -54,18 +68,32 @@ for _name, _side in (("lpad", True), ("rpad", False)):
     group=GROUP,
     usage="repeat(s, n)",
     doc="The text n times.",
+    fails=True,
 )
-def repeat(call: Call, s: pa.Array, n: pa.Array) -> pa.Array:
+def repeat(call: Call, s: pa.Array, n: pa.Array) -> Out:
     """The text so many times."""
-    return pc.binary_repeat(s, pc.max_element_wise(n, pa.scalar(0, T.INT), skip_nulls=False))
+    return _repeated(call, s, n)
+
+
+def _repeated(call: Call, s: pa.Array, n: pa.Array) -> Out:
+    times = np.maximum(np.asarray(n.fill_null(0)).astype(np.int64), 0)
+    bad, failed = sized(call.text, row_bytes(s) * times)
+    counts = pa.array(np.where(bad, 0, times), mask=np.asarray(n.is_null()))
+    return Out(pc.binary_repeat(s, counts), [failed])
 
 
 @register(
-    "space", rule=takes("space", T.INT, returns=TEXT), style="arrow", group=GROUP, usage="space(n)", doc="n blanks."
+    "space",
+    rule=takes("space", T.INT, returns=TEXT),
+    style="arrow",
+    group=GROUP,
+    usage="space(n)",
+    doc="n blanks.",
+    fails=_may_be_too_long(0),
 )
-def space(call: Call, n: pa.Array) -> pa.Array:
+def space(call: Call, n: pa.Array) -> Out:
     """Blanks."""
-    return pc.binary_repeat(pa.repeat(" ", len(n)), pc.max_element_wise(n, pa.scalar(0, T.INT), skip_nulls=False))
+    return _repeated(call, pa.repeat(" ", len(n)), n)
 
 
 def _reverse_rule(args: Sequence[Expr]) -> Typing:

@@ -1,0 +1,68 @@
+"""Regular expressions that come out of rows: each is compiled once, and one that is none fails its row."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pyarrow.compute as pc
+
+import altneu as an
+
+A = an.source("a", "s string, p string")
+PIECES = ["a", "b", "[ab]", "a+", "(a|bb)", "^", "$", ".", "x?", r"\\d", "("]
+
+
+def test_a_pattern_of_each_row_is_as_python_has_it():
+    rng = random.Random(5)
+    rows = [
+        (
+            "".join(rng.choices("abx1", k=rng.randrange(6))) if rng.random() < 0.9 else None,
+            "".join(rng.choices(PIECES, k=rng.randrange(4))) if rng.random() < 0.9 else None,
+        )
+        for _ in range(500)
+    ]
+    plans = {
+        "found": A.select("s", "p", y="s rlike p"),
+        "many": A.select("s", "p", y="regexp_count(s, p)"),
+        "by": A.select("s", "p", y="regexp_replace(s, p, '<$0>')"),
+    }
+    with an.Session() as session:
+        for name, plan in plans.items():
+            session.maintain(name, plan)
+        session.insert("a", rows)
+        session.advance()
+        good = [(s, p) for s, p in rows if s is None or p is None or "(" not in p.replace("(a|bb)", "")]
+        assert len(good) < len(rows)
+
+        def expected(of):
+            return sorted(((s, p, None if s is None or p is None else of(s, p)) for s, p in good), key=repr)
+
+        found = session.view("found")
+        assert sorted(found.to_pylist(errors="ignore"), key=repr) == expected(lambda s, p: bool(re.search(p, s)))
+        many = sorted(session.view("many").to_pylist(errors="ignore"), key=repr)
+        assert [(s, p, None if y is None else bool(y)) for s, p, y in many] == sorted(
+            found.to_pylist(errors="ignore"), key=repr
+        )
+        errors = found.errors().to_pylist()
+        assert {e["code"] for e in errors} == {"INVALID_PARAMETER_VALUE"}
+        assert len(errors) == len({row for row in rows if row not in good})
+        assert all("missing )" in e["message"] for e in errors)
+        session.retract("a", rows)
+        session.advance()
+        assert [session.view(name).to_pylist() for name in plans] == [[], [], []]
+
+
+def test_a_pattern_is_compiled_once_for_all_rows_that_have_it(monkeypatch):
+    seen = []
+    match = pc.match_substring_regex
+    monkeypatch.setattr(pc, "match_substring_regex", lambda s, p: seen.append((p, len(s))) or match(s, p))
+    with an.Session() as session:
+        view = session.maintain("v", A.filter("s rlike p").count())
+        session.insert("a", [(f"a{n % 50}", f"a{n % 20}$") for n in range(2_000)])
+        session.advance()
+        assert len(view.to_pylist()) > 0
+    assert len(seen) == 20
+    assert sum(rows for _, rows in seen) == 2_000
+    assert np.unique([p for p, _ in seen]).size == 20
