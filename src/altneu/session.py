@@ -111,6 +111,13 @@ class Session(Closing):
     differ the step is refused with an ``ImpureFunctionError``, which names the function and the row
     (docs/python_functions.md). Safe to share between threads.
 
+    ``placement`` says where a step is computed, and each round of a loop by itself; ``Step.placement`` says where it
+    was. "auto" is the driver for up to a million rows, else Spark. What counts are the rows that were inserted, that
+    fall due, or that a view added late reads. Of DataFrames up to 200,000 rows, all together, are brought to the
+    driver: one row more is asked for, whatever Spark expects of them, and if it comes, Spark reads the DataFrame from
+    the beginning. A join that makes more than ten million matches in the driver is computed again on Spark. "driver" is
+    always the driver, to which DataFrames of any size are then brought; "spark" is always Spark.
+
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
     >>> with an.Session() as session:
@@ -318,7 +325,7 @@ class Session(Closing):
         compared.
 
         Raises:
-            PlanError: the name is taken by another collection.
+            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
@@ -584,7 +591,7 @@ class Session(Closing):
     def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
         """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
 
-        ``data``: a Spark DataFrame (of any size; it is read by the step, not through the driver), an Arrow table, a
+        ``data``: a Spark DataFrame (of any size: many rows are read by Spark's tasks in the step), an Arrow table, a
         pandas or Polars frame, or a list of tuples or dictionaries. Columns go by their names; a frame's other columns
         are left out, and what a dictionary lacks is null. ``time`` is a time or the name of a column (default: the
         session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. A column so named may

@@ -105,7 +105,7 @@ def spoilt(path, columns):
 @pytest.mark.parametrize("placement", ["spark", "auto"])
 def test_spark_reads_the_columns_that_the_views_read(spark, tmp_path, placement, monkeypatch):
     """The others are spoilt in the file: whoever read them would fail."""
-    monkeypatch.setattr("altneu.executor.spark.DRIVER_BYTES", 0)
+    monkeypatch.setattr("altneu.executor.spark.FETCH_ROWS", 0)
     spoilt(tmp_path / "wide.parquet", set(COLUMNS) - {"c3", "c5", "c8"})
     frame = spark.read.parquet(str(tmp_path / "wide.parquet"))
     with an.Session(spark, placement=placement) as session:

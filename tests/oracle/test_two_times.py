@@ -297,3 +297,14 @@ def test_an_event_time_beyond_all_is_the_last():
 def test_a_number_of_event_times_is_asked_for():
     with pytest.raises(an.errors.PlanError, match="retain_events=-1"):
         Session(retain_events=-1)
+
+
+@pytest.mark.parametrize("plan", [A.filter("false"), A.filter("k > 1 and false").concat(A.filter("false")).distinct()])
+def test_a_view_that_is_always_empty_has_two_times_as_any_other(plan):
+    with Session(retain="all") as session:
+        view, source = session.maintain("nothing", plan), session.maintain("source", A)
+        session.insert("a", [(0, 1, 2)], time=(0, 1))
+        session.advance(2)
+        assert view.to_pylist(at=(1, 1)) == []
+        assert source.to_pylist(at=(1, 1)) == [(0, 1, 2)]
+        assert view.changes().column_names == source.changes().column_names

@@ -61,7 +61,7 @@ def test_a_large_batch_is_cut_and_each_piece_is_a_time(spark, files, tmp_path):
 
 
 def test_rows_too_many_for_the_driver_are_read_by_tasks(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("altneu.streams.batch.HERE_BYTES", 0)
+    monkeypatch.setattr("altneu.streams.batch.HERE_ROWS", 0)
     files = Files(spark, tmp_path / "in")
     files.put(*((k % 3, k, k % 7) for k in range(50)))
     files.put((0, 1000, 2), (0, 2000, 9), (1, 3000, 3))

@@ -28,7 +28,7 @@ from altneu.executor.memory import shares
 from altneu.executor.read import At
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome, Run, Segment
-from altneu.executor.spark_frames import estimate, read_frame, spark_schema, titled
+from altneu.executor.spark_frames import few_rows, is_dear, narrowed, read_frame, spark_schema, titled, widened
 from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable, blob_names, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
@@ -36,14 +36,13 @@ from altneu.executor.worker import Task, part_shards, run_stage, start, task_on
 from altneu.operators.join import TooManyMatches
 from altneu.physical import Plan, ViewPorts
 from altneu.types import quote_name
-from altneu.update import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DRIVER_ROWS = 200_000  # a segment of fewer rows is quicker in the driver than a Spark job is to start
-DRIVER_BYTES = 1 << 20  # a DataFrame that Spark estimates smaller is fetched to the driver
-DRIVER_MATCHES = 4_000_000  # a segment that would make more matches in the driver is run again on Spark
+DRIVER_ROWS = 1_000_000  # a segment of no more rows is computed in the driver (docs/running.md has what was measured)
+FETCH_ROWS = 200_000  # so many rows of DataFrames, all together, are brought there; more are read by Spark's tasks
+DRIVER_MATCHES = 10_000_000  # a segment that would make more matches in the driver is run again on Spark
 
 _TITLE = 160  # characters of a job's name that Spark's pages show well
 _JOB_SETTINGS = {
@@ -80,36 +79,69 @@ class SparkExecutor:
         return step.run(lambda segment: self._execute(step, segment, inputs.frames if 0 in segment.stages else {}))
 
     def _execute(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
-        if self.is_large(step, segment, frames):
-            return self._on_spark(step, segment, frames)
-        step.insert(self._fetch(frames))
+        persisted: list[DataFrame] = []
         try:
-            return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
-        except TooManyMatches:
-            return self._on_spark(step, segment, {})
+            if self.placement != "spark":
+                frames = self._fetch(step, segment, frames, persisted)
+            if self.is_large(step, segment, frames):
+                return self._on_spark(step, segment, frames)
+            try:
+                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
+            except TooManyMatches:
+                return self._on_spark(step, segment, {})
+        finally:
+            with interrupts.deferred():
+                for frame in persisted:
+                    frame.unpersist()
 
     def is_large(self, step: Run, segment: Segment, frames: Frames) -> bool:
-        """Whether a segment is run on Spark."""
-        if segment.stages == (0,) and not frames and not step.mode.hydrating:
+        """Whether a segment is run on Spark; ``frames`` are DataFrames that were not brought to the driver."""
+        if frames:
+            return True
+        if segment.stages == (0,) and not step.mode.hydrating:
             return False  # rows that the driver has, on their way to where there is something to do
         if self.placement != "auto":
-            return self.placement == "spark" and (bool(frames) or step.work(segment, 0) > 0)
-        if any(estimate(frame) > DRIVER_BYTES for found in frames.values() for frame, _ in found):
-            return True
+            return self.placement == "spark" and step.work(segment, 0) > 0
         return step.work(segment, DRIVER_ROWS) > DRIVER_ROWS
 
-    def _fetch(self, frames: Frames) -> dict[str, list[Updates]]:
-        """Bring small DataFrames to the driver."""
-        updates: dict[str, list[Updates]] = {}
+    def _fetch(self, step: Run, segment: Segment, frames: Frames, persisted: list[DataFrame]) -> Frames:
+        """Bring DataFrames of few rows to the driver; the others.
+
+        Which they are is seen by their rows alone: one more than the driver takes is asked for. If there are more,
+        nothing of what came is used, and Spark's tasks read it from the beginning, so that a DataFrame whose rows
+        are others each time is taken as it was at one time. What is shuffled first is persisted meanwhile.
+        """
+        room = FETCH_ROWS
+        rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, found in frames.items():
             for frame, stamp in found:
-                began = time.perf_counter()
-                with self._job(f"read {name}"), _source_failures([name]):
-                    table = frame.select(*map(quote_name, stamp.columns)).toArrow()
-                self.jobs.add(f"read {name}", time.perf_counter() - began)
-                self.jobs.fetched(name, table.num_rows)
-                updates.setdefault(name, []).append(stamp.updates(table))
-        return updates
+                read = narrowed(step.plan, name, frame, stamp)
+                chosen, known = frame.select(*map(quote_name, read.columns)), len(persisted)
+                most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
+                table = self._fetched(name, chosen, most, persisted)
+                if table is not None:
+                    room -= table.num_rows
+                    self.jobs.fetched(name, table.num_rows)
+                    step.insert({name: [widened(read.updates(table), stamp.schema)]})
+                else:
+                    rest.setdefault(name, []).append((chosen, read) if len(persisted) > known else (frame, stamp))
+        return rest
+
+    def _fetched(self, name: str, frame: DataFrame, most: int, persisted: list[DataFrame]) -> pa.Table | None:
+        """The rows of a DataFrame, None if there are more than the driver takes."""
+        began = time.perf_counter()
+        with self._job(f"read {name}"), _source_failures([name]):
+            if self.placement == "driver":
+                table: pa.Table | None = frame.toArrow()
+            else:
+                if most < 0 or not hasattr(frame, "_jdf"):
+                    return None
+                if is_dear(frame):
+                    persisted.append(frame.persist())
+                    frame = frame.select("*")  # which is planned anew, upon what is persisted
+                table = few_rows(frame, most)
+        self.jobs.add(f"read {name}", time.perf_counter() - began)
+        return table
 
     # the job --------------------------------------------------------------------------------------------------------
 

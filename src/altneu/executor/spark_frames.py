@@ -11,13 +11,17 @@ from altneu.executor.inputs import Stamp
 from altneu.executor.wire import SPARK_SCHEMA
 from altneu.executor.worker import Task, read_partials, read_source
 from altneu.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port
+from altneu.rows import Rows
 from altneu.types import quote_name
+from altneu.update import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Watched: TypeAlias = "Callable[[DataFrame], DataFrame]"
-_UNKNOWN = 1 << 62
+_UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
+_SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
+_BATCH_ROWS = 10_000
 
 
 def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame:
@@ -26,11 +30,26 @@ def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched:
     partial = None if unsure else _partial_sums(task, source, frame, stamp, watched)
     if partial is not None:
         return partial
-    read = columns_read(task.plan, source)
-    read = read and [n for n in stamp.schema.names if n in unsure or n in read]
-    stamp = stamp.reading(read)
+    stamp = narrowed(task.plan, source, frame, stamp)
     chosen = watched(frame.select(*map(quote_name, stamp.columns)))
     return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+
+
+def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
+    """The stamp for those columns that the plan reads, and those whose values may be refused."""
+    read = columns_read(plan, source) if source in plan.sources else None
+    unsure = columns_to_check(frame, stamp) if read else set()
+    return stamp.reading(read and [n for n in stamp.schema.names if n in unsure or n in read])
+
+
+def widened(updates: Updates, schema: pa.Schema) -> Updates:
+    """Updates with all columns of a source; those that nobody reads are null."""
+    rows = updates.rows
+    if rows.schema.names == schema.names:
+        return updates
+    there = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns = tuple(there[f.name] if f.name in there else pa.nulls(rows.count, f.type) for f in schema)
+    return updates.with_rows(Rows(schema, columns, rows.count))
 
 
 def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
@@ -73,12 +92,54 @@ def titled(kernel: Any, title: str) -> Any:
     return kernel
 
 
-def estimate(frame: DataFrame) -> int:
-    """Bytes that Spark's optimiser expects of a DataFrame; much when it cannot be asked."""
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return _UNKNOWN
-    return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
+    """All rows of a DataFrame if there are at most so many, else None.
+
+    Where Spark expects few bytes, or cannot tell, as of rows that a program or a stream has, partitions are read at
+    once, each up to one row more than that; what it expects does not bound what comes. Else they are read one after
+    the other, then more at a time, until that many have come or all are read: little of a large table is read in
+    vain, and all of one of which a filter leaves little.
+
+    Cost:   at most about twice as many rows as ``most`` come to the driver, and no more bytes than
+            ``spark.driver.maxResultSize``.
+    """
+    try:
+        expected = _expected_bytes(frame)
+        is_small = expected <= _SMALL_BYTES or expected >= _UNKNOWN
+        found = frame.limit(most + 1).toArrow() if is_small else _first_rows(frame, most)
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            return None
+        raise
+    return found if found.num_rows <= most else None
+
+
+def _first_rows(frame: DataFrame, most: int) -> pa.Table:
+    """All rows of a DataFrame, or more than ``most`` of them.
+
+    The last batch of each partition may be short, so that of so many batches enough are full.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+    size = max(min(most // (partitions + 1), _BATCH_ROWS), 1)
+    batches = frame._jdf.toArrowBatchRdd(size, zone, True, False).take(partitions + most // size + 1)
+    schema = to_arrow_schema(frame.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+    read = [pa.ipc.read_record_batch(pa.py_buffer(bytes(batch)), schema) for batch in batches]
+    return pa.Table.from_batches(read, schema)
+
+
+def is_dear(frame: DataFrame) -> bool:
+    """Whether Spark moves many rows between its tasks before it has those of a DataFrame: not to be done twice."""
+    return _expected_bytes(frame) > _SMALL_BYTES and (
+        "Exchange" in str(frame._jdf.queryExecution().executedPlan().toString())
+    )
+
+
+def _expected_bytes(frame: DataFrame) -> int:
+    """Bytes that Spark's optimiser expects of a DataFrame: of compressed files, and of what makes rows, far too few."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:

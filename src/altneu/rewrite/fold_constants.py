@@ -16,6 +16,7 @@ from altneu.ir import (
     Node,
     Reduce,
     Source,
+    coordinates,
     inputs_first,
 )
 from altneu.linear.normal import is_empty, normalise
@@ -27,9 +28,11 @@ def fold_constants(node: Node) -> Node:
 
     Logic that drops every row is one, and what is joined, grouped or filtered of nothing; a sum leaves out such parts.
     The row that an aggregate of everything has over nothing is a constant beside its reduce, and stays. What keeps a
-    source or shows a collection to a function stays too, for that is asked for by name.
+    source or shows a collection to a function stays too, for that is asked for by name. So does everything where only
+    what would go has two times: the view is read at both.
     """
-    return transform(node, lambda new, _: _folded(new))
+    made = transform(node, lambda new, _: _folded(new))
+    return made if coordinates(made) == coordinates(node) else node
 
 
 def _folded(node: Node) -> Node:

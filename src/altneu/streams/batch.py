@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from altneu import ir
 from altneu.errors import SchemaError
-from altneu.executor.spark_frames import estimate
+from altneu.executor.spark_frames import few_rows
 from altneu.streams.late import CLOSED, LATE_TIME
 from altneu.types import quote_name
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIME, EVENT, DIFF = "#time", "#event", "#diff"
-HERE_BYTES = 1 << 20  # a batch that Spark estimates smaller is fetched to the driver
-HERE_ROWS = 50_000  # one that it cannot estimate is fetched if it has no more rows
-_UNKNOWN = 1 << 60
+HERE_ROWS = 50_000  # a batch of no more rows is fetched to the driver
 
 Late = Literal["revise", "error", "drop"]
 
@@ -79,8 +77,7 @@ class MicroBatch:
         """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
         if max_rows is None or not _hashed(self.frame):
             return 1
-        if not self.here or estimate(self.frame) <= HERE_BYTES:
-            self._whole = self._fetched(self.frame)
+        self._whole = few_rows(self.frame, HERE_ROWS) if self.here else self._fetched(self.frame)
         rows = self.frame.count() if self._whole is None else self._whole.num_rows
         return max(-(-rows // max_rows), 1)
 
@@ -94,13 +91,11 @@ class MicroBatch:
         return part if found is None else found
 
     def _fetched(self, frame: DataFrame) -> pa.Table | None:
-        expected = estimate(frame)
-        if self.here or expected <= HERE_BYTES:
+        if self.here:
             return frame.toArrow()
-        if expected >= _UNKNOWN:
-            found = frame.limit(HERE_ROWS + 1).toArrow()
-            if found.num_rows <= HERE_ROWS:
-                return found
+        found = few_rows(frame, HERE_ROWS)
+        if found is not None:
+            return found
         if not self._kept:
             self.frame.persist()
             self._kept = True
