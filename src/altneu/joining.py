@@ -8,9 +8,9 @@ from typing import Literal
 import pyarrow as pa
 
 from altneu import ir
-from altneu.expressions import Expr, parse
+from altneu.expressions import Expr, cast, parse
 from altneu.linear import BoundLogic, Negate, Project
-from altneu.types import quote_name, type_name
+from altneu.types import quote_name
 
 JoinKind = Literal["inner", "left", "right", "full"]
 Names = Mapping[tuple[int, str], str]  # what (side, column) is called in the output
@@ -43,9 +43,8 @@ def padded(node: ir.Node, schema: pa.Schema, known: Mapping[str, str]) -> ir.Nod
     outputs = []
     for f in schema:
         here = f.name in known and node.schema.field(known[f.name]).type == f.type
-        value = quote_name(known[f.name]) if f.name in known else "NULL"
-        text = value if here else f"CAST({value} AS {type_name(f.type)})"
-        outputs.append((f.name, parse(text, node.schema)))
+        value = parse(quote_name(known[f.name]) if f.name in known else "NULL", node.schema)
+        outputs.append((f.name, value if here or value.type == f.type else cast(value, f.type, implicit=False)))
     return project(node, outputs)
 
 

@@ -15,7 +15,8 @@ import sqlglot
 from pyarrow import types as pt
 from sqlglot import exp
 
-from altneu.errors import SchemaError
+from altneu.errors import PlanError, SchemaError
+from altneu.syntax import refuse_unread
 
 BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.null()
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -109,7 +110,7 @@ def parse_type(text: str) -> pa.DataType:
     >>> parse_type("map<string, decimal(10, 2)>")
     MapType(map<string, decimal128(10, 2)>)
     """
-    return _parse_ddl(f"value {text}")[0].type
+    return _parse_ddl(f"value {text}", lengths=True)[0].type
 
 
 def type_name(data_type: pa.DataType) -> str:
@@ -265,16 +266,40 @@ def list_type(element: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", element))
 
 
-def _parse_ddl(text: str) -> list[pa.Field]:
+def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
+    """Read DDL; with ``lengths`` a text may have one, which nothing enforces, as in a cast of Spark's."""
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         near = (getattr(error, "errors", None) or [{}])[0].get("highlight")
         raise SchemaError(f"cannot read the schema {text!r}" + (f" near {near!r}" if near else "")) from None
-    definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    alone = not any(value for name, value in tree.args.items() if name not in ("this", "kind"))
+    definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) and alone else []
     if not definitions:
         raise SchemaError(f"cannot read the schema {text!r}: write it as 'name type, name type'")
-    return [_field(d, text) for d in definitions]
+    fields = [_field(d, text) for d in definitions]
+    for definition in definitions:
+        if not lengths:
+            _refuse_lengths(definition, text)
+        try:
+            refuse_unread(definition)
+        except PlanError as error:
+            raise SchemaError(f"{error} (in {text!r})") from None
+    return fields
+
+
+def _refuse_lengths(definition: exp.Expr, text: str) -> None:
+    """Refuse a text of a declared length, which would be neither checked nor padded.
+
+    Raises:
+        SchemaError: naming the column and what to declare instead.
+    """
+    for kind in definition.find_all(exp.DataType):
+        if kind.this == exp.DType.CHAR or (kind.this == exp.DType.VARCHAR and kind.expressions):
+            raise SchemaError(
+                f"column {definition.name!r}: {kind.sql('spark')} is not supported, as the length of a text is neither "
+                f"checked nor padded; declare it string, and filter on length(...) or rpad(...) it (in {text!r})"
+            )
 
 
 _VOID = re.compile(r"(?<=[\s:<,])void(?=\s*(?:$|[,>]|not\b|comment\b))", re.IGNORECASE)

@@ -329,13 +329,20 @@ class LinearVerbs(ABC):
     # table functions ------------------------------------------------------------------------------------------------
 
     def generate_series(
-        self, start: Number, stop: Number, step: Number | None = None, *, as_: str = "generate_series"
+        self,
+        start: Number,
+        stop: Number,
+        step: Number | None = None,
+        *,
+        as_: str = "generate_series",
+        outer: bool = False,
     ) -> Self:
         """One row for each value from ``start`` up to and with ``stop``, in a new column.
 
         Whole numbers, dates and timestamps; the step of the latter two is an interval (``"interval 1 month"``, default
         one day). A step in the wrong direction, and a null anywhere, gives no rows; a step of zero is an error row.
-        Months are added one by one, each day clamped to its month.
+        Months are added one by one, each day clamped to its month. A row without values is gone; with ``outer`` it
+        stays, with null.
 
         Cost:   linear: no exchange, no state; the series is not built before it is used.
 
@@ -344,12 +351,14 @@ class LinearVerbs(ABC):
         """
         if not isinstance(as_, str):
             raise PlanError(f"generate_series(as_={as_!r}): the new column's name, a text, is wanted")
+        if not isinstance(outer, bool):
+            raise PlanError(f"generate_series(outer=...) must be True or False, got {outer!r}")
 
         def bind(schema: pa.Schema) -> BoundLogic:
             check_names([*schema.names, as_])
-            return _logic(GenerateSeries(as_, *_series_arguments(start, stop, step, schema)))
+            return _logic(GenerateSeries(as_, *_series_arguments(start, stop, step, schema), outer))
 
-        arguments = (_text(start), _text(stop), None if step is None else _text(step), as_)
+        arguments = (_text(start), _text(stop), None if step is None else _text(step), as_, *(("outer",) * outer))
         return self._then(Verb("generate_series", arguments, bind))
 
     def unnest(

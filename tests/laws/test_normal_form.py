@@ -148,7 +148,8 @@ class Writer:
                 return Emit(tuple(self.update() for _ in range(rng.randint(1, 2))), delay)
             case "series":
                 few = f"pmod(coalesce({self.number(1)}, 0L), 4L)"
-                return GenerateSeries(self.free(), e("1L"), e(few), e(rng.choice(["1L", "1L", "pmod(7L, 2L)"])))
+                by = e(rng.choice(["1L", "1L", "pmod(7L, 2L)"]))
+                return GenerateSeries(self.free(), e("1L"), e(few), by, rng.random() < 0.3)
             case "unnest" if self.names(LIST):
                 return Unnest(
                     e(rng.choice(self.names(LIST))), (self.free(),), rng.choice([None, "o"]), rng.random() < 0.3

@@ -76,6 +76,29 @@ def test_of_integers(start, stop, step, expected):
     assert run(T.LONG, T.LONG, start, stop, step) == expected
 
 
+@pytest.mark.parametrize("kind", [T.LONG, T.DATE, T.TIMESTAMP])
+def test_outer_keeps_what_has_no_values_with_null_and_changes_nothing_else(kind):
+    """Every series of small bounds, with nulls; an error row stays one."""
+    by, unit = {T.LONG: (T.LONG, 1), T.DATE: (T.DAY_TIME, DAY), T.TIMESTAMP: (T.YEAR_MONTH, 1)}[kind]
+    some = [None, -2, 0, 1]
+    rows = [(a, b, None if c is None else c * unit) for a in some for b in some for c in some]
+    width = pa.int32() if kind == T.DATE else pa.int64()
+    start, stop = (pa.array([r[i] for r in rows], width).cast(kind) for i in (0, 1))
+    step = of(by, [r[2] for r in rows])
+    plain, outer = series(start, stop, step), series(start, stop, step, outer=True)
+    assert [f[0].tolist() for f in outer.failures] == [f[0].tolist() for f in plain.failures]
+    failed = np.logical_or.reduce([f[0] for f in plain.failures])
+
+    def made(expansion):
+        parents, (column,) = expansion.rows(0, 10_000)
+        return list(zip(parents.tolist(), column.to_pylist(), strict=True))
+
+    want = made(plain) + [(row, None) for row in range(len(rows)) if plain.counts[row] == 0 and not failed[row]]
+    assert sorted(made(outer), key=str) == sorted(want, key=str)
+    assert plain.counts.any()
+    assert failed.any()
+
+
 def test_a_step_of_zero_is_an_error_of_its_row():
     made = series(pa.array([1, 1, None, 5]), pa.array([2, 2, 2, 5]), pa.array([1, 0, 0, 0]))
     [(mask, code, message)] = made.failures

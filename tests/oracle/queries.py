@@ -134,6 +134,8 @@ def _tables(one: Collection) -> dict[str, Collection]:
         "join_function of expressions": one.join_function(triples),
         "join_function with errors": one.join_function([({"trial": "trial", "y": "6 div v"}, "k", 2)]),
         "generate_series": one.generate_series("k", "v", as_="i"),
+        "generate_series outer": one.generate_series("k", "v", as_="i", outer=True),
+        "generate_series outer with errors": one.generate_series(1, "v", "k", as_="i", outer=True),
         "generate_series with errors": one.generate_series(1, 5, "v", as_="i").filter("i > 1"),
         "unnest": one.unnest("array(k, v, k)", as_="x", ordinality="at").select("trial", "x", "at"),
         "unnest outer": one.unnest("if(v > 0, array(v), null)", as_="x", outer=True),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import cache, partial
@@ -290,12 +290,9 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             if times < 0 and non_negative:
                 raise FailureError("NEGATIVE_REPEAT")
             yield row, times
-        case GenerateSeries(_, start, stop, by):
-            first, last, step_size = (evaluate(e, row, schema) for e in (start, stop, by))
-            if None not in (first, last, step_size):
-                if not step_size:
-                    raise FailureError("STEP_SIZE_ZERO")
-                yield from (((*row, v), 1) for v in range(first, last + (1 if step_size > 0 else -1), step_size))
+        case GenerateSeries(_, start, stop, by, outer):
+            series = _series(*(evaluate(e, row, schema) for e in (start, stop, by)))
+            yield from (((*row, v), 1) for v in (series or (None,) * outer))
         case Unnest(value, _, ordinality, outer):
             found = evaluate(value, row, schema)
             entries = [(x if pa.types.is_map(value.type) else (x,)) for x in found or ()]
@@ -307,6 +304,14 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             yield (*row, *_json_fields(row[schema.names.index(column)], fields)), 1
         case _:
             raise TypeError(type(step).__name__)
+
+
+def _series(first: int | None, last: int | None, by: int | None) -> Sequence[int]:
+    if first is None or last is None or by is None:
+        return ()
+    if not by:
+        raise FailureError("STEP_SIZE_ZERO")
+    return range(first, last + (1 if by > 0 else -1), by)
 
 
 def _function_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tuple[Row, int]]:

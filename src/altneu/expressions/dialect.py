@@ -15,7 +15,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
-from altneu.errors import ExpressionSyntaxError
+from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.syntax import refuse_unread
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
 """Calls whose arguments are not just separated by commas."""
@@ -137,7 +138,7 @@ def parse_trees(text: str, exactly: int | None = None, *, ordered: bool = False)
         raise ExpressionSyntaxError(f"cannot parse {text!r}: {_reason(error)}") from None
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
-    allowed = {"expressions", "kind", "hint", "distinct", "operation_modifiers", "limit", "with_"}
+    allowed = {"expressions", "hint", "distinct", "limit"}
     if not isinstance(query, exp.Select):
         raise ExpressionSyntaxError(f"cannot parse {text!r}: it is not one expression")
     extra = [k for k, v in query.args.items() if v and k not in allowed | ({"order"} if ordered else set())]
@@ -146,9 +147,19 @@ def parse_trees(text: str, exactly: int | None = None, *, ordered: bool = False)
             f"cannot parse {text!r}: it is not one expression (it has a {(extra or ['modifier'])[0]} clause)"
         )
     trees: list[exp.Expr] = list(query.args["order"].expressions if ordered else query.expressions)
+    for tree in trees:
+        _refuse_unread(tree, text)
     if exactly is not None and len(trees) != exactly:
         raise ExpressionSyntaxError(f"cannot parse {text!r}: one expression is wanted, there are {len(trees)}")
     return trees
+
+
+def _refuse_unread(tree: exp.Expr, text: str) -> None:
+    try:
+        refuse_unread(tree)
+    except PlanError as error:
+        error.args = (f"{error} [in `{text}`]",)
+        raise
 
 
 def _reason(error: sqlglot.errors.SqlglotError) -> str:

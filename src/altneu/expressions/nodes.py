@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -127,12 +128,24 @@ def _like(self: Builder, node: exp.Expr) -> Expr:
     if isinstance(node, exp.Escape):
         escape, node = [self.build(node.expression)], node.this
     name = "ilike" if isinstance(node, exp.ILike) else "like"
-    if isinstance(node.expression, (exp.Any, exp.All, exp.Tuple)):
-        raise UnsupportedFunctionError(
-            f"{node.sql('spark')!r}: LIKE ANY and LIKE ALL are not supported; write several LIKE"
-        )
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _like_several(self, node, name, escape)
     made = call(name, [self.build(node.this), self.build(node.expression), *escape])
     return call("not", [made]) if node.args.get("negate") else made
+
+
+def _like_several(self: Builder, node: exp.Expr, name: str, escape: Sequence[Expr]) -> Expr:
+    """``LIKE ANY (patterns)``: that or that; ``LIKE ALL``: that and that; with NOT each of them is negated."""
+    inner = node.expression.this
+    patterns = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
+    value = self.build(node.this)
+    if isinstance(inner, exp.Query) or escape or not patterns:
+        shown = node.sql("spark")
+        raise UnsupportedFunctionError(f"{shown!r}: LIKE ANY and LIKE ALL take patterns, without ESCAPE")
+    made = [call(name, [value, self.build(pattern)]) for pattern in patterns]
+    made = [call("not", [one]) for one in made] if node.args.get("negate") else made
+    symbol = "or" if isinstance(node.expression, exp.Any) else "and"
+    return reduce(lambda one, other: call(symbol, [one, other]), made)
 
 
 def _bracket(self: Builder, node: exp.Expr) -> Expr:

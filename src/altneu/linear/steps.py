@@ -304,16 +304,20 @@ class RepeatRow(RowStep):
 
 @dataclass(frozen=True)
 class GenerateSeries(Step):
-    """One row for each value from ``start`` up to and with ``stop``, in a new column."""
+    """One row for each value from ``start`` up to and with ``stop``, in a new column.
+
+    ``outer`` keeps a row whose series is empty, with null.
+    """
 
     name: str
     start: Expr
     stop: Expr
     step: Expr
+    outer: bool = False
 
     def output(self, schema: pa.Schema) -> pa.Schema:
         """Schema after this step."""
-        return pa.schema([*schema, pa.field(self.name, self.start.type, nullable=False)])
+        return pa.schema([*schema, pa.field(self.name, self.start.type, nullable=self.outer)])
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Those of the arguments."""
@@ -333,10 +337,12 @@ class GenerateSeries(Step):
     @property
     def digest(self) -> str:
         """The arguments as they were written."""
-        return str([(written(e), str(e.type)) for e in (self.start, self.stop, self.step)])
+        arguments = str([(written(e), str(e.type)) for e in (self.start, self.stop, self.step)])
+        return f"{arguments} outer" if self.outer else arguments
 
     def __str__(self) -> str:
-        return f"generate_series({self.start.sql}, {self.stop.sql}, {self.step.sql}) as {self.name}"
+        arguments = f"{self.start.sql}, {self.stop.sql}, {self.step.sql}"
+        return f"generate_series{' outer' * self.outer}({arguments}) as {self.name}"
 
 
 @dataclass(frozen=True)

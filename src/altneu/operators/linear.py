@@ -283,7 +283,7 @@ def _generate_series(step: GenerateSeries, spans: Spans, failures: Failures) -> 
     from altneu.operators.series import series
 
     spans, (start, stop, by) = _arguments((step.start, step.stop, step.step), spans, failures)
-    return _expanded(step, series(start, stop, by), spans, failures)
+    return _expanded(step, series(start, stop, by, outer=step.outer), spans, failures)
 
 
 def _unnest(step: Unnest, spans: Spans, failures: Failures) -> Iterator[Spans]:

@@ -28,11 +28,12 @@ _DAY = 86_400_000_000
 _CYCLE = 4_800  # months in which the calendar comes round
 
 
-def series(start: pa.Array, stop: pa.Array, step: pa.Array) -> Expansion:
+def series(start: pa.Array, stop: pa.Array, step: pa.Array, *, outer: bool = False) -> Expansion:
     """One row a value: from ``start`` by ``step`` as long as it is not beyond ``stop``, in the type of ``start``.
 
     Integers go by integers of their type, dates and timestamps by months or by day-time intervals; a date takes only
     whole days. A step that leads away from ``stop`` makes no row, and nor does a null; a step of zero is an error.
+    With ``outer`` what would make no row makes one of null.
     What the type cannot hold is beyond any ``stop``.
 
     Months are added to the value before, and the day is cut to the length of the month: the end of January 2021 leads
@@ -42,6 +43,8 @@ def series(start: pa.Array, stop: pa.Array, step: pa.Array) -> Expansion:
     ...     return series(*(pa.array([a]) for a in arguments)).rows(0, 100)[1][0].to_pylist()
     >>> values(1, 10, 3), values(3, 1, -1), values(1, 10, -1)
     ([1, 4, 7, 10], [3, 2, 1], [])
+    >>> series(*(pa.array([a]) for a in (1, 10, -1)), outer=True).rows(0, 100)[1][0].to_pylist()
+    [None]
 
     Cost:   O(n), and nothing for a value before it is asked for.
     Law:    the values are those of adding one step after the other (tests/operators/test_series.py).
@@ -68,7 +71,17 @@ def series(start: pa.Array, stop: pa.Array, step: pa.Array) -> Expansion:
         counts, values = _by_months(first, last, stride, 1 if kind == T.DATE else _DAY)
     else:
         counts, values = _evenly(first, last, stride // _DAY if kind == T.DATE else stride)
-    return Expansion(np.where(usable, counts, 0), bad, lambda rows, steps: [Vector(kind, values(rows, steps)).arrow])
+    counts = np.where(usable, counts, 0)
+    if not outer:
+        return Expansion(counts, bad, lambda rows, steps: [Vector(kind, values(rows, steps)).arrow])
+    empty = counts == 0
+    for mask, _, _ in bad:
+        empty &= ~mask
+
+    def or_null(rows: Ints, steps: Ints) -> list[pa.Array]:
+        return [Vector(kind, values(rows, steps), ~empty[rows]).arrow]
+
+    return Expansion(np.where(empty, 1, counts), bad, or_null)
 
 
 def _failures(kind: pa.DataType, by: pa.DataType, step: Ints, usable: Mask) -> Failures:

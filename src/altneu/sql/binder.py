@@ -15,26 +15,15 @@ from altneu.expressions import Expr, cast, parse
 from altneu.joining import project
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.fromclause import FromClause
+from altneu.sql.parentheses import FIELDS, holds_joins
 from altneu.sql.quantified import spelled_out
 from altneu.sql.recursion import with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound, place_of
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
+from altneu.syntax import place_of
 from altneu.types import type_name
 
-_REFUSED = {
-    "cluster": "CLUSTER BY: rows of a view have no place; leave it out",
-    "distribute": "DISTRIBUTE BY: rows of a view have no place; leave it out",
-    "sort": "SORT BY: rows of a view have no order; use ORDER BY with LIMIT",
-    "into": "SELECT INTO: name the result with CREATE VIEW",
-    "connect": "CONNECT BY: use WITH RECURSIVE",
-    "match": "MATCH_RECOGNIZE: use window functions",
-    "sample": "TABLESAMPLE is random, and a view is a function of its rows: filter on a hash of a key",
-    "locks": "FOR UPDATE: a view locks nothing",
-    "prewhere": "PREWHERE: use WHERE",
-    "settings": "SETTINGS: leave them out",
-    "format": "FORMAT: leave it out",
-}
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
 
 
@@ -70,10 +59,15 @@ class Binder:
         """
         binder = with_recursive(self, tree) if tree.args.get("with_") else self
         match tree:
+            case exp.Select() if tree.meta.get(FIELDS):
+                return Answer(FromClause(binder, spelled_out(tree.copy()), around).relation())
             case exp.Select():
                 return binder.select(tree, around)
             case exp.SetOperation():
                 return binder.set_operations(tree, around)
+            case exp.Subquery() if tree.args.get("joins") or holds_joins(tree):
+                shown = tree.sql("spark")[:80]
+                raise PlanError(f"a join in parentheses is no query: `{shown}`; write SELECT * before it, and FROM")
             case exp.Subquery():
                 inner = binder.query(tree.this, around)
                 return binder.ordered(tree, inner, Scope(inner.relation, around))
@@ -97,9 +91,6 @@ class Binder:
 
     def select(self, tree: exp.Select, around: Around | None) -> Answer:
         """SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... QUALIFY ... ORDER BY ... LIMIT."""
-        for name, remedy in _REFUSED.items():
-            if tree.args.get(name):
-                raise PlanError(f"not supported: {remedy}")
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * has all of them")
         _refuse_clock(tree)
@@ -112,8 +103,6 @@ class Binder:
         made = _outputs(relation, outputs)
         answer = Answer(made, stage.empties)
         if tree.args.get("distinct"):
-            if tree.args["distinct"].args.get("on"):
-                raise PlanError("not supported: DISTINCT ON; use row_number() OVER (...) = 1, or ORDER BY with LIMIT")
             answer = replace(answer, relation=distinct(answer.relation))
             return self.ordered(tree, answer, Scope(answer.relation, around))
         return self.ordered(tree, answer, Scope(_with_source(relation, made, outputs), around))
@@ -164,8 +153,6 @@ class Binder:
 
     def set_operation(self, tree: exp.SetOperation, begun: Answer, around: Around | None) -> Answer:
         """One of them, of a query that was answered already and another one."""
-        if tree.args.get("by_name"):
-            raise PlanError("not supported: UNION BY NAME; name the columns in one order")
         answers = [begun, self.query(tree.expression, around)]
         if any(a.empties is not None and a.relation.carried for a in answers):
             raise PlanError(
@@ -284,11 +271,15 @@ def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str
     """Outputs and the columns that they were made of, for ORDER BY; outputs are found first."""
     schema = relation.node.schema
     columns = [(n, parse(bound(n), schema)) for n in schema.names]
-    places, fields = {}, []
+    fields: list[Field] = []
+    plain: dict[str, str] = {}  # what is one column twice is no two columns for a name to choose from
     for field, (_, value) in zip(made.shown, outputs, strict=True):
-        column = fresh(f"^out {field.column}", (n for n, _ in columns))
-        columns.append((column, value))
-        places[field.column] = column
+        column = plain.get(value.column_name) if value.is_column else None
+        if column is None:
+            column = fresh(f"^out {field.column}", (n for n, _ in columns))
+            columns.append((column, value))
+        if value.is_column:
+            plain[value.column_name] = column
         fields.append(Field("", field.name, column))
     names = {f.name.lower() for f in fields}
     fields += [replace(f, hidden=f.hidden or f.name.lower() in names) for f in relation.fields]

@@ -18,7 +18,9 @@ from altneu.sql import tables
 from altneu.sql.asof import asof
 from altneu.sql.grouped import has_aggregate
 from altneu.sql.joins import Part, inner, meet, outer, partners
+from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
+from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
 from altneu.types import quote_name
 
@@ -55,8 +57,11 @@ class FromClause:
     def relation(self) -> Relation:
         """The rows that FROM and WHERE leave."""
         first = self.tree.args.get("from_")
-        self.joins = [*(first.this.args.get("joins") or () if first else ()), *(self.tree.args.get("joins") or ())]
-        items = [first.this] if first else []
+        items: list[exp.Expr] = []
+        if first:
+            item, self.joins = unwrapped(first.this)
+            items = [item]
+        self.joins = [*self.joins, *(self.tree.args.get("joins") or ())]
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
         found = {id(item): self._item(item) for item in plain}
         bound_items = {place: relation for place, relation in found.items() if relation is not None}
@@ -83,27 +88,19 @@ class FromClause:
 
     def _item(self, item: exp.Expr) -> Relation | None:
         """A table, a view or a query in FROM, under its alias; None: one that reads the query around."""
-        if item.args.get("sample") or item.args.get("pivots"):
-            if item.args.get("sample"):
-                raise PlanError("not supported: TABLESAMPLE, which is random; filter on a hash of a key")
-            unpivots = any(pivot.args.get("unpivot") for pivot in item.args["pivots"])
-            remedy = (
-                "explode(array(struct('a' AS name, a AS value), ...))" if unpivots else "sum(x) FILTER (WHERE c = 'v')"
-            )
-            raise PlanError(f"not supported: {'UNPIVOT' if unpivots else 'PIVOT'}; {remedy} says it for each column")
-        if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
-            select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item.this.copy()))
-            return FromClause(self.binder, select, None).relation()
-        if isinstance(item, exp.Table):
+        several = as_query(item)
+        if several is None and isinstance(item, exp.Table) and isinstance(item.this, exp.Values):
+            relation = tables.values(item.this)
+        elif several is None and isinstance(item, exp.Table):
             relation = self.binder.table(item)
         else:
             try:
-                relation = self.binder.query(_query_in(item)).relation
+                relation = self.binder.query(several or _query_in(item)).relation
             except UnknownColumnError:
                 if self.around is None:
                     raise
                 return None
-        return _aliased(relation, item)
+        return relation if item.args.get("joins") else _aliased(relation, item)
 
     def _first(self, item: exp.Expr, relation: Relation | None) -> None:
         if relation is None:
@@ -135,6 +132,7 @@ class FromClause:
     def _join(self, join: exp.Join, relation: Relation | None) -> None:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
+        _check_join(join, side, kind, method)
         conditions = conjuncts(join.args.get("on"))
         if relation is None:
             if side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI"):
@@ -187,8 +185,6 @@ class FromClause:
     def _asof(self, join: exp.Join, relation: Relation, conditions: list[exp.Expr], *, keeps: bool) -> None:
         left = self._closed(early=True)
         right = self._put(relation)
-        if join.args.get("match_condition"):
-            conditions = [*conditions, *conjuncts(join.args["match_condition"])]
         asked = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
         self.parts = [asof(left, right, asked, keeps=keeps)]
 
@@ -236,8 +232,8 @@ class FromClause:
     def _lateral(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr]) -> None:
         """A table function, or a query that reads the items before it, or without LATERAL the query around alone."""
         scope = Scope(self._whole(), self.around)
-        generator = _generator(item)
-        if isinstance(item, exp.Subquery):
+        generator = _generator(item) if as_query(item) is None else None
+        if isinstance(item, exp.Subquery | exp.Table) and generator is None:
             scope = Scope(replace(scope.relation, fields=()), self.around)
         if generator is not None:
             if how == "left" and [c for c in conditions if c != exp.true()]:
@@ -245,7 +241,8 @@ class FromClause:
             if how == "left":
                 generator = replace(generator, outer=True)
             relation = generator.applied(self.binder, scope)
-            self.fields += relation.fields[len(scope.relation.fields) :]
+            added = relation.fields[len(scope.relation.fields) :]
+            self.fields += [replace(f, starred=False) for f in added] if item.meta.get(SPANS) else added
             self.parts = [Part.of(relation.node)]
         else:
             self._lateral_query(item, how, conditions, scope)
@@ -253,9 +250,10 @@ class FromClause:
         self._ask([c for c in conditions if c != exp.true()])
 
     def _lateral_query(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr], scope: Scope) -> None:
-        tree = _query_in(item if isinstance(item, exp.Subquery) else item.this)
+        several = as_query(item)
+        tree = several or _query_in(item if isinstance(item, exp.Subquery) else item.this)
         answer, taken = bind_inside(self.binder, tree, scope)
-        relation = _aliased(answer.relation, item)
+        relation = answer.relation if item.args.get("joins") else _aliased(answer.relation, item)
         left = Part.of(scope.relation.node)
         self.parts = [left]
         shown, fields = self._named(relation)
@@ -391,9 +389,28 @@ def _carrying(relation: Relation, equated: dict[str, exp.Expr]) -> Relation:
     return replace(relation.extended(more), carried=carried, plain=True)
 
 
+def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
+    """Refuse words of a join that do not go together.
+
+    Raises:
+        PlanError: naming them.
+    """
+    words = " ".join(word for word in (method, side, kind, "JOIN") if word)
+    asked = [name for name in ("on", "using") if join.args.get(name) not in (None, [], exp.true())]
+    if kind in ("SEMI", "ANTI") and (side in ("RIGHT", "FULL") or method == "ASOF"):
+        raise PlanError(f"not supported: {words}; put the side whose rows are wanted first, and write LEFT {kind} JOIN")
+    if method == "ASOF" and side in ("RIGHT", "FULL"):
+        raise PlanError(f"not supported: {words}; put the side whose rows are kept first, and write ASOF LEFT JOIN")
+    if method == "NATURAL" and asked:
+        raise PlanError(f"{words} takes no {asked[0].upper()}: it joins by the columns of both sides' names")
+    if kind == "CROSS" and (side or method or "using" in asked):
+        raise PlanError(f"{words}: CROSS JOIN pairs everything with everything; leave CROSS out")
+
+
 def _query_in(item: exp.Expr) -> exp.Expr:
     """The query that stands in FROM in brackets."""
-    return item.this if isinstance(item, exp.Subquery) and not item.args.get("with_") else item
+    kept = any(value for name, value in item.args.items() if name not in ("this", "alias"))
+    return item.this if isinstance(item, exp.Subquery) and not kept else item
 
 
 def _is_local(tree: exp.Expr, scope: Scope) -> bool:
@@ -406,6 +423,8 @@ def _reads(tree: exp.Expr) -> bool:
 
 def _is_plain(item: exp.Expr) -> bool:
     """Whether an item of FROM stands by itself: no table function, and not LATERAL."""
+    if as_query(item) is not None:
+        return True
     if isinstance(item, exp.Lateral | exp.Unnest):
         return False
     return not (isinstance(item, exp.Table) and isinstance(item.this, exp.Anonymous | exp.Func))
@@ -416,8 +435,9 @@ def _generator(item: exp.Expr) -> tables.Generator | None:
     alias = item.args.get("alias")
     names = tuple(c.name for c in alias.columns) if alias and alias.columns else ()
     call = item.this
-    if isinstance(item, exp.Unnest):
-        call = exp.Anonymous(this="unnest", expressions=list(item.expressions))
+    unnest = item if isinstance(item, exp.Unnest) else call
+    if isinstance(unnest, exp.Unnest):
+        call = exp.Anonymous(this="unnest", expressions=list(unnest.expressions))
     if not isinstance(call, exp.Anonymous):
         return None
     ordinality = bool(item.args.get("ordinality") or item.args.get("offset"))

@@ -14,7 +14,7 @@ from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_win
 from altneu.expressions.names import AGGREGATES
 from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
-from altneu.sql.ordering import computed_keys
+from altneu.sql.ordering import all_of_them, computed_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
@@ -80,7 +80,9 @@ class Stage:
         from altneu.sql.binder import name_of
 
         names = [name_of(item) for item in items]
+        all_of_them(tree.args.get("order"), names)
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
+        trees = _with_aliases_before(items, names, trees, scope)
         aliases = list(zip(names, trees, strict=True))
         qualify = [unaliased(windows.named(tree, c), aliases, scope.is_local) for c in _qualify(tree)]
         group, having = tree.args.get("group"), tree.args.get("having")
@@ -167,6 +169,30 @@ def unaliased(
     return tree.copy().transform(visit, copy=False)
 
 
+def _with_aliases_before(
+    items: Sequence[exp.Expr], names: Sequence[str], trees: Sequence[exp.Expr], scope: Scope
+) -> list[exp.Expr]:
+    """What a SELECT computes, where a name that is no column is that of an item further left: ``a AS b, b + 1 AS c``.
+
+    Raises:
+        PlanError: several items have that name.
+    """
+    before: list[tuple[str, exp.Expr]] = []
+    made: list[exp.Expr] = []
+    for item, name, tree in zip(items, names, trees, strict=True):
+        if before and not is_bound(tree):
+            known = [n.lower() for n, _ in before]
+            for column in [n for n in tree.find_all(exp.Column) if not n.table and known.count(n.name.lower()) > 1]:
+                if not scope.is_local(column):
+                    raise PlanError(f"{column.name!r} is the name of several columns before it; rename one")
+            made.append(unaliased(tree, before, scope.is_local))
+        else:
+            made.append(tree)
+        if isinstance(item, exp.Alias) and not is_bound(item.this):
+            before.append((name, made[-1]))
+    return made
+
+
 def _copied(tree: exp.Expr) -> exp.Expr:
     return tree.copy()
 
@@ -182,15 +208,19 @@ class Groups:
         self.keys: list[tuple[exp.Expr, str]] = []
         several = sets_of(group) if group else None
         self.sets = Sets(tuple(several[1]), len(several[0])) if several else None
-        given = [self._key(k, items, names) for k in several[0]] if several else None
-        for tree in given or (self._keys(group, items, names) if group else []):
+        self.subqueries: list[tuple[exp.Expr, str]] = []  # keys that are or have one, as they are written
+        if several:
+            given = [self._key(k, items, names) for k in several[0]]
+        else:
+            given = self._keys(group, items, names) if group else []
+        for tree in given:
             self.scope, found = binder.value(tree, self.scope)
             if several or not any(found == known for known, _ in self.keys):
                 self.keys.append((found, self._name(found)))
+                if any(is_subquery(node) for node in tree.walk()):
+                    self.subqueries.append((tree.copy(), self.keys[-1][1]))
 
     def _keys(self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str]) -> list[exp.Expr]:
-        if group.args.get("totals"):
-            raise PlanError("not supported: WITH TOTALS; GROUP BY ROLLUP (...) has the totals too")
         if group.args.get("all"):
             return [item for item in items if not has_aggregate(item)]
         return [self._key(key, items, names) for key in group.expressions]
@@ -220,6 +250,9 @@ class Groups:
         calls: set[int] = set()  # the calls of windows, which aggregate no group
 
         def visit(node: exp.Expr) -> exp.Expr:
+            for written, name in self.subqueries:
+                if written == node:
+                    return bound(name)
             if is_subquery(node):
                 return self._kept(node)
             if isinstance(node, exp.Window):

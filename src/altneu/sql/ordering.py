@@ -9,6 +9,7 @@ from sqlglot import exp
 from altneu.errors import PlanError
 from altneu.expressions import has_window
 from altneu.sql.scope import Scope, bound, is_bound
+from altneu.sql.sets import FUNCTIONS
 from altneu.sql.subqueries import has_subquery
 
 SHOWN = "shown"
@@ -49,12 +50,28 @@ def computed_keys(
     return found
 
 
+def all_of_them(order: exp.Order | None, items: Sequence[str]) -> None:
+    """``ORDER BY ALL`` is by all outputs from left to right, unless one of them has that name."""
+    if order is None or len(order.expressions) != 1:
+        return
+    key = order.expressions[0]
+    name = key.this
+    if not isinstance(name, exp.Column) or name.sql("spark").upper() != "ALL" or "all" in map(str.lower, items):
+        return
+    made = []
+    for place in range(1, len(items) + 1):
+        one = key.copy()
+        one.set("this", exp.Literal.number(place))
+        made.append(one)
+    order.set("expressions", made)
+
+
 def _place(tree: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]]) -> int | None:
     """The output that a key names, or is written like."""
     if isinstance(tree, exp.Column) and not tree.table:
         named = [i for i, (name, _) in enumerate(outputs) if name.lower() == tree.name.lower()]
-        if named:
-            return named[0]
+        if named:  # of several that differ the scope says that they do
+            return named[0] if len(named) == 1 else None
     return next((i for i, (_, item) in enumerate(outputs) if item == tree), None)
 
 
@@ -63,7 +80,8 @@ def _of_outputs(tree: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]]) -> bool
     if isinstance(tree, exp.Literal):
         return not tree.is_string
     known = {name.lower() for name, _ in outputs}
-    plain = not has_window(tree) and not has_subquery(tree)
+    grouping = any(call.name.lower() in FUNCTIONS for call in tree.find_all(exp.Anonymous))
+    plain = not has_window(tree) and not has_subquery(tree) and not grouping
     return plain and all(not c.table and c.name.lower() in known for c in tree.find_all(exp.Column))
 
 
@@ -97,4 +115,4 @@ def _not_shown(tree: exp.Expr) -> PlanError:
     )
 
 
-__all__ = ["SHOWN", "computed_keys", "counts", "key_of"]
+__all__ = ["SHOWN", "all_of_them", "computed_keys", "counts", "key_of"]

@@ -14,6 +14,7 @@ from altneu.expressions import Expr, cast, parse, parse_aggregate
 from altneu.grouping import aggregate_node
 from altneu.joining import project
 from altneu.sql.joins import Part, meet, outer
+from altneu.sql.parentheses import opened
 from altneu.sql.scope import bound, common_type, fresh
 from altneu.types import quote_name, type_name
 
@@ -78,7 +79,7 @@ def _query_of(node: exp.Expr) -> exp.Any | exp.All | None:
 
 
 def _membership(one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr | None:
-    query = exp.Subquery(this=other.this.unnest().copy())
+    query = exp.Subquery(this=opened(other.this).copy())
     if kind is exp.EQ and isinstance(other, exp.Any):
         return exp.In(this=one.copy(), query=query)
     if kind is exp.NEQ and isinstance(other, exp.All):
@@ -130,7 +131,7 @@ def compared(lifted: Subqueries, one: exp.Expr, kind: type[exp.Expr], other: exp
     if isinstance(other, exp.All):
         some = compared(lifted, one, _OPPOSITE[kind], exp.Any(this=other.this))
         return exp.Paren(this=exp.Not(this=some))
-    query = exp.Subquery(this=other.this.unnest().copy())
+    query = exp.Subquery(this=opened(other.this).copy())
     if kind is exp.EQ:
         return lifted.value(exp.In(this=one.copy(), query=query))
     answer, taken = lifted.inside(query)

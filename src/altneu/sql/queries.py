@@ -15,7 +15,8 @@ from altneu.grouping import check_names
 from altneu.sql.binder import Answer, Binder, projected
 from altneu.sql.dialect import parse_query
 from altneu.sql.ordering import SHOWN
-from altneu.sql.scope import Field, Relation, bound, fresh, place_of
+from altneu.sql.scope import Field, Relation, bound, fresh
+from altneu.syntax import place_of, refuse_unread
 
 
 def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:
@@ -35,7 +36,8 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     >>> query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier", {"flights": flights})
     Collection(carrier: string, n: bigint)
     """
-    answer = _answer(parse_query(text) if isinstance(text, str) else text.copy(), catalog)
+    tree = parse_query(text) if isinstance(text, str) else text.copy()
+    answer = _answer(tree, catalog)
     relation = answer.relation
     outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
     try:
@@ -80,6 +82,7 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
 
 
 def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
+    refuse_unread(tree)
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:

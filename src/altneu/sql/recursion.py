@@ -15,6 +15,7 @@ from altneu.expressions import cast, has_window, parse
 from altneu.joining import project
 from altneu.sql.dialect import MUTUAL
 from altneu.sql.grouped import has_aggregate
+from altneu.sql.parentheses import opened
 from altneu.sql.scope import Field, Relation, bound
 from altneu.types import arrow_type, type_name
 
@@ -28,8 +29,10 @@ _MANY = 32  # names of WITH from which on each is bound before those that read i
 def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
     """A binder that knows the names of a query's WITH."""
     clause = tree.args["with_"]
-    if clause.args.get("search") or clause.args.get("cycle"):
-        raise PlanError("not supported: SEARCH and CYCLE of a recursive query; keep a path or a depth in a column")
+    names = [cte.alias.lower() for cte in clause.expressions]
+    for cte in clause.expressions:
+        if names.count(cte.alias.lower()) > 1:
+            raise PlanError(f"WITH names {cte.alias!r} twice; give one of the queries another name")
     if MUTUAL in clause.meta:
         return _mutual(binder, clause)
     named: dict[str, Callable[[], Relation]] = {}
@@ -87,7 +90,7 @@ def _reads(tree: exp.Expr, name: str) -> bool:
 
 def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
     """A query that begins with one side of a UNION and goes on with the other, until that gives nothing new."""
-    union = cte.this.unnest() if isinstance(cte.this, exp.Subquery) else cte.this
+    union = opened(cte.this)
     if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
         raise PlanError(
             f"WITH RECURSIVE {cte.alias}: what it begins with comes first, then UNION [ALL] and what follows from it; "
@@ -127,7 +130,7 @@ def _check_linear(step: exp.Expr, name: str) -> None:
             raise PlanError(f"not supported: GROUP BY, DISTINCT, aggregates and LIMIT {remedy}")
         if select.args.get("qualify") or any(map(has_window, select.expressions)):
             raise PlanError(f"not supported: window functions {remedy}")
-        for join in select.args.get("joins") or ():
+        for join in select.find_all(exp.Join):
             if join.side.upper() in ("RIGHT", "FULL") or (join.side and _reads(join.this, name)):
                 raise PlanError(f"not supported: an outer join that {name} may be missing from {remedy}")
             if join.kind.upper() == "ANTI" and _reads(join.this, name):
@@ -209,5 +212,10 @@ def _declared(cte: exp.CTE) -> pa.Schema:
         raise PlanError(
             f"WITH MUTUALLY RECURSIVE {cte.alias} declares its columns with their types: "
             f"{cte.alias} (name type, ...) AS (...)"
+        )
+    constrained = next((c for c in columns if c.args.get("constraints")), None)
+    if constrained is not None:
+        raise PlanError(
+            f"{cte.alias}: `{constrained.sql('spark')}`: a query's column has a name and a type, no constraint"
         )
     return pa.schema([pa.field(c.name, arrow_type(c.args["kind"])) for c in columns])

@@ -13,6 +13,7 @@ from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
 from altneu.joining import columns_of, project
 from altneu.linear import BoundLogic, Filter
+from altneu.syntax import place_of
 
 _BOUND = "bound"  # marks a column of a tree that has been resolved already
 
@@ -21,13 +22,15 @@ _BOUND = "bound"  # marks a column of a tree that has been resolved already
 class Field:
     """A column that a name finds: ``column`` is what it is called in the plan.
 
-    One that is ``hidden`` is not part of ``*`` and is found by its qualified name alone.
+    One that is ``hidden`` is not part of ``*`` and is found by its qualified name alone; one that is not ``starred`` is
+    not part of ``*`` either, and is found as any other.
     """
 
     table: str
     name: str
     column: str
     hidden: bool = False
+    starred: bool = True
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Relation:
     @property
     def shown(self) -> list[Field]:
         """The fields of ``*``."""
-        return [f for f in self.fields if not f.hidden]
+        return [f for f in self.fields if f.starred and not f.hidden]
 
     def find(self, parts: Sequence[str]) -> tuple[Field, Sequence[str]] | None:
         """The field of a dotted name, and what of the name is left: fields of a struct.
@@ -162,14 +165,6 @@ def _unknown(name: exp.Column, relation: Relation) -> UnknownColumnError:
     qualified = len({f.table for f in relation.shown}) > 1
     known = [f"{f.table}.{f.name}" if qualified and f.table else f.name for f in relation.shown]
     return UnknownColumnError(".".join(p.name for p in name.parts), known, place_of(name))
-
-
-def place_of(tree: exp.Expr) -> str:
-    """Where in the text something stands, as far as the parser has kept it."""
-    for node in tree.find_all(exp.Identifier):
-        if "line" in node.meta:
-            return f"line {node.meta['line']}, column {node.meta['col'] - len(node.name) + 1}"
-    return ""
 
 
 def bound(column: str) -> exp.Column:

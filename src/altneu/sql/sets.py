@@ -51,10 +51,6 @@ def _bound_text(text: str) -> exp.Expr:
 
 def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[frozenset[int]]] | None:
     """The keys of a GROUP BY with ROLLUP, CUBE or GROUPING SETS, and the sets of their numbers; None: it has none."""
-    for kind in ("rollup", "cube", "grouping_sets"):
-        if group.args.get(kind):
-            name = kind.replace("_", " ").upper()
-            raise PlanError(f"not supported: GROUP BY a, b ... {name}; write GROUP BY {name} (a, b)")
     if not any(isinstance(part, _KINDS) for part in group.expressions):
         return None
     keys: list[exp.Expr] = []

@@ -13,6 +13,8 @@ from altneu.expressions.parse import parse, tree_of
 from altneu.rows import Rows
 
 NAME = "window"
+SPANS = "spans"
+"""Under this name the tree of a table function says that its column is no part of ``*``."""
 _NO_ROWS = pa.schema([])
 _MOST = 10_000  # spans that a row may be in
 
@@ -48,6 +50,7 @@ def with_spans(tree: exp.Select) -> exp.Select:
         view=True,
         alias=exp.TableAlias(columns=[exp.to_identifier(NAME)]),
     )
+    made.meta[SPANS] = True
     tree.append("laterals", made)
     return tree
 

@@ -22,6 +22,7 @@ from altneu.grouping import aggregate_node
 from altneu.joining import project
 from altneu.rows import Rows
 from altneu.sql.joins import Part, meet, outer, partners
+from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
 from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
 from altneu.types import quote_name
@@ -36,7 +37,9 @@ def is_subquery(node: exp.Expr) -> bool:
     """Whether a node of an expression holds a query."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
-    return isinstance(node, exp.Subquery | exp.Exists | exp.Any | exp.All)
+    if isinstance(node, exp.Any | exp.All):  # those of LIKE have patterns
+        return not isinstance(node.parent, exp.Like | exp.ILike)
+    return isinstance(node, exp.Subquery | exp.Exists)
 
 
 def has_subquery(tree: exp.Expr) -> bool:
@@ -261,10 +264,7 @@ class Subqueries:
 
     def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
         """A subquery, and the columns of the query around that it reads."""
-        kept = ("limit", "offset", "order", "with_")
-        while isinstance(tree, exp.Subquery) and not any(tree.args.get(k) for k in kept):
-            tree = tree.this
-        return bind_inside(self.binder, tree, self.scope)
+        return bind_inside(self.binder, opened(tree), self.scope)
 
     def take(self, node: ir.Node) -> None:
         """Go on with another plan, which has the columns of that before."""
@@ -292,7 +292,7 @@ def right_name(column: str) -> str:
 
 def _rows_only(tree: exp.Expr) -> exp.Expr:
     """A query of which only matters whether it has rows, without what it computes for them."""
-    inner = tree.unnest() if isinstance(tree, exp.Subquery | exp.Paren) else tree
+    inner = opened(tree)
     kept = ("group", "having", "distinct", "qualify", "limit", "offset")
     if not isinstance(inner, exp.Select) or any(inner.args.get(k) for k in kept):
         return inner
@@ -328,7 +328,7 @@ def _conditions(pairs: Sequence[Pair]) -> list[exp.Expr]:
 
 def _equals(tree: exp.In) -> exp.Expr:
     """IN a query that has one row in any case."""
-    return exp.EQ(this=tree.this.copy(), expression=exp.Subquery(this=tree.args["query"].unnest().copy()))
+    return exp.EQ(this=tree.this.copy(), expression=exp.Subquery(this=opened(tree.args["query"]).copy()))
 
 
 def with_empties(

@@ -100,7 +100,12 @@ class Generator:
         collection = Collection(scope.relation.node)
         if self.name in _REPEATS:
             self._expect(arguments, 1, 1)
-            made = getattr(collection, self.name)(arguments[0])
+            count = arguments[0]
+            if self.outer:  # a row that is repeated no times stays, once
+                zero = exp.Literal.number(0)
+                unless_zero = exp.Anonymous(this="nullif", expressions=[count, zero])
+                count = exp.Anonymous(this="coalesce", expressions=[unless_zero, exp.Literal.number(1)])
+            made = getattr(collection, self.name)(count)
             return scope.relation.with_node(made.node)
         if self.name in _SERIES:
             return self._series(scope.relation, arguments)
@@ -142,7 +147,7 @@ class Generator:
         (column,), fields = self._named(defaults, relation)
         if self.ordinality:
             raise PlanError(f"not supported: {self.name}() WITH ORDINALITY; its values are in order themselves")
-        made = Collection(relation.node).generate_series(*arguments, as_=column)  # type: ignore[arg-type]
+        made = Collection(relation.node).generate_series(*arguments, as_=column, outer=self.outer)  # type: ignore[arg-type]
         return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
     def _unnested(self, relation: Relation, value: exp.Expr) -> Relation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -18,20 +18,41 @@ def named(tree: exp.Select, item: exp.Expr) -> exp.Expr:
     Raises:
         PlanError: a name that is none of theirs.
     """
-    known = {window.name.lower(): window for window in tree.args.get("windows") or ()}
+    known: dict[str, exp.Window] = {}
+    for window in tree.args.get("windows") or ():
+        known[window.name.lower()] = _based(window, known)
 
     def visit(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Window) or not node.alias:
-            return node
-        found = known.get(node.alias.lower())
-        if found is None:
-            raise PlanError(f"no window {node.alias!r}; WINDOW names {', '.join(known) or 'none'}")
-        made = found.copy()
-        made.set("this", node.this)
-        made.set("over", "OVER")
-        return made
+        return _based(node, known) if isinstance(node, exp.Window) else node
 
     return item.copy().transform(visit, copy=False) if has_window(item) else item
+
+
+def _based(window: exp.Window, known: Mapping[str, exp.Window]) -> exp.Window:
+    """A window with what the one that it names says: its partitions, and its order unless it has none.
+
+    Raises:
+        PlanError: there is no window of this name, or both say the same thing.
+    """
+    if not window.alias:
+        return window
+    found = known.get(window.alias.lower())
+    if found is None:
+        raise PlanError(f"no window {window.alias!r}; WINDOW names {', '.join(known) or 'none'}")
+    added = [name for name in ("partition_by", "order", "spec") if window.args.get(name)]
+    wrong = [name for name in added if name == "partition_by" or found.args.get(name)]
+    if not wrong and added and found.args.get("spec"):
+        wrong = ["spec"]
+    if wrong:
+        said = {"partition_by": "PARTITION BY", "order": "ORDER BY", "spec": "a frame"}[wrong[0]]
+        raise PlanError(f"`{window.sql('spark')}`: {said} may not be added to the window {window.alias!r}")
+    made = window.copy()
+    made.set("alias", None)
+    for name in ("partition_by", "order", "spec"):
+        value = found.args.get(name)
+        if value:
+            made.set(name, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+    return made
 
 
 def computed(scope: Scope, items: Sequence[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:

@@ -42,7 +42,7 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
         given[target.name] = (
             quote_name(column.name) if same else f"CAST({quote_name(column.name)} AS {type_name(target.type)})"
         )
-    rest = {f.name: f"CAST(NULL AS {type_name(f.type)})" for f in schema if f.name not in given}
+    rest = {f.name: "NULL" if f.type == T.NULL else f"CAST(NULL AS {type_name(f.type)})" for f in schema}
     return collection.select(**{f.name: given.get(f.name) or rest[f.name] for f in schema})
 
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from altneu.errors import StatementError
 from altneu.sql import Shown
+from altneu.syntax import refuse_unread
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ def ordered(tree: exp.Expr, bind: Callable[[exp.Expr], Shown]) -> Ordered:
 
     Raises:
         StatementError: a limit that is no number.
+        PlanError: something is set in it that nothing reads.
     """
+    refuse_unread(tree)
     plain = _opened(tree).copy()
     taken = {name: plain.args.get(name) for name in ("limit", "offset")}
     for name in taken:
@@ -63,7 +66,9 @@ def _opened(tree: exp.Expr) -> exp.Expr:
 def _number(node: exp.Expr | None, word: str) -> int | None:
     if node is None:
         return None
-    value = node.expression if isinstance(node, exp.Limit | exp.Offset) else node
+    value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
+    if not isinstance(value, exp.Expr):
+        raise StatementError(f"{word} takes a whole number, not {node.sql('spark')}")
     if value.name.lower() == "all":
         return None
     if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():

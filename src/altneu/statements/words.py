@@ -13,6 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.statements.tree import Select
+from altneu.syntax import refuse_unread
 
 CLAUSES = (
     "FROM",
@@ -30,6 +31,7 @@ CLAUSES = (
 )
 AROUND = 40  # characters of the text that an error shows on each side
 NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
+_OF_ONE_TABLE = ("VERSION", "TIMESTAMP", "SYSTEM_TIME", "SYSTEM_VERSION")  # AS OF after these is of a table in FROM
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 
@@ -180,11 +182,16 @@ class Words:
     def expression_text(self, what: str) -> str:
         """An expression, as it was written."""
         first = self._parser._curr
-        self.expression(what)
+        self._expression(what)
         return self._parser._find_sql(first, self._parser._prev)
 
     def expression(self, what: str) -> exp.Expr:
-        """An expression."""
+        """An expression, of which everything is read."""
+        found = self._expression(what)
+        refuse_unread(found)
+        return found
+
+    def _expression(self, what: str) -> exp.Expr:
         found = self._parser._parse_disjunction() if self._parser._curr else None
         if found is None:
             self.expected(what)
@@ -200,7 +207,8 @@ class Words:
         """A query with or without ``AS OF``."""
         found = next(self._as_of(), None)
         if found is None:
-            return Select(self.query())
+            query = self.query()
+            return Select(query, _version(query))
         with self._up_to(found):
             query = self.query()
         self._parser._advance(2)
@@ -213,6 +221,8 @@ class Words:
             token = self._parser._tokens[i]
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             if depth or token.token_type != TokenType.ALIAS or self._parser._tokens[i + 1].text.upper() != "OF":
+                continue
+            if i and self._parser._tokens[i - 1].text.upper().split()[-1] in _OF_ONE_TABLE:
                 continue
             after = self._parser._tokens[i + 2 : i + 4]
             if after[0].token_type == TokenType.L_PAREN:
@@ -256,6 +266,22 @@ class Words:
         if not token and not self._parser._curr:
             at = end
         raise StatementError(located(self._parser.sql, at, end, reason))
+
+
+def _version(query: exp.Expr) -> int | None:
+    """The time of ``t VERSION AS OF 3``, which is taken out, where the query reads no other table.
+
+    Of a query that reads several it would be the time of one of them, and a query has one.
+    """
+    tables = list(query.find_all(exp.Table))
+    version = tables[0].args.get("version") if len(tables) == 1 and not query.find(exp.CTE) else None
+    if version is None or version.name.upper() != "VERSION" or version.args.get("kind") != "AS OF":
+        return None
+    time = version.expression
+    if not isinstance(time, exp.Literal) or time.is_string or not time.name.isdigit():
+        return None
+    tables[0].set("version", None)
+    return int(time.name)
 
 
 def _begins_name(text: str) -> bool:

@@ -1,0 +1,229 @@
+"""What is read of a parsed text: for each class of sqlglot's nodes, the arguments that a query's meaning is made of.
+
+sqlglot parses the clauses of many databases. An argument that is set and that nothing reads would be ignored without a
+word, so ``refuse_unread`` looks at every node of a parsed tree once, before anything is made of it: what is not in
+``READ`` is refused by name. A class that is not in ``READ`` is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import ErrorLevel, exp
+
+from altneu.errors import PlanError, UnsupportedFunctionError
+
+_ORDERED = ("order", "limit", "offset")
+_SET = ("with_", "this", "expression", "distinct", *_ORDERED)
+_BOTH_SIDES = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor),
+    *(exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.RegexpLike, exp.DPipe, exp.Is, exp.Escape, exp.Dot),
+    *(exp.IntervalSpan, exp.Extract, exp.Filter, exp.WithinGroup),
+)
+_ONE = (
+    *(exp.Not, exp.BitwiseNot, exp.Neg, exp.Paren, exp.RawString, exp.National, exp.HexString, exp.Boolean, exp.Var),
+    *(exp.IgnoreNulls, exp.RespectNulls, exp.Any, exp.All, exp.From, exp.Where, exp.Having, exp.Qualify, exp.Exists),
+    exp.CommentColumnConstraint,
+)
+_LISTS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Concat, exp.Hint)
+
+READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    **dict.fromkeys(_BOTH_SIDES, ("this", "expression")),
+    **dict.fromkeys(_ONE, ("this",)),
+    **dict.fromkeys(_LISTS, ("expressions",)),
+    **dict.fromkeys((exp.Anonymous, exp.Bracket, exp.Lambda, exp.Aliases), ("this", "expressions")),
+    **dict.fromkeys((exp.Like, exp.ILike), ("this", "expression", "negate")),
+    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), _SET),
+    **dict.fromkeys((exp.Null, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser), ()),
+    # names and values
+    exp.Column: ("this", "table", "db", "catalog"),
+    exp.Identifier: ("this", "quoted"),
+    exp.Literal: ("this", "is_string"),
+    exp.Star: ("except_",),
+    exp.Alias: ("this", "alias"),
+    exp.Interval: ("this", "unit"),
+    exp.DataType: ("this", "expressions"),
+    exp.DataTypeParam: ("this",),
+    exp.ColumnDef: ("this", "kind", "constraints"),
+    exp.ColumnConstraint: ("this", "kind"),
+    exp.NotNullColumnConstraint: ("allow_null",),
+    # expressions
+    exp.Between: ("this", "low", "high"),
+    exp.Case: ("this", "ifs", "default"),
+    exp.Cast: ("this", "to"),
+    exp.TryCast: ("this", "to"),
+    exp.If: ("this", "true"),
+    exp.In: ("this", "expressions", "query"),
+    exp.Overlay: ("this", "expression", "from_", "for_"),
+    exp.StrPosition: ("this", "substr", "position"),
+    exp.Substring: ("this", "start", "length"),
+    exp.Trim: ("this", "expression", "position"),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
+    # queries
+    exp.Select: (
+        *("with_", "expressions", "hint", "distinct", "from_", "laterals", "joins", "where", "group", "having"),
+        *("qualify", "windows", *_ORDERED),
+    ),
+    exp.Subquery: ("this", "alias", "joins", *_ORDERED),
+    exp.Values: ("expressions", "alias", *_ORDERED),
+    exp.With: ("expressions", "recursive"),
+    exp.CTE: ("this", "alias", "materialized"),
+    exp.Table: ("this", "alias", "db", "catalog", "joins", "ordinality"),
+    exp.TableAlias: ("this", "columns"),
+    exp.Lateral: ("this", "alias", "view", "outer", "ordinality"),
+    exp.Unnest: ("expressions", "alias", "offset"),
+    exp.Join: ("this", "on", "using", "side", "kind", "method"),
+    exp.Group: ("expressions", "all"),
+    exp.Limit: ("expression", "limit_options"),
+    exp.Offset: ("expression",),
+    exp.Fetch: ("direction", "count", "limit_options"),
+    exp.LimitOptions: ("rows",),
+}
+"""The arguments of each class that are obeyed. A hint of Spark's and MATERIALIZED change no answer: any is obeyed."""
+
+OF_DIALECT: frozenset[tuple[type[exp.Expr], str]] = frozenset(
+    {
+        *((exp.Div, "safe"), (exp.Div, "typed"), (exp.Concat, "safe"), (exp.Concat, "coalesce")),
+        *((exp.TryCast, "safe"), (exp.TryCast, "requires_string"), (exp.DataType, "nested")),
+    }
+)
+"""Arguments with which sqlglot notes what its dialect means by a node, whatever the text says."""
+
+_VALUES: Mapping[tuple[type[exp.Expr], str], frozenset[str]] = {
+    (exp.Join, "side"): frozenset({"LEFT", "RIGHT", "FULL"}),
+    (exp.Join, "kind"): frozenset({"INNER", "OUTER", "CROSS", "SEMI", "ANTI"}),
+    (exp.Join, "method"): frozenset({"NATURAL", "ASOF"}),
+    (exp.WindowSpec, "kind"): frozenset({"ROWS", "RANGE"}),
+    (exp.Window, "over"): frozenset({"OVER"}),
+}
+"""The words that are obeyed, of arguments that are one word."""
+
+_PAST = "ask for a time at the end of the statement, SELECT … AS OF t"
+_PAST_JOIN = f"{_PAST}; a row with what was there at its time is ASOF JOIN … ON a.key = b.key AND a.time >= b.time"
+_REFUSED: Mapping[str, str] = {
+    "by_name": "UNION BY NAME; name the columns in one order",
+    "changes": "CHANGES; SUBSCRIBE gives what changes",
+    "cluster": "CLUSTER BY: rows of a view have no place; leave it out",
+    "collate": "COLLATE: texts are compared by their bytes; compare lower(a) or upper(a)",
+    "connect": "CONNECT BY: use WITH RECURSIVE",
+    "cross_apply": "CROSS APPLY; use LATERAL",
+    "cube": "GROUP BY a, b ... CUBE; write GROUP BY CUBE (a, b)",
+    "cycle": "SEARCH and CYCLE of a recursive query; keep a path or a depth in a column",
+    "distribute": "DISTRIBUTE BY: rows of a view have no place; leave it out",
+    "format": "FORMAT: leave it out; to_date and to_timestamp take one",
+    "grouping_sets": "GROUP BY a, b ... GROUPING SETS; write GROUP BY GROUPING SETS (...)",
+    "into": "SELECT INTO: name the result with CREATE VIEW",
+    "key_expressions": "USING KEY; WITH MUTUALLY RECURSIVE takes any query, such as max(...) of each key",
+    "locks": "FOR UPDATE: a view locks nothing",
+    "match": "MATCH_RECOGNIZE: use window functions",
+    "percent": "LIMIT n PERCENT; count the rows, and compare with row_number() OVER (ORDER BY ...)",
+    "prewhere": "PREWHERE: use WHERE",
+    "rename": "* RENAME; write * EXCEPT (a), a AS b",
+    "replace": "* REPLACE; write * EXCEPT (a), ... AS a",
+    "rollup": "GROUP BY a, b ... ROLLUP; write GROUP BY ROLLUP (a, b)",
+    "sample": "TABLESAMPLE, which is random; filter on a hash of a key",
+    "search": "SEARCH and CYCLE of a recursive query; keep a path or a depth in a column",
+    "settings": "SETTINGS: leave them out",
+    "sort": "SORT BY: rows of a view have no order; use ORDER BY with LIMIT",
+    "symmetric": "BETWEEN SYMMETRIC; write BETWEEN least(a, b) AND greatest(a, b)",
+    "totals": "WITH TOTALS; GROUP BY ROLLUP (...) has the totals too",
+    "version": f"the past of one table (VERSION, TIMESTAMP or FOR SYSTEM_TIME AS OF); {_PAST_JOIN}",
+    "when": f"the past of one table (AT, BEFORE); {_PAST_JOIN}",
+    "with_ties": "WITH TIES; compare rank() OVER (ORDER BY ...) with the number of rows",
+}
+"""What some arguments are called in a text, and what to write instead."""
+
+_OF_CLASS: Mapping[tuple[type[exp.Expr], str], str] = {
+    (exp.Distinct, "on"): "DISTINCT ON; use row_number() OVER (...) = 1, or ORDER BY with LIMIT",
+    (exp.Limit, "expressions"): "LIMIT n BY; use QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n",
+    (exp.Order, "this"): "ORDER BY inside a call; write f(...) WITHIN GROUP (ORDER BY ...)",
+    (exp.Star, "ilike"): "* ILIKE; name the columns",
+    (exp.Table, "hints"): "hints of a table; leave them out",
+    (exp.Table, "partition"): "PARTITION; ask in WHERE",
+}
+_NO_ALIAS = frozenset({"any", "final", "global", "positional"})
+"""Words of other dialects that stand after a table; Spark's has them for its alias."""
+
+
+def refuse_unread(tree: exp.Expr) -> None:
+    """Refuse a parsed text in which something is set that nothing reads.
+
+    >>> import sqlglot
+    >>> refuse_unread(sqlglot.parse_one("SELECT a FROM t LIMIT 50 PERCENT"))
+    Traceback (most recent call last):
+        ...
+    altneu.errors.PlanError: not supported: LIMIT n PERCENT; count the rows, and compare with row_number() OVER ...
+
+    Raises:
+        PlanError: naming it, with its place and what to write instead, as far as these are known.
+
+    Cost:   linear in the nodes of the tree.
+    """
+    for node in tree.walk():
+        read = READ.get(type(node))
+        if read is None:
+            kind = type(node).__name__
+            raise UnsupportedFunctionError(f"not supported: `{_shown(node)}` ({kind}){_at(node)}")
+        for name, value in node.args.items():
+            if value is None or value is False or (isinstance(value, list) and not value):
+                continue
+            if name not in read and (type(node), name) not in OF_DIALECT:
+                raise PlanError(f"not supported: {_words(node, name, value)}{_at(node)}")
+            allowed = _VALUES.get((type(node), name))
+            if allowed is not None and str(value).upper() not in allowed:
+                raise PlanError(f"not supported: {str(value).upper()} in `{_shown(node)}`{_at(node)}")
+        if isinstance(node, exp.TableAlias):
+            _refuse_word(node)
+
+
+def _refuse_word(node: exp.TableAlias) -> None:
+    """Refuse a word of another dialect that Spark's grammar takes for the alias of a table.
+
+    Raises:
+        PlanError: naming it.
+    """
+    name = node.this
+    if not isinstance(name, exp.Identifier | None):
+        said = f"@{name.name}" if isinstance(name, exp.Parameter) else _shown(name)
+        raise PlanError(f"not supported: `{said}` after the name of a table{_at(node)}; {_PAST_JOIN}")
+    if name is not None and not name.args.get("quoted") and name.name.lower() in _NO_ALIAS:
+        word = name.name.upper()
+        raise PlanError(
+            f"not supported: {word} after the name of a table{_at(node)}; an alias is written `{name.name}`"
+        )
+
+
+def _words(node: exp.Expr, name: str, value: object) -> str:
+    """What an argument is called, and what to write instead of it."""
+    if name == "pivots":
+        if isinstance(value, list) and any(pivot.args.get("unpivot") for pivot in value):
+            return "UNPIVOT; explode(array(struct('a' AS name, a AS value), ...)) says it for each column"
+        return "PIVOT; sum(x) FILTER (WHERE c = 'v') says it for each column"
+    known = _OF_CLASS.get((type(node), name)) or _REFUSED.get(name)
+    if known is not None:
+        return known
+    said = name.strip("_").replace("_", " ").upper()
+    return f"{said} of {node.key.upper()}, in `{_shown(node)}`"
+
+
+def _shown(node: exp.Expr) -> str:
+    try:
+        return node.sql("spark", unsupported_level=ErrorLevel.IGNORE)[:80]
+    except ValueError:  # some have no text of their own
+        return node.key.upper()
+
+
+def _at(node: exp.Expr) -> str:
+    place = place_of(node)
+    return f" ({place})" if place else ""
+
+
+def place_of(tree: exp.Expr) -> str:
+    """Where in the text something stands, as far as the parser has kept it."""
+    for node in tree.find_all(exp.Identifier):
+        if "line" in node.meta:
+            return f"line {node.meta['line']}, column {node.meta['col'] - len(node.name) + 1}"
+    return ""

@@ -1,0 +1,142 @@
+"""Forms of SQL that have a meaning of their own, each with its answer; Spark or DuckDB says which."""
+
+from __future__ import annotations
+
+import pytest
+
+import altneu as an
+from altneu.errors import PlanError
+from altneu.sql import query
+
+ROWS = """
+    CREATE TABLE d (k STRING, n BIGINT, xs ARRAY<INT>);
+    CREATE TABLE t (k INT, v INT, s STRING);
+    CREATE TABLE e (k INT, at TIMESTAMP);
+    INSERT INTO d VALUES ('a', 2, array()), ('b', 3, array(7, 8)), ('c', 0, null), ('d', null, array(9));
+    INSERT INTO t VALUES (1, 1, 'ab'), (1, 2, 'b'), (2, 2, 'cd'), (3, 2, null);
+    INSERT INTO e VALUES (1, TIMESTAMP '2021-01-01 10:15:00');
+"""
+
+
+@pytest.fixture(scope="module")
+def session():
+    with an.Session(retain="all") as made:
+        made.sql(ROWS)
+        yield made
+
+
+ANSWERS = {
+    # a row without elements stays
+    "SELECT k, g FROM d LEFT JOIN LATERAL generate_series(3, n) AS g ON true": [
+        ("a", None), ("b", 3), ("c", None), ("d", None),
+    ],
+    "SELECT k, g FROM d LEFT JOIN LATERAL range(1, n) AS r(g) ON true": [
+        ("a", 1), ("b", 1), ("b", 2), ("c", None), ("d", None),
+    ],
+    "SELECT k FROM d LEFT JOIN LATERAL repeat_row(n) ON true": [
+        ("a",), ("a",), ("b",), ("b",), ("b",), ("c",), ("d",),
+    ],
+    "SELECT k, g FROM d LATERAL VIEW OUTER range(2, n) r AS g": [("a", None), ("b", 2), ("c", None), ("d", None)],
+    "SELECT k, x FROM d LEFT JOIN LATERAL unnest(xs) AS u(x) ON true": [
+        ("a", None), ("b", 7), ("b", 8), ("c", None), ("d", 9),
+    ],
+    "SELECT k FROM d LEFT JOIN LATERAL generate_series(1, n) AS g ON true WHERE g IS NULL": [("c",), ("d",)],
+    "SELECT k FROM d LEFT JOIN generate_series(1, 0) AS g ON true WHERE g IS NULL": [("a",), ("b",), ("c",), ("d",)],
+    # windows that add to a named one
+    "SELECT k, v, count(*) OVER (w ORDER BY v) AS n FROM t WINDOW w AS (PARTITION BY k)": [
+        (1, 1, 1), (1, 2, 2), (2, 2, 1), (3, 2, 1),
+    ],
+    "SELECT sum(k) OVER (w ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) n FROM t WHERE v > 1 WINDOW w AS (ORDER BY k)": [
+        (1,), (3,), (5,),
+    ],
+    "SELECT k, v, sum(v) OVER b AS n FROM t WINDOW a AS (PARTITION BY k), b AS (a ORDER BY v)": [
+        (1, 1, 1), (1, 2, 3), (2, 2, 2), (3, 2, 2),
+    ],
+    # patterns
+    "SELECT s FROM t WHERE s LIKE ANY ('a%', 'c%')": [("ab",), ("cd",)],
+    "SELECT s FROM t WHERE s LIKE ALL ('a%', '%b')": [("ab",)],
+    "SELECT s FROM t WHERE s NOT LIKE ANY ('a%', '%b')": [("b",), ("cd",)],
+    "SELECT s FROM t WHERE NOT s LIKE ANY ('a%', '%b')": [("cd",)],
+    "SELECT s FROM t WHERE s NOT LIKE ALL ('a%', '%b')": [("cd",)],
+    # keys that are subqueries, and grouping() in an order
+    "SELECT (SELECT max(v) FROM t WHERE t.k = d.n) AS m, count(*) AS c FROM d GROUP BY m": [(2, 2), (None, 2)],
+    "SELECT EXISTS (SELECT 1 FROM t WHERE t.k = d.n) AS m, count(*) AS c FROM d GROUP BY 1": [(False, 2), (True, 2)],
+    "SELECT count(*) AS c FROM d GROUP BY GROUPING SETS ((), ())": [(4,), (4,)],
+    # names of columns further left; what FROM has comes first
+    "SELECT k + 1 AS z, z * 2 AS w, w + z AS u FROM t WHERE v = 1": [(2, 4, 6)],
+    "SELECT k + 1 AS v, v * 2 AS w FROM t WHERE v = 1": [(2, 2)],
+    "SELECT k AS z, z + 1 AS y, count(*) AS c FROM t GROUP BY k": [(1, 2, 2), (2, 3, 1), (3, 4, 1)],
+    # nulls of no type
+    "SELECT k FROM t WHERE k IN (SELECT NULL)": [],
+    "SELECT k IN (SELECT NULL) AS i FROM t WHERE v = 1": [(None,)],
+    # the limit of a query in parentheses
+    "SELECT k FROM t WHERE v IN ((SELECT v FROM t ORDER BY v) LIMIT 1)": [(1,)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_a_form_has_its_answer_and_a_view_of_it_too(session, text):
+    assert sorted(session.sql(text).to_pylist(), key=str) == sorted(ANSWERS[text], key=str)
+    session.sql(f"CREATE MATERIALIZED VIEW form AS {text}")
+    assert sorted(session.view("form").to_pylist(), key=str) == sorted(ANSWERS[text], key=str)
+    session.sql("DROP MATERIALIZED VIEW form")
+
+
+def test_rows_are_put_in_the_order_of_all_outputs(session):
+    assert session.sql("SELECT v, k FROM t ORDER BY ALL DESC").to_pylist() == [(2, 3), (2, 2), (2, 1), (1, 1)]
+    order = "SELECT k, count(*) AS c FROM t GROUP BY CUBE (k) ORDER BY grouping(k) DESC, k"
+    assert session.sql(order).to_pylist() == [(None, 4), (1, 2), (2, 1), (3, 1)]
+
+
+@pytest.mark.parametrize("star", ["*, {}", "e.*, {}", "{}, *"])
+def test_a_span_of_time_is_one_column(session, star):
+    outputs = star.format("window(at, '10 minutes') AS w")
+    found = session.sql(f"SELECT {outputs} FROM e")
+    assert sorted(found.columns) == ["at", "k", "w"]
+    assert len(session.sql("SELECT *, window.end AS w FROM e WHERE window(at, '10 minutes').start < at").columns) == 3
+
+
+def test_rows_without_elements_come_and_go():
+    d = an.source("d", "k string, n bigint", keep=True)
+    text = "SELECT k, g FROM d LEFT JOIN LATERAL generate_series(1, n) AS g ON true"
+    with an.Session() as session:
+        view = session.maintain("v", query(text, {"d": d}))
+        session.insert("d", [("a", 0), ("a", 0), ("b", 2)])
+        session.advance()
+        assert sorted(view.to_pylist(), key=str) == [("a", None), ("a", None), ("b", 1), ("b", 2)]
+        session.retract("d", [("a", 0), ("b", 2)])
+        session.insert("d", [("b", None), ("a", 1)])
+        session.advance()
+        assert sorted(view.to_pylist(), key=str) == [("a", 1), ("a", None), ("b", None)]
+        late = session.maintain("late", query(text.replace("SELECT k", "SELECT k AS j"), {"d": d}))
+        assert sorted(late.to_pylist(), key=str) == [("a", 1), ("a", None), ("b", None)]
+
+
+def test_a_past_version_of_the_only_table_is_the_past_of_the_query():
+    with an.Session(retain="all") as session:
+        session.sql(
+            "CREATE TABLE t (k INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); DELETE FROM t WHERE k = 1"
+        )
+        rows = {text: session.sql(text).to_pylist() for text in ("SELECT k FROM t ORDER BY k AS OF 1",)}
+        for text in (
+            "SELECT k FROM t VERSION AS OF 1 ORDER BY k",
+            "SELECT k FROM t FOR VERSION AS OF 1 WHERE k > 0 ORDER BY k",
+            "SELECT k FROM (SELECT k FROM t VERSION AS OF 1) q ORDER BY k",
+        ):
+            assert session.sql(text).to_pylist() == rows["SELECT k FROM t ORDER BY k AS OF 1"] == [(1,), (2,)]
+        for text in (
+            "SELECT count(*) FROM t VERSION AS OF 1, t AS u",
+            "SELECT count(*) FROM t JOIN t AS u VERSION AS OF 1",
+            "SELECT count(*) FROM t TIMESTAMP AS OF 1",
+            "SELECT count(*) FROM t FOR SYSTEM_TIME AS OF 1",
+            "SELECT count(*) FROM t VERSION AS OF '1'",
+            "SELECT count(*) FROM t VERSION AS OF 1 AS OF 2",
+            "CREATE MATERIALIZED VIEW v AS SELECT k FROM t VERSION AS OF 1",
+        ):
+            with pytest.raises(PlanError):
+                session.sql(text)
+
+
+def test_a_name_of_several_columns_further_left_is_refused(session):
+    with pytest.raises(PlanError, match="'z' is the name of several columns before it"):
+        session.sql("SELECT k AS z, v AS z, z + 1 FROM t")
