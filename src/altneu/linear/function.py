@@ -7,6 +7,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -92,9 +93,8 @@ class Function:
 
 def title(call: Callable[..., Any]) -> str:
     """What to call a callable in a message."""
-    inner = getattr(call, "func", None)
-    if not hasattr(call, "__qualname__") and callable(inner):
-        return f"a partial of {title(inner)}"
+    if isinstance(call, partial):
+        return f"a partial of {title(call.func)}"
     own = f"{call.__module__}." if is_own(call) else ""
     return own + str(getattr(call, "__qualname__", f"an object of {type(call).__qualname__}"))
 
@@ -112,9 +112,8 @@ def _checked(version: object) -> str:
 
 def _name(call: Callable[..., Any]) -> str:
     """What a function's digest calls it."""
-    inner = getattr(call, "func", None)
-    if not hasattr(call, "__qualname__") and callable(inner):
-        return f"{type(call).__name__} of {_name(inner)}"
+    if isinstance(call, partial):
+        return f"{type(call).__name__} of {_name(call.func)}"
     return str(getattr(call, "__qualname__", type(call).__name__))
 
 

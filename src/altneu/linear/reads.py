@@ -73,6 +73,7 @@ _OPAQUE_PACKAGES = ("altneu", "pyspark", "py4j")
 _SLOTS = types.MemberDescriptorType | types.GetSetDescriptorType
 _HEAP_TYPE = 1 << 9
 _DEEPEST = 4
+_MOST_AROUND = 50  # sets inside one another, beyond which they are known by their size
 
 
 class TooMuch(Exception):  # noqa: N818 -- a signal to the plan, which makes an error of it
@@ -123,7 +124,13 @@ class Reads:
         while self._waiting:
             value, label, self._way = self._waiting.popleft()
             self._spend(_AN_OBJECT, label)
-            for text in self._texts(value, label):
+            try:
+                texts = list(self._texts(value, label))
+            except TooMuch:
+                raise
+            except Exception:  # noqa: BLE001 -- an object may answer a look at it with anything
+                texts = ["unread"]
+            for text in texts:
                 self._write(label or "code", text)
 
     def _write(self, label: str, text: str) -> None:
@@ -329,6 +336,9 @@ class Reads:
     def _set(self, value: set[Any] | frozenset[Any], label: str) -> Iterator[str]:
         """Each element by itself, in the order of what is read of it."""
         found = []
+        if len(self._around) >= _MOST_AROUND:
+            yield f"{type(value).__name__} of {len(value)}"
+            return
         for item in value:
             one = Reads(self._budget, self._around | {id(value)})
             text = one.text(item, label)

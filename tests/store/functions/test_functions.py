@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -368,6 +370,50 @@ def f(r): return h(r) + O.c
     before = Function.of(names["f"]).digest
     assert names["f"](3) == 4
     assert Function.of(names["f"]).digest == before
+
+
+def refusing():
+    class Meta(type):
+        def __getattr__(cls, name):
+            raise RuntimeError(name)
+
+    class Refusing(metaclass=Meta):
+        def __getstate__(self):
+            raise RuntimeError("no")
+
+        def __call__(self, row):
+            return row.k
+
+    return Refusing()
+
+
+def nested(depth):
+    made = frozenset()
+    for _ in range(depth):
+        made = frozenset([made, "x", object])
+    return made
+
+
+UNREAD = {
+    "refusing": refusing,
+    "mock": Mock,
+    "magic mock": MagicMock,
+    "sets": lambda: nested(300),
+    "connection": lambda: sqlite3.connect(":memory:"),
+    "session": an.Session,
+    "iterator": lambda: iter([1]),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_objects_that_will_not_be_looked_at_stop_nothing(name):
+    value = UNREAD[name]()
+
+    def f(row):
+        return value, row
+
+    assert len({Function.of(f).digest for _ in range(2)}) == 1
+    assert not callable(value) or len({Function.of(value).digest for _ in range(2)}) == 1
 
 
 def test_an_object_says_by_getstate_what_of_it_counts():
