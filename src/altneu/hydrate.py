@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from altneu.errors import HydrationError
+from altneu.linear import BoundLogic, Filter, Project, Step
+from altneu.linear.asked import asked_first
 from altneu.physical import (
     STATEFUL,
     ArrangeOp,
     ConsolidateOp,
     ConstantOp,
     ExplodeOp,
+    LinearOp,
     PhysicalNode,
     Plan,
     Port,
@@ -79,7 +82,7 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers):
+        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers or i in self.wider):
             return []
         return [p.node for p in node.inputs]
 
@@ -101,18 +104,34 @@ class _Cutter:
             label = f"read {node.label}"
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
+        if i in self.wider and not moments:
+            kept, logic = self.wider[i]
+            if kept not in self.made:
+                self.made[kept] = self._make(kept)
+            rows = self.made[kept]
+            assert rows is not None
+            return self.add(replace(node, operation=LinearOp(logic)), (Port(rows),))
         if isinstance(operation, SourceOp):
             if operation.name in self.filled:
-                raise HydrationError(
-                    f"view {self.view!r} needs the rows of source {operation.name!r} that were inserted before, "
-                    f"and no view keeps them; declare an.source({operation.name!r}, ..., keep=True), "
-                    "in SQL CREATE SOURCE … KEEP, or maintain the view before the first advance"
-                )
+                raise HydrationError(self._lacking(i, operation.name))
             return self.add(node, ())
         if isinstance(operation, ConstantOp):
             return self.add(node, ())
         ports = [Port(made, port.output) for port in node.inputs if (made := self.made[port.node]) is not None]
         return self.add(node, tuple(ports))
+
+    def _lacking(self, i: int, name: str) -> str:
+        """What is said where the rows of a source are needed and nothing keeps them."""
+        readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
+        kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
+        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else "no view keeps them"
+        return (
+            f"view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
+            f"A view can be added at any time where the source is declared with an.source({name!r}, ..., keep=True), "
+            "in SQL CREATE SOURCE … KEEP, from its first row on, or where a view of the whole source was maintained "
+            "before the first advance; here the rows are gone: maintain the view in a session into which they are "
+            "inserted anew"
+        )
 
     def _make_loop(self, loop: int) -> None:
         """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
@@ -145,6 +164,50 @@ class _Cutter:
                 if not isinstance(self.plan.nodes[below].operation, ExplodeOp | ArrangeOp):
                     found.setdefault(below, operation.arrangement)
         return found
+
+    @cached_property
+    def wider(self) -> dict[int, tuple[int, BoundLogic]]:
+        """For logic right above a source that nothing keeps: other such logic whose rows are kept, and what is left.
+
+        What views keep of a source has the columns that they read, and the rows that all of them may want.
+        """
+        by_source: dict[int, list[int]] = {}
+        for i, node in enumerate(self.plan.nodes):
+            if isinstance(node.operation, LinearOp) and isinstance(
+                self.plan.nodes[node.inputs[0].node].operation, SourceOp
+            ):
+                by_source.setdefault(node.inputs[0].node, []).append(i)
+        found: dict[int, tuple[int, BoundLogic]] = {}
+        for source, above in by_source.items():
+            if source in self.readers:
+                continue
+            for kept in (i for i in above if i in self.readers):
+                for i in above:
+                    if i not in self.readers and i not in found and (left := self._left(source, i, kept)) is not None:
+                        found[i] = kept, left
+        return found
+
+    def _left(self, source: int, i: int, kept: int) -> BoundLogic | None:
+        """The logic that makes of kept rows what a node makes of a source's; None where they lack what it reads."""
+        schema, held = self.plan.nodes[source].schema, self.plan.nodes[kept].schema
+        wanted, applied = self.plan.nodes[i].operation, self.plan.nodes[kept].operation
+        assert isinstance(wanted, LinearOp)
+        assert isinstance(applied, LinearOp)
+        if applied.logic.delay or not all(map(_only_leaves_out, applied.logic.steps)):
+            return None
+        if not wanted.logic.columns_read(schema) <= {*held.names}:
+            return None
+        tests = asked_first(applied.logic, schema)
+        if tests and (wanted.logic.can_fail or not {*tests} <= {*asked_first(wanted.logic, schema)}):
+            return None  # a row that was left out may be one that fails, or passes
+        return wanted.logic if wanted.logic.output(held).equals(wanted.logic.output(schema)) else None
+
+
+def _only_leaves_out(step: Step) -> bool:
+    """Whether a step leaves out rows or columns, and does nothing else."""
+    if isinstance(step, Project):
+        return all(e.is_column and e.column_name == n for n, e in step.outputs)
+    return isinstance(step, Filter) and (step.tolerant or not step.predicate.can_fail)
 
 
 def hydration_plan(

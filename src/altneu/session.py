@@ -27,7 +27,7 @@ from altneu.errors import (
     StorePlanError,
     UnknownSourceError,
 )
-from altneu.executor.base import Region, StepMode, folded
+from altneu.executor.base import Region, StepMode, fold
 from altneu.executor.inputs import Inputs, Stamp, whole_number
 from altneu.executor.journal import Journal, batch_rows
 from altneu.executor.local import LocalExecutor
@@ -325,7 +325,7 @@ class Session(Closing):
         compared.
 
         Raises:
-            PlanError: the name is taken by another collection.
+            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, or other functions.
             HydrationError: rows are needed that nothing keeps.
@@ -932,7 +932,7 @@ class Session(Closing):
             with self._journal.undoing(step=True):
                 outcome = self._executor.step(self._plan, self.table, self._pending, region, StepMode(self.shards))
                 if inside != since:
-                    outcome.states = folded(outcome.states, after)
+                    fold(outcome.states, after)
                 self._journal.take(outcome)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}

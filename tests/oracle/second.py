@@ -146,7 +146,7 @@ def _actions(rng: random.Random, made: Scene, spark: bool) -> Iterator[Action]:
         if made.durable and rng.random() < 0.2:
             yield ("reopen",)
         if spark:
-            yield ("place", rng.choice(["spark", "spark", "driver"]))
+            yield ("place", rng.choice(["spark", "driver", "driver"]))
         yield ("advance", cut)
         if made.durable and rng.random() < 0.3:
             yield ("reopen",)

@@ -217,3 +217,89 @@ def test_a_view_that_is_there_keeps_what_it_has(tmp_path, joins):
             for _ in range(2):
                 session.maintain("triangles", COUNT, joins=asked)
             assert ("delta join of" in session.explain("triangles")) == (joins == "delta")
+
+
+BOUNDS = an.source("bounds", "src long, dst long, lo long, hi long")
+WEDGES = BOUNDS.join(BOUNDS, on={"dst": "src"})
+TRIPLES = WEDGES.select(
+    a="src", b="dst", c="`right.dst`", v="lo", w="`right.hi`", x="lo + `right.hi`", y="coalesce(hi, 0) * 2"
+)
+CLOSED = {  # what stands between the joins of a triangle
+    "computed": TRIPLES.select("a", "b", "c", "x", "y"),
+    "computed and filtered": TRIPLES.filter("x > 3").select("a", "b", "c", "x", z="x + y"),
+    "failing": TRIPLES.select("a", "b", "c", x="10 / (v - 2)"),
+    "series": TRIPLES.generate_series("v", "w", as_="i").select("a", "b", "c", "i"),
+    "series and computed": TRIPLES.generate_series(1, "v", as_="i").select("a", "b", "c", x="i * x").filter("x > 4"),
+    "counted": TRIPLES.repeat_row("w").select("a", "b", "c"),
+    "negated": TRIPLES.select("a", "b", "c", "x").negate(),
+    "while": TRIPLES.temporal("v + w", "v + w + 3").select("a", "b", "c", "y"),
+}
+
+
+def closed(between):
+    return between.join(BOUNDS, on={"a": "src", "c": "dst"}).select(*between.columns, last="hi")
+
+
+def bounded_edges(seed):
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([rng.integers(0, 6, (40, 2)), rng.integers(0, 5, (40, 2))], axis=1)
+    return [tuple(map(int, row)) for row in rows]
+
+
+@pytest.mark.parametrize("between", CLOSED)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_what_is_between_the_joins_of_a_pattern_comes_after_it(between, shards, tmp_path):
+    pattern, rows = closed(CLOSED[between]), bounded_edges(1)
+
+    def seen(session):
+        errors = {e["message"] for e in session.view("v").errors().to_pylist()}
+        return sorted(session.view("v").to_pylist(errors="ignore")), errors
+
+    with an.Session() as plain:
+        plain.maintain("v", pattern, joins="binary")
+        with an.Session(path=tmp_path, shards=shards) as session:
+            session.maintain("v", pattern)
+            assert "| delta join: the pattern is cyclic" in session.explain("v")
+            for change in (rows[:25], rows[25:]):
+                for each in (plain, session):
+                    each.insert("bounds", change)
+                    each.advance()
+                assert seen(session)[0] == seen(plain)[0]
+                assert seen(session)[1] <= seen(plain)[1]  # a rule may lose an error, and invents none
+        with an.Session(path=tmp_path) as session:
+            session.maintain("v", pattern, joins="binary")  # it has what it was made with
+            for each in (plain, session):
+                each.retract("bounds", rows[10:30])
+                each.insert("bounds", rows[:5])
+                each.advance()
+            assert seen(session)[0] == seen(plain)[0]
+
+
+def test_an_acyclic_pattern_is_lifted_where_that_is_asked_for():
+    made = WEDGES.select("src", x="lo + `right.hi`", c="`right.dst`").join(NAMES, on={"c": "node"}).select("x", "name")
+    with an.Session() as session, an.Session() as plain:
+        session.maintain("v", made, joins="delta")
+        plain.maintain("v", made)
+        assert "| delta join, as was asked for" in session.explain("v")
+        assert "delta join" not in plain.explain("v")
+        for each in (session, plain):
+            each.insert("bounds", bounded_edges(2))
+            each.insert("names", [(i, f"n{i}") for i in range(5)])
+            each.advance()
+        assert sorted(session.view("v").to_pylist()) == sorted(plain.view("v").to_pylist()) != []
+
+
+@pytest.mark.parametrize(
+    ("between", "why"),
+    [
+        (WEDGES.map(lambda r: (r.src, r.lo), "a long, c long"), r"map .* stands between it and the join on dst"),
+        (WEDGES.select(a="src", c="`right.dst` % 3"), r"its key c is computed between it and the join on dst"),
+    ],
+)
+def test_a_delta_join_that_is_not_possible_says_why(between, why):
+    made = between.join(BOUNDS, on={"a": "src", "c": "dst"}).select("a", "hi")
+    with an.Session() as session:
+        with pytest.raises(PlanError, match=rf'joins="delta" is not possible for the join on a, c: .*{why}'):
+            session.maintain("v", made, joins="delta")
+        session.maintain("v", made)
+        assert [line for line in session.explain("v").splitlines() if "| binary joins: " in line]

@@ -830,16 +830,16 @@ def _is_folded(batch: Batch, since: Antichain) -> bool:
     return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
 
-def folded(
-    states: Mapping[tuple[str, int], ArrangementState], region: Region
-) -> dict[tuple[str, int], ArrangementState]:
-    """The states that a step with loops has made, its long histories folded up to what its region says.
+def fold(states: dict[tuple[str, int], ArrangementState], region: Region) -> None:
+    """Fold the long histories of the states that a step with loops has made up to what its region says, in place.
 
     Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
+    One state after the other lets go of what it was.
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
-    return {key: _folded_after(state, region) for key, state in states.items()}
+    for key in list(states):
+        states[key] = _folded_after(states[key], region)
 
 
 def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:

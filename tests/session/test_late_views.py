@@ -1,0 +1,82 @@
+"""Views added late over collections of which other views keep only a part: filled from that, or refused by name."""
+
+import pytest
+
+import altneu as an
+from altneu.errors import HydrationError
+
+A = an.source("a", "k long, v long, w long")
+B = an.source("b", "k long, u long")
+JOINED = A.join(B, on="k")
+SUM = JOINED.group_by("k").agg(n="sum(v + u)")
+SOME = JOINED.filter("v > 1").group_by("k").agg(n="sum(v + u)")
+
+FILLED = {  # what is maintained, and what is added late
+    "grouped otherwise": (SUM, JOINED.group_by("u").agg(n="sum(v)", top="max(v)")),
+    "filtered": (SUM, JOINED.filter("v > 1").select("k", "u")),
+    "filtered by both": (SUM, JOINED.filter("v + u > 4").select("v", "u")),
+    "computed": (SUM, JOINED.select("k", x="v * u")),
+    "failing": (SUM, JOINED.select("k", x="10 / (v - 2)")),
+    "narrower": (SUM, A.select("v").distinct()),
+    "as wide": (SUM, JOINED.select("k", "v", "u")),
+    "outer": (SUM, A.select("k", "v").join(B, on="k", how="left")),
+    "a filter that may fail": (SOME, JOINED.filter("10 / v > 2 and v > 1").select("k", "v")),
+    "the same filter": (SOME, JOINED.filter("v > 1 and u > 2").select("k", "v", "u")),
+}
+REFUSED = {
+    "a column more": (SUM, JOINED.select("k", "w"), r"columns k, v, of some rows"),
+    "a row more": (SOME, JOINED.filter("u > 2").select("k", "v"), r"columns k, v, of some rows"),
+}
+LOADED = {"a": [(1, 1, 1), (1, 2, 2), (2, 3, 3), (2, 3, 3), (3, 2, 0)], "b": [(1, 5), (2, 6), (2, 1), (4, 4)]}
+LATER = {"a": [(3, 4, 4)], "b": [(3, 7), (1, 9)]}
+GONE = {"a": [(1, 2, 2), (2, 3, 3)], "b": [(2, 1)]}
+
+
+def change(session, *, rows, gone=()):
+    for name, values in dict(rows).items():
+        session.insert(name, values)
+    for name, values in dict(gone).items():
+        session.retract(name, values)
+    session.advance()
+
+
+def seen(view):
+    errors = sorted(e["message"] for e in view.errors().to_pylist())
+    return sorted(view.to_pylist(errors="ignore"), key=repr), errors
+
+
+@pytest.mark.parametrize("case", FILLED)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_from_what_another_view_keeps(case, shards, tmp_path):
+    first, late = FILLED[case]
+    both = first, late, A.select("k"), B.select("k")  # so that every source is read
+    with an.Session() as early:
+        expected = [early.maintain(f"v{i}", c) for i, c in enumerate(both)][1]
+        change(early, rows=LOADED)
+        with an.Session(path=tmp_path, shards=shards) as session:
+            session.maintain("first", first)
+            change(session, rows=LOADED)
+            view = session.maintain("late", late)
+            assert seen(view) == seen(expected)
+            change(early, rows=LATER, gone=GONE)
+            change(session, rows=LATER, gone=GONE)
+            assert seen(view) == seen(expected)
+            session.drop("first")
+        with an.Session(path=tmp_path) as session:
+            view = session.maintain("late", late)
+            assert seen(view) == seen(expected)
+            change(session, rows={}, gone={name: rows[:1] for name, rows in LATER.items() if name in session.sources})
+            change(early, rows={}, gone={name: rows[:1] for name, rows in LATER.items()})
+            assert seen(view) == seen(expected)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_lacks_rows_or_columns_is_refused(case):
+    first, late, told = REFUSED[case]
+    with an.Session() as session:
+        session.maintain("first", first)
+        change(session, rows=LOADED)
+        with pytest.raises(HydrationError, match=f"the rows of source 'a' .*{told}.*keep=True"):
+            session.maintain("late", late)
+        change(session, rows=LATER, gone=GONE)  # and nothing else has happened
+        assert session.views == ["first"]
