@@ -259,9 +259,19 @@ def test_what_makes_no_sense_is_refused_when_the_plan_is_built(make, error):
     ("fields", "unit", "error", "words"),
     [
         ("x long, late timestamp", "min", "PlanError", r"unit='min' .* field 'late', which is timestamp: .* 's', 'ms'"),
-        ("late timestamp", "d", "PlanError", r"unit='d' .* field 'late', which is timestamp: .* 's', 'ms', 'us', 'ns'"),
-        ("days array<date>", "ms", "PlanError", r"unit='ms' .* field 'days', which is array<date>: its units are 'd'"),
-        ("x long", "ms", "PlanError", r"unit='ms' .* field 'x', which is bigint: only dates .* leave it out"),
+        (
+            "late timestamp",
+            {"late": "d"},
+            "PlanError",
+            r"unit='d' .* field 'late', which is timestamp: .* 's', 'ms', 'us'",
+        ),
+        (
+            "days array<date>",
+            {"days": "ms"},
+            "PlanError",
+            r"unit='ms' .* field 'days', .* array<date>: its units are 'd'",
+        ),
+        ("x long", "min", "PlanError", r"unit='min' .* field 'x', which is bigint: only dates .* leave it out"),
         ("x long, late timestamp", {"x": "ms"}, "PlanError", r"unit='ms' .* field 'x', which is bigint"),
         ("late timestamp", {"later": "ms"}, "UnknownColumnError", r"no column 'later' \(in unit\); .*: late"),
         ("x long, a interval day", "", "TypeMismatchError", r"field 'a': JSON is not read as interval.* as a string"),

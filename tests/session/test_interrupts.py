@@ -22,6 +22,14 @@ N = an.source("n", "k long, v long")
 UNDONE = ["altneu: nothing of the step is committed, lower is 0, and what was inserted is still there"]
 
 
+@pytest.fixture(autouse=True)
+def handler():
+    """Python's own handler of Ctrl-C, which a Spark session in this process replaces."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(params=["memory", "durable"])
 def session(request, tmp_path):
     with an.Session(path=None if request.param == "memory" else tmp_path) as session:
