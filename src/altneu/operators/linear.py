@@ -64,7 +64,7 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
 
     def run(start: int) -> tuple[list[Updates], list[Updates]]:
         failures = Failures(kept=logic.can_fail)
-        spans = _delayed(logic.delay, Spans(_chunk(updates, start)), failures)
+        spans = _delayed(logic.delay, Spans(_chunk(updates, start, CHUNK)), failures)
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
     def joined(parts: list[tuple[list[Updates], list[Updates]]], apply: Apply) -> tuple[Updates, Updates]:
@@ -133,7 +133,7 @@ def _some(rest: Iterator[Spans]) -> list[Spans]:
     return found
 
 
-def _chunk(updates: Updates, start: int, size: int = CHUNK) -> Updates:
+def _chunk(updates: Updates, start: int, size: int) -> Updates:
     if len(updates) <= size:
         return updates
     stop = min(start + size, len(updates))
