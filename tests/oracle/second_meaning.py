@@ -455,7 +455,7 @@ def meeting(joined: Any, before: bool) -> Callable[[Sequence[History]], History]
             said = joined(t, [difference(left.rows, seen), met.rows])
             for row, n in so_far.rows.items():
                 said.rows[row] += n
-            now = held(said, [left, met], keeps=False)
+            now = held(said, [left, right, met], keeps=False)  # errors below are there at their own times
             so_far = Held(now.rows, now.codes, now.unsure or so_far.unsure)
             found.append(so_far)
             seen = left.rows
