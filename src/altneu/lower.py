@@ -353,8 +353,7 @@ class Lowering:
         label = f"join on {', '.join(node.left_key)}"
         sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
         inputs = tuple(
-            Port(self.arrange(lowered, key, self._name_of(side), f"arrange by {', '.join(key)}"))
-            for lowered, side, key in sides
+            Port(self.arrange(lowered, key, self._name_of(side), _arrange_label(key))) for lowered, side, key in sides
         )
         scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
@@ -370,8 +369,7 @@ class Lowering:
         parts = [(self.lower(part), self._name_of(part)) for part in node.parts]
         relations = Relations(node, delta_paths(node.variables))
         inputs = tuple(
-            Port(self.arrange(parts[i][0], key, parts[i][1], f"arrange by {', '.join(key)}"))
-            for i, key in relations.arrangements
+            Port(self.arrange(parts[i][0], key, parts[i][1], _arrange_label(key))) for i, key in relations.arrangements
         )
         scope = self._innermost(self.nodes[p.node].scope for p in inputs)
         return Lowered(delta_join(self, relations, inputs, scope), None)
@@ -395,7 +393,7 @@ class Lowering:
 
     def _general(self, node: ir.Reduce) -> Lowered:
         below = self.lower(node.input)
-        return self._reduce(node, self.arrange(below, node.key, self._name_of(node.input), _group_label(node.key)))
+        return self._reduce(node, self.arrange(below, node.key, self._name_of(node.input), _arrange_label(node.key)))
 
     def _reduce(self, node: ir.Reduce, state: int) -> Lowered:
         spec = reduce_spec_of(node)
@@ -442,7 +440,7 @@ class Lowering:
     def _locked(self, node: ir.AsOf, left: Lowered, right: Lowered) -> Lowered:
         """What left rows have met is kept where the right rows of their key are, whatever the key is that it is by."""
         if node.stamps is None:
-            label = f"arrange by {', '.join(node.right_key)}"
+            label = _arrange_label(node.right_key)
             state = self.arrange(right, node.right_key, self._name_of(node.right), label)
         else:
             state = self._by_stamp(right, node.right_key, node.right, node.stamps[1])
@@ -629,6 +627,11 @@ def arrangement_name(node: ir.Node, key: Key) -> str | None:
 
 def _name(origin: str, key: Key) -> str:
     return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
+
+
+def _arrange_label(key: Key) -> str:
+    """What an arrangement of rows is called, whether joins or reduces read it: both may, and other views' too."""
+    return f"arrange by {', '.join(key)}" if key else "one group"
 
 
 def _group_label(key: Key) -> str:
