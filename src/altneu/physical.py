@@ -666,8 +666,15 @@ class Plan:
     def arrangements_of(self, view: str) -> list[str]:
         """Every arrangement that a view needs."""
         ports = self.views[view]
-        roots = [Port(self.arrangements[n]) for n in (ports.contents, *ports.errors)]
-        operations = [self.nodes[i].operation for i in self.upstream(*roots)]
+        needed = set(self.upstream(*(Port(self.arrangements[n]) for n in (ports.contents, *ports.errors))))
+        while True:  # of a loop all is computed, also what leads to none of its results that is read
+            loops = {self.loop_around(self.nodes[i].scope) for i in needed} - {0}
+            inside = [Port(i) for i, node in enumerate(self.nodes) if self.loop_around(node.scope) in loops]
+            more = {*needed, *self.upstream(*inside)}
+            if more == needed:
+                break
+            needed = more
+        operations = [self.nodes[i].operation for i in needed]
         return sorted(o.arrangement for o in operations if isinstance(o, STATEFUL))
 
     def upstream(self, *ports: Port) -> Iterator[int]:

@@ -433,8 +433,13 @@ History = list[Held]
 
 def delayed(by: int | None, every: int | None) -> Callable[[Sequence[History]], History]:
     def meaning(inputs: Sequence[History]) -> History:
-        past = [t - by if by is not None else t // (every or 1) * (every or 1) for t in range(len(inputs[0]))]
-        return [inputs[0][t] if t >= 0 else Held() for t in past]
+        """Rows come later; what fails below is an error from its own time on."""
+        found: History = []
+        for t, now in enumerate(inputs[0]):
+            past = t - by if by is not None else t // (every or 1) * (every or 1)
+            then = inputs[0][past] if past >= 0 else Held()
+            found.append(Held(then.rows, now.codes, then.unsure or now.unsure))
+        return found
 
     return meaning
 
@@ -450,7 +455,7 @@ def meeting(joined: Any, before: bool) -> Callable[[Sequence[History]], History]
             said = joined(t, [difference(left.rows, seen), met.rows])
             for row, n in so_far.rows.items():
                 said.rows[row] += n
-            now = held(said, [left, met], keeps=False)
+            now = held(said, [left, right, met], keeps=False)  # errors below are there at their own times
             so_far = Held(now.rows, now.codes, now.unsure or so_far.unsure)
             found.append(so_far)
             seen = left.rows

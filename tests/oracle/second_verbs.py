@@ -887,15 +887,18 @@ def _with_braces(text: str, inner: list[str]) -> str:
 
 
 def _reach(w: Writer) -> Node:
-    """The loop that everybody writes: what can be reached, until nothing changes."""
+    """The loop that everybody writes: what can be reached, until nothing changes.
+
+    Of distinct rows: an edge that is there less than not at all may send its end to and fro for ever.
+    """
     start, edges = w.shaped(), w.shaped()
     k, v = edges.place("k"), edges.place("v")
 
     def meaning(_: int, inputs: Sequence[M.Rows]) -> M.Said:
         said = M.Said()
         said.unsure = any(n < 0 for rows in inputs for n in rows.values())
-        seen = {row[k] for row in inputs[0]}
-        pairs = {(row[k], row[v]) for row in inputs[1] if row[k] is not None}
+        seen = {row[k] for row, n in inputs[0].items() if n > 0}
+        pairs = {(row[k], row[v]) for row, n in inputs[1].items() if n > 0 and row[k] is not None}
         todo = list(seen)
         while todo:
             at = todo.pop()
@@ -907,8 +910,8 @@ def _reach(w: Writer) -> Node:
             said.add((at,), 1)
         return said
 
-    step = "x.join({1}, {{'n': 'k'}}).select(n='v').concat({0}.select(n='k')).distinct()"
-    text = f"{{0}}.select(n='k').distinct().iterate(lambda x: {step})"
+    step = "x.join({1}.distinct(), {{'n': 'k'}}).select(n='v').concat({0}.distinct().select(n='k')).distinct()"
+    text = f"{{0}}.distinct().select(n='k').distinct().iterate(lambda x: {step})"
     return Node(text, (start, edges), (("n", "long"),), meaning)
 
 

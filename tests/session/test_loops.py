@@ -142,3 +142,26 @@ def test_explain_shows_the_loop():
     assert "leave the loop over x" in text
     assert "x of the round before" in text
     assert "variable x" in text
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_dropped_loop_leaves_no_state_also_of_a_variable_that_nobody_reads(late):
+    """What one result is made of needs not be all of the loop, and all of the loop is computed."""
+    edges = an.source("edges", "src long, dst long", keep=True)
+
+    def body(x, y):
+        return x.concat(edges).top_k(3, "src", per="dst").distinct(), y.concat(edges).distinct()
+
+    with an.Session(shards=2) as session:
+        kept = session.maintain("edges", edges)
+        session.insert("edges", [(1, 2), (2, 3)])
+        for _ in range(2):  # once from the beginning or late, once more late
+            if late:
+                session.advance()
+            session.maintain("y", an.recursive(body, x=edges, y=edges)[1])
+            session.advance()
+            assert sorted(session.view("y").to_pylist()) == [(1, 2), (2, 3)]
+            session.drop("y")
+            assert {name for name, _ in session.table.live} <= set(session._plan.arrangements)
+            session.reshard(2 * session.shards)
+        assert sorted(kept.to_pylist()) == [(1, 2), (2, 3)]
