@@ -36,7 +36,7 @@ def test_pieces_of_a_join(monkeypatch, name, lattice):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_pieces_of_a_delta_join(monkeypatch, pattern):
     variables, lattice = PATTERNS[pattern], Epoch()
-    names, spec, inputs = prepared(variables, lattice)
+    _, spec, inputs = prepared(variables, lattice)
     rng = random.Random(pattern)
     new = [[(tuple(rng.randrange(4) for _ in part), (0,), 1) for _ in range(40)] for part in variables]
     found = inputs([[] for _ in variables], new)
