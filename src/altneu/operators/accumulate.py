@@ -201,7 +201,7 @@ class Accumulator:
 
         Shape:  updates of ``slot_schema``, no two of equal (key, slot, time).
         Law:    digits that are only written otherwise, as a diff of 2^24 or more has them, say nothing
-                (tests/operators/test_accumulate.py).
+                (tests/session/test_backfill.py).
         """
         numbers = whole(slots.rows.columns[-1])
         of, places = self._digits
