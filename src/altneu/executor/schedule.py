@@ -29,8 +29,8 @@ WARN_ROUNDS = 10_000  # rounds of one loop in one step after which a warning is 
 _EPOCHS_NAMED = 5
 _MANY_ROWS = 10_000  # a round that passes on fewer says nothing of how much the next one makes of a row
 _STILL_CHANGES = (
-    "the loop over %s still changes after %s rounds, of at most %s. Ctrl-C undoes the step; max_rounds= bounds the loop, "
-    "in SQL RECURSION LIMIT n"
+    "the loop over %s still changes after %s rounds, of at most %s. Ctrl-C undoes the step; max_rounds= bounds the "
+    "loop, in SQL RECURSION LIMIT n"
 )
 _logger = logging.getLogger("altneu")
 
