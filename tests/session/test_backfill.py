@@ -98,7 +98,9 @@ def test_of_a_source_that_no_view_reads_the_advice_says_how_it_is_declared(life)
     assert call == "session.backfill(an.source('a', 'k bigint, v bigint, w bigint'), rows)"
     exec(call, {"session": session, "an": an, "rows": ROWS})  # noqa: S102
     assert session.sources == ["a"]
-    with pytest.raises(PlanError, match=r"declared otherwise .* an\.source\('a', 'k bigint, v bigint, w bigint'\);"):
+    with pytest.raises(
+        PlanError, match=r"under another declaration: it must be an\.source\('a', 'k bigint, v bigint, w bigint'\);"
+    ):
         session.maintain("late", an.source("a", "k long, v long, w long", keep=True))
     assert sorted(session.maintain("late", LATE).to_pylist()) == [(1, 2), (2, 3), (2, 3)]
     session.drop("late")
