@@ -232,16 +232,16 @@ def begin(
     region: Region,
     mode: StepMode,
 ) -> _Stage:
-    """What ``run`` runs, for those who take its messages as they come."""
+    """As ``run``, for callers that take messages while the stage runs: they iterate over ``sent()``."""
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode)
 
 
 class _Stage:
     """One run of a stage: values by port, filled in topological order.
 
-    What a table function makes of much is no value: it flows through the operations behind it piece by piece. Those
-    that look at one update at a time pass it on, those that sum updates up gather what they make of it, and the others
-    have the pieces when it is their turn.
+    The output of a table function, where it is large, is never one value: it flows through the operators behind it
+    piece by piece. Linear operators pass each piece on, sums accumulate them, and other operators read all pieces when
+    it is their turn.
     """
 
     def __init__(
@@ -506,11 +506,11 @@ class _Stage:
 
     def read(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
-        state = self.snapshot.get(operation.arrangement) if isinstance(operation, ReadOp) else None
-        if state is None:
+        if not isinstance(operation, ReadOp) or (state := self.snapshot.get(operation.arrangement)) is None:
             return [None]
         parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))]
+        updates = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))
+        return [self._present(updates, self.plan.lattice_of(i)) if operation.present else updates]
 
     def linear(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
