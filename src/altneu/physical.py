@@ -89,7 +89,8 @@ class ArrangeOp:
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
     columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
-    arrangement of the right ones, and what is kept is what each met (``operators/locked.py``).
+    arrangement of the right ones, and what is kept is what each met (``operators/locked.py``). With a layout that has
+    ``changes_only`` what comes in is handed on, and nothing but the history that is asked for is kept.
     """
 
     arrangement: str
@@ -100,7 +101,7 @@ class ArrangeOp:
     @property
     def transforms(self) -> bool:
         """Whether something else is kept than what comes in."""
-        return self.latest is not None or self.locked is not None
+        return self.latest is not None or self.locked is not None or self.layout.changes_only
 
 
 @dataclass(frozen=True)
@@ -374,11 +375,12 @@ class Channel:
 
 @dataclass(frozen=True)
 class ViewPorts:
-    """Where a view's contents and errors are kept."""
+    """Where a view's contents and errors are kept; with ``changes_only`` it has changes and no contents."""
 
     contents: str
     errors: tuple[str, ...]
     schema: pa.Schema
+    changes_only: bool = False
 
 
 @dataclass(frozen=True)
