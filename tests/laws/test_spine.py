@@ -350,7 +350,7 @@ def test_merging_nothing() -> None:
     assert Spine.empty(LONGS).compact(at(Epoch(), 0)).batches == ()
 
 
-@given(st.data(), histories(steps=14, rows=6))
+@given(st.data(), histories(steps=8, rows=6))
 def test_of_changes_alone_those_are_kept_that_are_told_apart(data: st.DataObject, history: History) -> None:
     layout, lattice = replace(history.layout, changes_only=True), history.layout.lattice
     spine, since = Spine.empty(layout), Antichain.minimum(lattice)
