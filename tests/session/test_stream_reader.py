@@ -124,10 +124,10 @@ def test_crashes_anywhere_while_the_writer_goes_on(tmp_path, options):
             query.reader.stop()
 
 
-@pytest.mark.parametrize("options", [{}, {"maxTimesPerBatch": 1}], ids=str)
-def test_crashes_anywhere_of_a_stream_that_has_changes_alone(tmp_path, options):
+def test_crashes_anywhere_of_a_stream_that_has_changes_alone(tmp_path):
     began = set()
-    for seed in range(6):
+    for seed in range(5):
+        options = {"maxTimesPerBatch": 1} if seed % 2 else {}
         chance, path = random.Random(seed), tmp_path / str(seed)
         with an.Session(path=path, shards=chance.choice((1, 3))) as session:
             plain = session.maintain("plain", ORDERS)
