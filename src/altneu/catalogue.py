@@ -107,9 +107,9 @@ class Catalogue:
             unowned &= {name for name, _ in self._journal.table.held}
         if unowned:
             raise StorePlanError(
-                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier altneu kept it of a "
-                "source with keep=True and two times, whose last view was dropped; maintain a view of that source as "
-                "it was declared then, and altneu knows it from there on"
+                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier version kept it for a "
+                "source with keep=True and two times whose last view was dropped; maintain a view of that source, "
+                "declared as it was then, and the state belongs to the source again"
             )
 
     def ports(self, name: str) -> ViewPorts:
@@ -253,9 +253,9 @@ class Catalogue:
             if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
                 if found.name in self.kept and not self.readers(found.name):
                     raise PlanError(
-                        f"source {found.name!r} is declared otherwise than the one whose rows are kept: that is "
-                        f"{_declared(sources[found.name])}; declare it so, or session.drop_source({found.name!r}) "
-                        "forgets these rows"
+                        f"the rows of source {found.name!r} are kept under another declaration: it must be "
+                        f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
+                        "to delete these rows"
                     )
                 raise PlanError(
                     f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
@@ -282,10 +282,10 @@ class Catalogue:
 
 def _changed_functions(name: str, changed: list[str]) -> str:
     return (
-        f"view {name!r} was computed with other functions than it is given now; what has changed of them: "
-        f"{'; '.join(changed)}. What is stored was made by the former ones, and a retraction has to meet the rows that "
-        f"they made. Give it those again; or session.drop({name!r}) and maintain it anew; or, if each gives for every "
-        f"row what it gave before, maintain({name!r}, ..., trust_functions=True)"
+        f"functions of view {name!r} have changed since it was stored: {'; '.join(changed)}. "
+        "Retractions must remove the rows that the stored functions made. Restore the functions; or call "
+        f"session.drop({name!r}) and maintain the view again; or, if each function returns for every row what it "
+        f"returned before, maintain({name!r}, ..., trust_functions=True)"
     )
 
 

@@ -226,16 +226,16 @@ def begin(
     region: Region,
     mode: StepMode,
 ) -> _Stage:
-    """What ``run`` runs, for those who take its messages as they come."""
+    """As ``run``, for callers that take messages while the stage runs: they iterate over ``sent()``."""
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode)
 
 
 class _Stage:
     """One run of a stage: values by port, filled in topological order.
 
-    What a table function makes of much is no value: it flows through the operations behind it piece by piece. Those
-    that look at one update at a time pass it on, those that sum updates up gather what they make of it, and the others
-    have the pieces when it is their turn.
+    The output of a table function, where it is large, is never one value: it flows through the operators behind it
+    piece by piece. Linear operators pass each piece on, sums accumulate them, and other operators read all pieces when
+    it is their turn.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ Where they run is their executor's choice, one segment at a time.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,14 @@ from altneu.physical import ArrangeOp, LoopUnit, Plan, ReadOp, Schedule, Stages
 from altneu.progress import watch
 from altneu.update import Updates
 
+WARN_ROUNDS = 10_000  # rounds of one loop in one step after which a warning is logged
 _EPOCHS_NAMED = 5
 _MANY_ROWS = 10_000  # a round that passes on fewer says nothing of how much the next one makes of a row
+_STILL_CHANGES = (
+    "the loop over %s still changes after %s rounds, of at most %s. Ctrl-C undoes the step; max_rounds= bounds the "
+    "loop, in SQL RECURSION LIMIT n"
+)
+_logger = logging.getLogger("altneu")
 
 Inbox = Mapping[int, list[Message | Parcel]]
 
@@ -101,12 +108,16 @@ class Run:
 
     def _rounds(self, unit: LoopUnit, rounds: Rounds) -> Iterator[int]:
         """The rounds in which anything is due, the least first, until nothing is."""
-        scope = self.plan.scopes[unit.scope]
+        scope, warned = self.plan.scopes[unit.scope], False
         try:
             while (at := self._next_round(unit, rounds)) is not None:
                 if at >= scope.max_rounds:
                     raise self._no_fixpoint(unit, (*rounds, at))
                 watch.round = (scope.names, at)
+                if at >= WARN_ROUNDS and not warned:
+                    warned = True
+                    names = ", ".join(scope.names)
+                    _logger.warning(_STILL_CHANGES, names, f"{at:,}", f"{scope.max_rounds:,}")
                 yield at
         finally:
             watch.round = None
