@@ -49,7 +49,16 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {name: _source(name, told["schema"], *told["coordinates"]) for name, told in self._journal.kept.items()}
+        return {
+            name: _source(name, told["schema"], told.get("keep", True), *told["coordinates"])
+            for name, told in self._journal.kept.items()
+        }
+
+    def called(self, node: ir.Node) -> dict[str, str]:
+        """How ``session.backfill`` is given the sources of a plan that have one time: by name, or as declared."""
+        known = self.sources
+        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.coordinates is None]
+        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
 
     def readers(self, source: str) -> list[str]:
         """The views that are made of a source."""
@@ -63,14 +72,15 @@ class Catalogue:
         less: str | None = None,
         without: Iterable[str] = (),
         changes_only: Iterable[str] = (),
+        also: Iterable[ir.Source] = (),
     ) -> Plan:
         """The plan of all views and kept sources for a number of shards, with one view more or less.
 
-        ``without`` names kept sources that are about to be dropped, ``changes_only`` those of ``more`` that have no
-        contents.
+        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them;
+        ``changes_only`` names those of ``more`` that have no contents.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        kept = [source for name, source in self.kept.items() if name not in without]
+        kept = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
@@ -290,27 +300,30 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, *coordinates: str) -> ir.Source:
-    return ir.Source(name, schema_from_text(schema), True, coordinates or None)  # type: ignore[arg-type]
+def _source(name: str, schema: str, keep: bool, *coordinates: str) -> ir.Source:
+    return ir.Source(name, schema_from_text(schema), keep, coordinates or None)  # type: ignore[arg-type]
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
-    times = "" if source.coordinates is None else f", time={source.coordinates}"
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times})"
+    keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
     """What a commit tells of the kept sources that a view's plan is made of, by name."""
     found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {
-        source.name: {
-            "schema": schema_to_text(source.schema),
-            "coordinates": list(source.coordinates or ()),
-            "arrangement": arrangement_name(source, tuple(source.schema.names)),
-        }
-        for source in found
+    return {source.name: kept_source(source) for source in found}
+
+
+def kept_source(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
+    told = {
+        "schema": schema_to_text(source.schema),
+        "coordinates": list(source.coordinates or ()),
+        "arrangement": arrangement_name(source, tuple(source.schema.names)),
     }
+    return told if source.keep else {**told, "keep": False}
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

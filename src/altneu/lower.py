@@ -280,8 +280,15 @@ class Lowering:
         number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
         port = Port(number)
         if node.keep:
-            self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
+            self._keep(node, port)
         return Lowered(port, None, settled=False)
+
+    def keep(self, source: ir.Source) -> None:
+        """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
+        self._keep(source, self.lower(source).port)
+
+    def _keep(self, source: ir.Source, port: Port) -> None:
+        self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
 
     def _constant(self, node: ir.Constant) -> Lowered:
         number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
@@ -719,6 +726,6 @@ def lower(
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node, changes_only=name in changes_only) for name, node in views.items()}
     for source in sources:
-        lowering.lower(source)
+        lowering.keep(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))

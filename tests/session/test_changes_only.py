@@ -262,6 +262,21 @@ def test_a_late_view_is_computed_from_what_is_kept_or_refused():
         assert len(late.to_pylist()) == 2
 
 
+def test_rows_that_are_given_once_more_fill_a_view_beside_one_without_contents():
+    with an.Session() as session:
+        hot = session.maintain("hot", HOT, contents=False)
+        session.insert("readings", [(1, 95), (2, 10)])
+        session.advance()
+        session.backfill("readings", [(1, 95), (2, 10)])
+        late = session.maintain("late", HOT)
+        assert late.to_pylist() == [(1, 95)]
+        session.retract("readings", [(1, 95)])
+        session.advance()
+        assert (late.to_pylist(), counted(hot.changes())) == ([], {(1, 95): -1})
+        session.advance()
+        assert kept(session, "hot") == 0
+
+
 def test_a_late_view_without_contents_begins_with_the_next_changes():
     with an.Session() as session:
         session.maintain("all", READINGS)

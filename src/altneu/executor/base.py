@@ -474,11 +474,11 @@ class _Stage:
 
     def read(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
-        state = self.snapshot.get(operation.arrangement) if isinstance(operation, ReadOp) else None
-        if state is None:
+        if not isinstance(operation, ReadOp) or (state := self.snapshot.get(operation.arrangement)) is None:
             return [None]
         parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))]
+        updates = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))
+        return [self._present(updates, self.plan.lattice_of(i)) if operation.present else updates]
 
     def linear(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
