@@ -1045,9 +1045,9 @@ class Session(Closing):
 
     def _forget_changes(self, since: int) -> None:
         """Drop what views without contents keep of changes that nothing tells apart any more."""
-        for ports in self._plan.views.values():
-            if ports.changes_only:
-                self.table.forget_before(ports.contents, since)
+        names = {ports.contents for ports in self._plan.views.values() if ports.changes_only}
+        if names:
+            self.table.forget_before(names, since)
 
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
