@@ -13,7 +13,7 @@ from altneu.executor.described import Described, schema_from_text, schema_to_tex
 from altneu.executor.journal import Journal
 from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
-from altneu.lower import arrangement_name, lower
+from altneu.lower import arrangement_name, commands_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
@@ -48,7 +48,12 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {name: _source(name, told["schema"], *told["coordinates"]) for name, told in self._journal.kept.items()}
+        return {
+            name: _source(
+                name, told["schema"], *told["coordinates"], key=tuple(told.get("key", ())), distinct="distinct" in told
+            )
+            for name, told in self._journal.kept.items()
+        }
 
     def readers(self, source: str) -> list[str]:
         """The views that are made of a source."""
@@ -233,8 +238,8 @@ class Catalogue:
                         "forgets these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
-                    "once and use that"
+                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or keep=; "
+                    "declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -262,14 +267,18 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, *coordinates: str) -> ir.Source:
-    return ir.Source(name, schema_from_text(schema), True, coordinates or None)  # type: ignore[arg-type]
+def _source(
+    name: str, schema: str, *coordinates: str, key: tuple[str, ...] = (), distinct: bool = False
+) -> ir.Source:
+    times: Any = coordinates or None
+    return ir.Source(name, schema_from_text(schema), True, times, key or None, distinct)
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
     times = "" if source.coordinates is None else f", time={source.coordinates}"
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times})"
+    by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times}{by})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
@@ -279,10 +288,18 @@ def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
         source.name: {
             "schema": schema_to_text(source.schema),
             "coordinates": list(source.coordinates or ()),
-            "arrangement": arrangement_name(source, tuple(source.schema.names)),
+            "arrangement": arrangement_name(source, source.arranged_by or ()),
+            **_commands_of(source),
         }
         for source in found
     }
+
+
+def _commands_of(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells more of a kept source that takes commands."""
+    if source.commanded_by is None:
+        return {}
+    return {"commands": commands_name(source)} | ({"key": list(source.key)} if source.key else {"distinct": True})
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:
