@@ -123,6 +123,7 @@ class Lowering:
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
     spreads: dict[Port, Key] = field(default_factory=dict)
+    commanded: dict[int, int] = field(default_factory=dict)  # by the arrangement of a source, what gives its rows
 
     def add(
         self,
@@ -294,6 +295,7 @@ class Lowering:
         label = f"rows of {node.name}"
         number = self.add(RowsOp(node.key), (Port(state),), node.schema, label=label, logical=logical)
         self.arranged[Port(number), key, None] = state
+        self.commanded[state] = number
         if node.key:
             self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), key)
@@ -504,8 +506,9 @@ class Lowering:
         everything = tuple(ERROR_SCHEMA.names)
         names = []
         so_far = Plan(self.lattice, tuple(self.nodes))  # what depends on what, in no order of stages
-        upstream = sorted(so_far.upstream(self.lower(node).port))
-        for origin, lowered in [self.failing[p] for i in upstream for p in self._failing_of(i)]:
+        upstream = {*so_far.upstream(self.lower(node).port)}
+        upstream |= {rows for state, rows in self.commanded.items() if state in upstream}
+        for origin, lowered in [self.failing[p] for i in sorted(upstream) for p in self._failing_of(i)]:
             outside = self._outside(lowered)
             placed = Lowered(outside.port, everything if outside.settled else None)
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))

@@ -790,6 +790,7 @@ class Session(Closing):
         diff: int | str | Mapping[str, int | str] = 1,
         watermark: int | Mapping[str, int] | None = None,
         late: str | Mapping[str, str] = "revise",
+        command: str | Mapping[str, str] | None = None,
         max_rows: int | Mapping[str, int] | None = None,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
@@ -807,6 +808,9 @@ class Session(Closing):
         closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
         into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
 
+        ``command`` says what becomes of the rows of a source with a key: "insert", "delete", "insert_or_update" or
+        "delete_key", or a column or a SQL expression that says it of each row (docs/keyed.md).
+
         ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, in the store's own if it is a local one. ``restart`` is for a checkpoint and a store that have
         parted: the error that says so says what to give. An option that is not the same for all streams is a mapping by
@@ -822,7 +826,8 @@ class Session(Closing):
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
-        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
+        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}
+        options["max_rows"] = max_rows
         self._check_open()
         self._make_ready()
         return self.streams.follow(
