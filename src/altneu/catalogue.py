@@ -238,8 +238,8 @@ class Catalogue:
                         "forgets these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or keep=; "
-                    "declare it once and use that"
+                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
+                    "keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -267,9 +267,7 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _source(
-    name: str, schema: str, *coordinates: str, key: tuple[str, ...] = (), distinct: bool = False
-) -> ir.Source:
+def _source(name: str, schema: str, *coordinates: str, key: tuple[str, ...] = (), distinct: bool = False) -> ir.Source:
     times: Any = coordinates or None
     return ir.Source(name, schema_from_text(schema), True, times, key or None, distinct)
 

@@ -108,9 +108,7 @@ def check(steps: list[list[Command]], schema: pa.Schema = USERS, key: tuple[str,
             there = [row for found in wanted.values() for row in found]
             assert {r: n for r, n in held.items() if n} == Counter(there)
             many = [row for found in wanted.values() if len(found) > 1 for row in found.values()]
-            assert {r: n for r, n in failing.items() if n} == Counter(
-                keyed.show_row(schema.names, row) for row in many
-            )
+            assert {r: n for r, n in failing.items() if n} == Counter(keyed.show_row(schema.names, row) for row in many)
         assert not rows
         assert not errors
         if folded:

@@ -221,7 +221,7 @@ def _state(operation: ArrangeOp | CommandsOp) -> str:
 def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
     """The key of an arrangement, or of the one that an operator reads first."""
     match node.operation:
-        case ArrangeOp(_, layout):
+        case ArrangeOp(_, layout) | CommandsOp(_, layout):
             return layout.key
         case LatestOp() | ReduceOp() | JoinOp() | AsofOp() | LockedOp():
             arranged = plan.nodes[node.inputs[0].node].operation

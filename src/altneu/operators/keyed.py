@@ -39,9 +39,7 @@ def command_schema(schema: pa.Schema) -> pa.Schema:
     A command that deletes a key has only the key of a row.
     """
     fields = (KIND, pa.int8()), (CALL, pa.int64()), (ROW, pa.int64())
-    return pa.schema(
-        [*(f.with_nullable(True) for f in schema), *(pa.field(n, t, nullable=False) for n, t in fields)]
-    )
+    return pa.schema([*(f.with_nullable(True) for f in schema), *(pa.field(n, t, nullable=False) for n, t in fields)])
 
 
 def changed(commands: Updates, old: Sequence[Batch], layout: Layout, description: Description) -> Batch:
@@ -145,74 +143,103 @@ class _Numbered:
 
 
 @compiled
-def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there: Any, groups: int) -> Any:
-    """Obey commands that are in order of (group, time, as given).
+def _listed(home: Ints, there: Any, groups: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """The values that each group has: they stand in ``listed`` from ``start[group]`` on, each at its ``place``.
 
-    The values that a group has stand in ``listed`` from ``start[group]`` on, each at its ``place``, so that one is
-    found, put in and taken out at once; so all of it is O(commands + values).
+    A value that is not there has no place, -1; ``size`` counts those of a group that are.
     """
-    values, commands = len(home), len(group)
     start, size = np.zeros(groups + 1, np.int64), np.zeros(groups, np.int64)
-    for v in range(values):
+    for v in range(len(home)):
         start[home[v] + 1] += 1
     for g in range(groups):
         start[g + 1] += start[g]
-    listed, place = np.empty(values, np.int64), np.full(values, -1, np.int64)
-    for v in range(values):
+    listed, place = np.empty(len(home), np.int64), np.full(len(home), -1, np.int64)
+    for v in range(len(home)):
         if there[v]:
-            g = home[v]
-            place[v] = size[g]
-            listed[start[g] + size[g]] = v
-            size[g] += 1
-    met, was = np.full(values, -1, np.int64), np.zeros(values, np.bool_)
-    some = np.empty(values, np.int64)
-    most = 3 * commands + values
-    rows, errors = np.empty((3, most), np.int64), np.empty((3, most + commands), np.int64)
+            _put(v, home[v], listed, place, size, start)
+    return listed, place, size, start
+
+
+@compiled
+def _put(value: int, group: int, listed: Ints, place: Ints, size: Ints, start: Ints) -> None:
+    if place[value] < 0:
+        listed[start[group] + size[group]], place[value] = value, size[group]
+        size[group] += 1
+
+
+@compiled
+def _take_out(value: int, group: int, listed: Ints, place: Ints, size: Ints, start: Ints) -> None:
+    """Take a value out; the last of its group stands in its place."""
+    if place[value] >= 0:
+        size[group] -= 1
+        last = listed[start[group] + size[group]]
+        listed[start[group] + place[value]], place[last] = last, place[value]
+        place[value] = -1
+
+
+@compiled
+def _meet(value: int, moment: int, used: int, place: Ints, met: Any) -> int:
+    """Note, the first time that a moment has to do with a value, whether it was there; how many it has met by then."""
+    stamp, was, some = met
+    if stamp[value] == moment:
+        return used
+    stamp[value], was[value], some[used] = moment, place[value] >= 0, value
+    return used + 1
+
+
+@compiled
+def _obey(what: int, value: int, group: int, moment: int, used: int, lists: Any, met: Any) -> int:
+    """Obey one command about a value of a group; how many values its moment has met by then."""
+    listed, place, size, start = lists
+    if what in (INSERT_OR_UPDATE, DELETE_KEY):
+        while size[group] > 0:
+            last = listed[start[group] + size[group] - 1]
+            used = _meet(last, moment, used, place, met)
+            _take_out(last, group, listed, place, size, start)
+    if what != DELETE_KEY:
+        used = _meet(value, moment, used, place, met)
+        if what == DELETE:
+            _take_out(value, group, listed, place, size, start)
+        else:
+            _put(value, group, listed, place, size, start)
+    return used
+
+
+@compiled
+def _tell(at: int, value: int, sign: int, out: Ints, made: int) -> int:
+    out[0, made], out[1, made], out[2, made] = at, value, sign
+    return made + 1
+
+
+@compiled
+def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there: Any, groups: int) -> Any:
+    """Obey commands that are in order of (group, time, as given): O(commands + values).
+
+    A value comes into its list once for each command, and goes out as often as it came.
+    """
+    lists = _listed(home, there, groups)
+    listed, place, size, start = lists
+    values, commands = len(home), len(group)
+    stamp, was, some = np.full(values, -1, np.int64), np.zeros(values, np.bool_), np.empty(values, np.int64)
+    met = stamp, was, some
+    rows, errors = np.empty((3, 2 * commands + values), np.int64), np.empty((3, 3 * commands + values), np.int64)
     made, failed, p = 0, 0, 0
     while p < commands:
-        g, time, moment, used = group[p], times[p], p, 0
-        begin, before = start[g], size[g]
+        g, time, moment, used, before = group[p], times[p], p, 0, size[group[p]]
         while p < commands and group[p] == g and times[p] == time:
-            named, what = which[p], kind[p]
-            if what == INSERT or what == INSERT_OR_UPDATE or (what == DELETE and place[named] >= 0):
-                if met[named] != moment:
-                    met[named], was[named], some[used] = moment, place[named] >= 0, named
-                    used += 1
-            if what == DELETE:
-                if place[named] >= 0:
-                    size[g] -= 1
-                    last = listed[begin + size[g]]
-                    listed[begin + place[named]], place[last] = last, place[named]
-                    place[named] = -1
-            elif what != INSERT:
-                while size[g] > 0:
-                    size[g] -= 1
-                    last = listed[begin + size[g]]
-                    if met[last] != moment:
-                        met[last], was[last], some[used] = moment, True, last
-                        used += 1
-                    place[last] = -1
-            if (what == INSERT or what == INSERT_OR_UPDATE) and place[named] < 0:
-                listed[begin + size[g]], place[named] = named, size[g]
-                size[g] += 1
+            used = _obey(kind[p], which[p], g, moment, used, lists, met)
             p += 1
         after = size[g]
-        for i in range(used):
-            v = some[i]
+        for v in some[:used]:
             now = place[v] >= 0
             if now != was[v]:
-                rows[0, made], rows[1, made], rows[2, made] = p - 1, v, 1 if now else -1
-                made += 1
-            failing, failed_before = now and after > 1, was[v] and before > 1
-            if failing != failed_before:
-                errors[0, failed], errors[1, failed], errors[2, failed] = p - 1, v, 1 if failing else -1
-                failed += 1
-        if (before > 1) != (after > 1):
-            for i in range(begin, begin + after):
-                v = listed[i]
-                if met[v] != moment:
-                    errors[0, failed], errors[1, failed], errors[2, failed] = p - 1, v, 1 if after > 1 else -1
-                    failed += 1
+                made = _tell(p - 1, v, 1 if now else -1, rows, made)
+            if (now and after > 1) != (was[v] and before > 1):
+                failed = _tell(p - 1, v, 1 if now and after > 1 else -1, errors, failed)
+        if (before > 1) != (after > 1):  # one value at most is there now and was there then
+            for v in listed[start[g] : start[g] + after]:
+                if stamp[v] != moment:
+                    failed = _tell(p - 1, v, 1 if after > 1 else -1, errors, failed)
     return _lines(rows, made), _lines(errors, failed)
 
 
