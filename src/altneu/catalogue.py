@@ -48,12 +48,13 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {
-            name: _source(
-                name, told["schema"], *told["coordinates"], key=tuple(told.get("key", ())), distinct="distinct" in told
-            )
-            for name, told in self._journal.kept.items()
-        }
+        return {name: _source_of(name, told) for name, told in self._journal.kept.items()}
+
+    def called(self, node: ir.Node) -> dict[str, str]:
+        """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
+        known = self.sources
+        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
+        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
 
     def readers(self, source: str) -> list[str]:
         """The views that are made of a source."""
@@ -66,13 +67,14 @@ class Catalogue:
         more: dict[str, ir.Node] | None = None,
         less: str | None = None,
         without: Iterable[str] = (),
+        also: Iterable[ir.Source] = (),
     ) -> Plan:
         """The plan of all views and kept sources for a number of shards, with one view more or less.
 
-        ``without`` names kept sources that are about to be dropped.
+        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        kept = [source for name, source in self.kept.items() if name not in without]
+        kept = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
@@ -109,9 +111,9 @@ class Catalogue:
             unowned &= {name for name, _ in self._journal.table.held}
         if unowned:
             raise StorePlanError(
-                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier altneu kept it of a "
-                "source with keep=True and two times, whose last view was dropped; maintain a view of that source as "
-                "it was declared then, and altneu knows it from there on"
+                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier version kept it for a "
+                "source with keep=True and two times whose last view was dropped; maintain a view of that source, "
+                "declared as it was then, and the state belongs to the source again"
             )
 
     def ports(self, name: str) -> ViewPorts:
@@ -233,9 +235,9 @@ class Catalogue:
             if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
                 if found.name in self.kept and not self.readers(found.name):
                     raise PlanError(
-                        f"source {found.name!r} is declared otherwise than the one whose rows are kept: that is "
-                        f"{_declared(sources[found.name])}; declare it so, or session.drop_source({found.name!r}) "
-                        "forgets these rows"
+                        f"the rows of source {found.name!r} are kept under another declaration: it must be "
+                        f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
+                        "to delete these rows"
                     )
                 raise PlanError(
                     f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
@@ -259,38 +261,49 @@ class Catalogue:
 
 def _changed_functions(name: str, changed: list[str]) -> str:
     return (
-        f"view {name!r} was computed with other functions than it is given now; what has changed of them: "
-        f"{'; '.join(changed)}. What is stored was made by the former ones, and a retraction has to meet the rows that "
-        f"they made. Give it those again; or session.drop({name!r}) and maintain it anew; or, if each gives for every "
-        f"row what it gave before, maintain({name!r}, ..., trust_functions=True)"
+        f"functions of view {name!r} have changed since it was stored: {'; '.join(changed)}. "
+        "Retractions must remove the rows that the stored functions made. Restore the functions; or call "
+        f"session.drop({name!r}) and maintain the view again; or, if each function returns for every row what it "
+        f"returned before, maintain({name!r}, ..., trust_functions=True)"
     )
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, *coordinates: str, key: tuple[str, ...] = (), distinct: bool = False) -> ir.Source:
+def _source(
+    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool
+) -> ir.Source:
     times: Any = coordinates or None
-    return ir.Source(name, schema_from_text(schema), True, times, key or None, distinct)
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
+
+
+def _source_of(name: str, told: dict[str, Any]) -> ir.Source:
+    """The kept source that a commit tells of."""
+    key = tuple(told.get("key", ()))
+    return _source(name, told["schema"], told.get("keep", True), tuple(told["coordinates"]), key, "distinct" in told)
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
-    times = "" if source.coordinates is None else f", time={source.coordinates}"
+    keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
     by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times}{by})"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
     """What a commit tells of the kept sources that a view's plan is made of, by name."""
     found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {
-        source.name: {
-            "schema": schema_to_text(source.schema),
-            "coordinates": list(source.coordinates or ()),
-            "arrangement": arrangement_name(source, source.arranged_by or ()),
-            **_commands_of(source),
-        }
-        for source in found
+    return {source.name: kept_source(source) for source in found}
+
+
+def kept_source(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
+    told = {
+        "schema": schema_to_text(source.schema),
+        "coordinates": list(source.coordinates or ()),
+        "arrangement": arrangement_name(source, source.commanded_by or tuple(source.schema.names)),
+        **_commands_of(source),
     }
+    return told if source.keep else {**told, "keep": False}
 
 
 def _commands_of(source: ir.Source) -> dict[str, Any]:

@@ -276,7 +276,7 @@ class Lowering:
         number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
         port = Port(number)
         if node.keep:
-            self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
+            self._keep(node, port)
         return Lowered(port, None, settled=False)
 
     def _commanded(self, node: ir.Source, key: Key) -> Lowered:
@@ -299,6 +299,15 @@ class Lowering:
         if node.key:
             self._may_fail(node, Lowered(Port(number, 1), None))
         return Lowered(Port(number), key)
+
+    def keep(self, source: ir.Source) -> None:
+        """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
+        port = self.lower(source).port
+        if source.commanded_by is None:
+            self._keep(source, port)
+
+    def _keep(self, source: ir.Source, port: Port) -> None:
+        self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
 
     def _constant(self, node: ir.Constant) -> Lowered:
         number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
@@ -729,6 +738,6 @@ def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sourc
     lowering = Lowering(lattice, readers, shards)
     ports = {name: lowering.view(node) for name, node in views.items()}
     for source in sources:
-        lowering.lower(source)
+        lowering.keep(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))

@@ -59,9 +59,13 @@ _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those 
 
 @dataclass(frozen=True)
 class ReadOp:
-    """The whole contents of an arrangement that exists already, for hydration."""
+    """The whole contents of an arrangement that exists already, for hydration.
+
+    With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
+    """
 
     arrangement: str
+    present: bool = False
 
 
 @dataclass(frozen=True)

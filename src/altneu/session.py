@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu import interrupts, ir
+from altneu.backfill import backfill
 from altneu.catalogue import Catalogue, check_maintained, described, kept_sources
 from altneu.closing import Closing
 from altneu.collection import Collection
@@ -330,7 +331,7 @@ class Session(Closing):
             PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, or other functions.
-            HydrationError: rows are needed that nothing keeps.
+            HydrationError: rows are needed that nothing keeps; ``backfill`` gives them again.
         """
         with self.lock:
             self._check_open()
@@ -376,7 +377,7 @@ class Session(Closing):
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given, anew = hydration_plan(plan, name, existing, journal.filled)
+                part, given, anew = hydration_plan(plan, name, existing, journal.filled, self._catalogue.called(node))
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 outcome = self._executor.step(part, self.table, Inputs(), region, mode)
@@ -391,10 +392,52 @@ class Session(Closing):
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 
+    def backfill(self, source: str | Collection, rows: Any, *, diff: int | str = 1) -> None:
+        """Give the rows that a source holds now once more, and keep them: as if it had ``keep=True`` from the start.
+
+        For a late view that needs rows which nothing keeps: maintain it afterwards. ``rows`` are as for ``insert``,
+        every row of the source as often as it is there, at the last closed time; ``diff`` is a count or the name of a
+        column. What was inserted since the last ``advance`` is not among them. A source that no view reads is given as
+        it was declared, by what ``an.source`` made. Of a source that is kept already the rows are checked, and no more.
+
+        They are compared with everything that is kept of what stateless verbs make of the source alone: its rows,
+        filtered or with fewer columns, and the counts and sums of its groups. What no view keeps cannot be checked:
+        rows that every view leaves out, columns that none reads, rows that were inserted with times in the future and
+        that every view leaves out. If these are wrong, later views will be. ``drop_source`` lets go of what is kept.
+
+        Cost:   the rows are read once, and go through the operators whose state they are compared with; that state is
+                read once; on Spark this is one job. Afterwards as ``keep=True``.
+        Law:    a view filled from it is what it would be had it been there from the start, of what is there at the last
+                closed time (tests/oracle/test_backfill.py).
+
+        Raises:
+            InputError: they are not the rows that the source holds (it names the source, the operator that keeps
+                something else, and a row that differs); or the source never had any; or changes of it wait for their
+                time; or times before the last are kept apart (``retain``); or it has two times. Nothing has changed.
+            UnknownSourceError: there is no such source.
+            PlanError: it is declared otherwise than here.
+            SchemaError: the rows do not fit its columns.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long")
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     session.backfill("orders", [("jam", 5), ("tea", 3), ("tea", 4)])
+        ...     sorted(session.maintain("dear", orders.filter("price > 3")).to_pylist())
+        [('jam', 5), ('tea', 4)]
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            self._adopt()
+            backfill(self, source, rows, diff)
+
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
 
-        The rows of a source with ``keep=True`` stay until ``drop_source``.
+        The rows of a source with ``keep=True``, or that ``backfill`` was given, stay until ``drop_source``.
 
         Raises:
             PlanError: there is no such view.
@@ -417,6 +460,8 @@ class Session(Closing):
         The rows of a source with ``keep=True`` are kept from the first ``maintain`` that reads it until they are
         dropped here: while no view reads it, it takes inserts, goes with a reshard and into a session that is opened
         again, and a later view of it has all of its rows. A source that is dropped may be declared anew, otherwise too.
+
+        Where views still read a source that was given to ``backfill``, its rows are kept no more, and that is all.
 
         Raises:
             UnknownSourceError: there is no such source.
@@ -441,6 +486,9 @@ class Session(Closing):
             self._check_open()
             self._require_stored_views()
             self._adopt()
+            if self._catalogue.readers(name) and self.is_backfilled(name):
+                self.keep_no_more(name)
+                return
             journal, found = self._journal, self.definitions.get(name.lower())
             if found is not None and found["kind"] in ("SOURCE", "TABLE"):
                 raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
@@ -454,6 +502,19 @@ class Session(Closing):
             with interrupts.deferred():
                 journal.drop_source(name, plan.arrangements)
                 self.discard(name)
+                self._catalogue.plan = plan
+                self._measured.keep(plan)
+
+    def is_backfilled(self, name: str) -> bool:
+        """Whether the rows of a source are kept that is declared without ``keep=True``."""
+        return name in self._journal.kept and not self._journal.kept[name].get("keep", True)
+
+    def keep_no_more(self, name: str) -> None:
+        """Let go of the rows that ``backfill`` has kept of a source; views of it stay as they are."""
+        with self.lock:
+            plan = self._catalogue.lowered(self.shards, without=[name])
+            with interrupts.deferred():
+                self._journal.keep_no_more(name, plan.arrangements)
                 self._catalogue.plan = plan
                 self._measured.keep(plan)
 

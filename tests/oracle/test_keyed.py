@@ -18,6 +18,7 @@ from tests.oracle.histories import History, Update, random_cuts
 from tests.oracle.plans import KEY, TABLES, random_plan
 from tests.oracle.recompute import Multiset, Row
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, observe, state_left, table_of, unlike
+from tests.oracle.test_parts import in_parts, in_tasks
 
 P = an.source("p", "trial int, k long, v long", key=KEY)
 Q = an.source("q", "trial int, k long, v long", distinct=True)
@@ -213,3 +214,12 @@ def test_nothing_is_left_of_keys_that_are_gone(shards):
                 session.retract(name, rows)
         session.advance()
         assert list(state_left(session)) == []
+
+
+def test_in_parts_and_in_tasks_nothing_else_comes(tmp_path):
+    """With room for a few rows at a time, and run as Spark's tasks run it, in any order and some twice."""
+    for runner in (
+        Commanding("parts", in_parts(random.Random(1)), ahead=True, together=True),
+        Commanding("tight", in_tasks(400), lambda: tmp_path / "store", together=True),
+    ):
+        JUDGE.run(runner, SOURCES, [TIMES // 2, TIMES], [*FEW, "grouped by another column"])

@@ -212,8 +212,12 @@ def test_without_keep_rows_go_with_the_last_view():
         assert (rows(late), rows(again)) == ([("a", 1)], [(1, "a")])
         session.drop("late")
         session.drop("users")
-        with pytest.raises(HydrationError, match="keep=True"):
+        with pytest.raises(HydrationError, match="maintain the view in a session into which they are inserted anew"):
             session.maintain("users", USERS)
+        with pytest.raises(InputError, match=r"source 'users' has a key: .* session.drop_source\('users'\) lets it be"):
+            session.backfill(USERS, [(1, "a")])
+        session.drop_source("users")
+        assert session.maintain("users", USERS).to_pylist() == []
 
 
 def test_a_row_is_explained_by_the_rows_that_are_there():

@@ -295,6 +295,8 @@ class Definer:
             self._session.streams.forget(defined.name)
         if defined.attached is not None:
             defined.attached.close()
+        if is_source and self._session.is_backfilled(defined.name):
+            self._session.keep_no_more(defined.name)
         with self._session.defining({defined.name.lower(): None}, [defined.name] if is_source else []):
             view = defined.view or (defined.name if defined.name in self._session.views_stored else None)
             if view is not None and defined.kind not in ("VIEW", "SINK"):

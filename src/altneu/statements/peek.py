@@ -77,8 +77,10 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
     journal, table, measured = session._journal, session.table, Measurements()
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*session.sources})
     if unread:
+        called = session._catalogue.called(collection.node) if unread[0] in journal.filled else {}
+        again = f", or give them again: session.backfill({called[unread[0]]}, rows)" if unread[0] in called else ""
         raise HydrationError(
-            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP"
+            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP{again}"
         )
     plan, node = planned(session, collection)
     layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
@@ -86,7 +88,7 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
         table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
-            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled)
+            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, session._catalogue.called(node))
             region = session._region(journal.since, upper, journal.since, journal.events)
             mode = StepMode(session.shards, given, hydrating=True, anew=anew)
             outcome = session._executor.step(part, table, Inputs(), region, mode)
@@ -135,11 +137,11 @@ def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     node, _ = catalogue.chosen(NAME, collection, "auto")
     plan = catalogue.lowered(session.shards, more={NAME: node})
     try:
-        hydration_plan(plan, NAME, journal.existing(), journal.filled)
+        hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
     except HydrationError:
         upon = catalogue.upon_views(collection)
         if upon is None:
             raise
         plan, node = catalogue.lowered(session.shards, more={NAME: upon}), upon
-        hydration_plan(plan, NAME, journal.existing(), journal.filled)
+        hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
     return plan, node
