@@ -94,7 +94,8 @@ class ArrangeOp:
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
     columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
     arrangement of the right ones, and what is kept is what each met (``operators/locked.py``). If ``commanded`` they
-    are commands to a source, all of them due, and what is kept is the source's rows (``operators/keyed.py``).
+    are commands to a source, all of them due, and what is kept is the source's rows (``operators/keyed.py``). With a
+    layout that has ``changes_only`` what comes in is handed on, and nothing but the history that is asked for is kept.
     """
 
     arrangement: str
@@ -106,7 +107,8 @@ class ArrangeOp:
     @property
     def transforms(self) -> bool:
         """Whether something else is kept than what comes in."""
-        return self.latest is not None or self.locked is not None or self.commanded
+        told = self.latest is not None or self.locked is not None or self.commanded
+        return told or self.layout.changes_only
 
 
 @dataclass(frozen=True)
@@ -400,11 +402,12 @@ class Channel:
 
 @dataclass(frozen=True)
 class ViewPorts:
-    """Where a view's contents and errors are kept."""
+    """Where a view's contents and errors are kept; with ``changes_only`` it has changes and no contents."""
 
     contents: str
     errors: tuple[str, ...]
     schema: pa.Schema
+    changes_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from altneu.hydrate import hydration_plan, missing
 from altneu.operators.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time, changes
+from altneu.reading import Known, Time, changes, refuse_without_contents
 from altneu.rewrite import Joins
 from altneu.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
 from altneu.store import (
@@ -305,6 +305,7 @@ class Session(Closing):
         strict: bool = False,
         joins: Joins = "auto",
         trust_functions: bool = False,
+        contents: bool = True,
     ) -> View:
         """Keep a collection right from now on, under a name.
 
@@ -327,32 +328,57 @@ class Session(Closing):
         for functions that give for every row what they gave before, and for another Python, whose code cannot be
         compared.
 
+        With ``contents=False`` only what changes is wanted: ``view.changes()``, subscriptions, sinks, and the counts of
+        a ``Step`` are as of any other view, and nothing of the result is kept but what waits for its time and the
+        history that is asked for (``retain``, open subscriptions, leases). What its operators keep, and errors, are
+        there as ever. Reading its contents is refused; a view upon the same collection has contents of its own, as
+        long as its rows can be computed from what is kept.
+
         Raises:
-            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
+            PlanError: the name is taken by another collection, ``joins="delta"`` is not possible, or the view is there
+                with other ``contents``.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name, or other functions.
+            StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
             HydrationError: rows are needed that nothing keeps; ``backfill`` gives them again.
+
+        >>> import altneu as an
+        >>> readings = an.source("readings", "sensor string, degrees long")
+        >>> with an.Session() as session:
+        ...     alerts = session.maintain("alerts", readings.filter("degrees > 90"), contents=False)
+        ...     _ = alerts.subscribe(lambda row, time, diff: print(row, time, diff))
+        ...     session.insert("readings", [("a", 20), ("b", 95)])
+        ...     _ = session.advance()
+        ...     step = session.advance()
+        ...     step.state_rows
+        ('b', 95) 0 1
+        0
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            if not isinstance(contents, bool):
+                raise PlanError(f"contents must be True or False, got {contents!r}")
+            self._catalogue.check_contents(name, contents=contents)
             collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
             self._catalogue.check_sources(collection)
             try:
-                self._add(name, collection, node, deltas, strict=strict)
+                self._add(name, collection, node, deltas, strict=strict, contents=contents)
             except HydrationError:
                 upon = self._catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, [], strict=strict)
+                self._add(name, collection, upon, [], strict=strict, contents=contents)
             return View(self, name)
 
-    def _add(self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
+    def _add(
+        self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
+    ) -> None:
         """Take up a view: with the state that it has, or computed from what is there."""
-        plan = self._catalogue.lowered(self.shards, more={name: node})
+        without = () if contents else (name,)
+        plan = self._catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
@@ -1054,6 +1080,7 @@ class Session(Closing):
                 if inside != since:
                     fold(outcome.states, after)
                 self._journal.take(outcome)
+                self._forget_changes(since)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
@@ -1074,6 +1101,12 @@ class Session(Closing):
                 + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
             ) from error
         return outcome
+
+    def _forget_changes(self, since: int) -> None:
+        """Drop what views without contents keep of changes that nothing tells apart any more."""
+        for ports in self._plan.views.values():
+            if ports.changes_only:
+                self.table.forget_before(ports.contents, since)
 
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
@@ -1165,6 +1198,7 @@ class Session(Closing):
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
+        refuse_without_contents(self.ports(view.name), view.name)
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import difference
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
 from altneu.executor.keeper import ranges
 from altneu.executor.memory import give_back
 from altneu.hashing import hash_rows
@@ -843,6 +843,9 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         return spine
     lattice = spine.layout.lattice
     since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
+    if spine.layout.changes_only:
+        spine, new = spine.from_time(told_apart_from(since)), _told_apart(new, since, merging or merge)
+        return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
     return spine.insert(_after(spine, _folded(new, since, merging or merge)), since, merging=merging)
 
 
@@ -870,6 +873,17 @@ def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
     Its readers in this step have it unfolded.
     """
     if len(new) < FOLD_ROWS or all(_is_folded(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
+        return new
+    return merging((new,), since)
+
+
+def _told_apart(new: Batch, since: Antichain, merging: Merging) -> Batch:
+    """What of a step's changes is told apart from what was before ``since``: none of those of the usual step."""
+    start = told_apart_from(since)
+    if not reaches(new.description.upper.elements, start):
+        return Batch.empty(new.layout, new.description)
+    parts = (new.between(*part) for part in ranges(new.nbytes, _LOOK_BYTES))
+    if all(int(block.times[0].min()) >= start for part in parts for block in part.blocks):
         return new
     return merging((new,), since)
 
