@@ -40,6 +40,9 @@ class Layout:
     With ``order``, a value column of whole numbers, dates or timestamps without nulls, the values of a key are in its
     order: what stands in the place of their hash is that column, and so a collision is a tie.
 
+    With ``changes_only`` what the updates add up to is not kept: merging drops those that ``since`` no longer tells
+    apart (``told_apart_from``), where it would advance their times to ``since``.
+
     >>> from altneu.order import Epoch
     >>> schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("w", pa.float64())])
     >>> layout = Layout(schema, ("dst",), Epoch())
@@ -51,6 +54,7 @@ class Layout:
     key: tuple[str, ...]
     lattice: Lattice
     order: str | None = None
+    changes_only: bool = False
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -111,6 +115,8 @@ class Description:
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
     a t with not since <= t.
 
+    Where the layout has ``changes_only``, U lacks what was before ``told_apart_from(since)``, and 1 holds of the rest.
+
     Of these, 2 and 3 are established when a batch is built or merged, and 1 whenever it was true of what it was made
     from: whether the updates given to ``build`` are all of C between the bounds, only the caller knows.
 
@@ -131,6 +137,22 @@ class Description:
         """
         above = Antichain.of(lattice) if upper is None else Antichain.of(lattice, upper)
         return cls(Antichain.of(lattice, lower), above, Antichain.minimum(lattice))
+
+
+def told_apart_from(since: Antichain) -> int:
+    """The least first coordinate of times whose updates ``since`` tells apart from those before; 0 before any folding.
+
+    >>> from altneu.order import Epoch
+    >>> [told_apart_from(Antichain.of(Epoch(), since)) for since in (0, 1, 7)]
+    [0, 2, 8]
+    """
+    least = int(since.elements[0].min())
+    return least + 1 if least else 0
+
+
+def reaches(upper: Any, start: int) -> bool:
+    """Whether updates before a frontier, its elements, may be at ``start`` or later."""
+    return upper.shape[1] != 1 or int(upper[0, 0]) > start or bool((upper[1:] > 0).any())
 
 
 @dataclass(frozen=True, eq=False)
