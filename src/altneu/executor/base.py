@@ -24,6 +24,7 @@ from altneu.executor.keeper import ranges
 from altneu.executor.memory import give_back
 from altneu.hashing import hash_rows
 from altneu.hold import MERGED_BYTES, Holds
+from altneu.narrow import narrow_rows
 from altneu.operators.asof import asof_join
 from altneu.operators.extend import confirm, counted, delta_join_pieces, news, proposed
 from altneu.operators.join import Meter, join_pieces
@@ -712,7 +713,10 @@ class _Stage:
         parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
         if not parts:
             return [None]
-        return [consolidate(Updates.concat(parts, parts[0].schema, self._width(i)), self.plan.lattice_of(i))]
+        made = consolidate(Updates.concat(parts, parts[0].schema, self._width(i)), self.plan.lattice_of(i))
+        if len(made) >= MANY_ROWS:  # it waits for the last round
+            made = made.with_rows(narrow_rows(made.rows))
+        return [made]
 
     def feedback(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
