@@ -40,12 +40,22 @@ NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
 def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
     """Apply the rules in order, but for those to be left out, until nothing changes.
 
+    Cost:   once a plan: what is made of it is kept with it, as a view is looked for more than once while it is added,
+            and again when a store is opened.
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
+    rules = tuple(rule for rule in RULES if rule not in without)
+    known: dict[tuple[Rule, ...], Node] = node.__dict__.setdefault("#optimised", {})
+    if rules not in known:
+        known[rules] = _rewritten(node, rules)
+    return known[rules]
+
+
+def _rewritten(node: Node, rules: tuple[Rule, ...]) -> Node:
     while True:
         made = node
-        for rule in RULES:
-            made = made if rule in without else rule(made)
+        for rule in rules:
+            made = rule(made)
         if made.fingerprint == node.fingerprint:
             return made
         node = made
