@@ -33,7 +33,7 @@ from altneu.errors import AltneuError, InputError, PlanError, ViewHasErrorsError
 from tests.oracle.second_meaning import Held, History, Row, Rows, TooLargeError, canon, distinct, held, linear
 from tests.oracle.second_verbs import SQL_TYPES, TYPES, VALUES, Columns, Node, Variable, Writer
 
-PROGRAMS = 4  # in a scene: each is planned beside all others
+PROGRAMS = 8  # in a scene
 REOPENED = 2  # times at most, in a scene
 Point = tuple[int, int | None]  # a time, and an event time where there are two
 Update = tuple[Row, Any, int]  # a row, its time or both, its diff

@@ -9,7 +9,7 @@ import pytest
 from tests.oracle import second
 from tests.oracle.second_meaning import Held
 
-SCENES = 50
+SCENES = 25
 
 
 @pytest.mark.parametrize("chunk", range(10))
@@ -22,7 +22,7 @@ def test_random_programs_are_what_the_second_oracle_says(chunk):
 
 @pytest.mark.spark
 def test_random_programs_on_spark_are_what_the_second_oracle_says(spark):
-    tally, found = second.search(range(900, 902), spark)
+    tally, found = second.search([900, 906], spark, programs=4)
     assert not found, "\n".join(found)
     assert tally["programs"] == 8
 
