@@ -9,11 +9,11 @@ from typing import Any
 from altneu import ir
 from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
-from altneu.executor.described import Described, schema_from_text, schema_to_text
+from altneu.executor.described import Described, is_changes_only, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
 from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
-from altneu.lower import arrangement_name, lower
+from altneu.lower import arrangement_name, commands_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
@@ -31,6 +31,7 @@ class Catalogue:
     def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
         self._journal, self._lattice, self._check_functions = journal, lattice, check_functions
         self.nodes: dict[str, ir.Node] = {}
+        self.changes_only: set[str] = set()  # the views of which no contents are kept
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
@@ -48,15 +49,12 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {
-            name: _source(name, told["schema"], told.get("keep", True), *told["coordinates"])
-            for name, told in self._journal.kept.items()
-        }
+        return {name: _source_of(name, told) for name, told in self._journal.kept.items()}
 
     def called(self, node: ir.Node) -> dict[str, str]:
-        """How ``session.backfill`` is given the sources of a plan that have one time: by name, or as declared."""
+        """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
         known = self.sources
-        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.coordinates is None]
+        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
         return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
 
     def readers(self, source: str) -> list[str]:
@@ -70,18 +68,20 @@ class Catalogue:
         more: dict[str, ir.Node] | None = None,
         less: str | None = None,
         without: Iterable[str] = (),
+        changes_only: Iterable[str] = (),
         also: Iterable[ir.Source] = (),
     ) -> Plan:
         """The plan of all views and kept sources for a number of shards, with one view more or less.
 
-        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them.
+        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them;
+        ``changes_only`` names those of ``more`` that have no contents.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
         kept = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        return lower(nodes, self._lattice, shards, kept)
+        return lower(nodes, self._lattice, shards, kept, {*self.changes_only, *changes_only})
 
     def adopt(self, shards: int) -> None:
         """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
@@ -156,6 +156,27 @@ class Catalogue:
             )
         return node, deltas
 
+    def check_contents(self, name: str, *, contents: bool) -> None:
+        """Refuse to take up a view with contents that was made without them, or the other way round.
+
+        Raises:
+            PlanError: this session maintains it so.
+            StorePlanError: the store has it so.
+        """
+        stored = self._journal.views.get(name)
+        if name in self.nodes:
+            without = name in self.changes_only
+        elif stored is not None:
+            without = is_changes_only(stored.get("kept"))
+        else:
+            return
+        if without == contents:
+            error = PlanError if name in self.nodes else StorePlanError
+            raise error(
+                f"view {name!r} was made {'without' if without else 'with'} contents: maintain({name!r}, ..., "
+                f"contents={contents}) cannot change that; leave it as it was, or drop({name!r}) and maintain it anew"
+            )
+
     def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
         """The collection with its functions under the digests by which the store knows them.
 
@@ -222,7 +243,8 @@ class Catalogue:
         What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
         reduce, a column that is not read is cut off below it.
         """
-        kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
+        with_contents = [node for name, node in self.nodes.items() if name not in self.changes_only]
+        kept = {written: node for written, node in self._written.items() if node in with_contents}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
         return without_indexes(replaced(collection.node, kept))
@@ -243,12 +265,14 @@ class Catalogue:
                         "to delete these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
-                    "once and use that"
+                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
+                    "keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
         """Take up a view, of which ``plan`` is the plan with all others."""
+        if plan.views[name].changes_only:
+            self.changes_only.add(name)
         self.nodes[name], self.plan = node, plan
         self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
@@ -257,6 +281,7 @@ class Catalogue:
     def remove(self, name: str, plan: Plan) -> None:
         """Let go of a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
+        self.changes_only.discard(name)
         self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
@@ -272,14 +297,24 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, keep: bool, *coordinates: str) -> ir.Source:
-    return ir.Source(name, schema_from_text(schema), keep, coordinates or None)  # type: ignore[arg-type]
+def _source(
+    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool
+) -> ir.Source:
+    times: Any = coordinates or None
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
+
+
+def _source_of(name: str, told: dict[str, Any]) -> ir.Source:
+    """The kept source that a commit tells of."""
+    key = tuple(told.get("key", ()))
+    return _source(name, told["schema"], told.get("keep", True), tuple(told["coordinates"]), key, "distinct" in told)
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times})"
+    by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
@@ -293,9 +328,17 @@ def kept_source(source: ir.Source) -> dict[str, Any]:
     told = {
         "schema": schema_to_text(source.schema),
         "coordinates": list(source.coordinates or ()),
-        "arrangement": arrangement_name(source, tuple(source.schema.names)),
+        "arrangement": arrangement_name(source, source.commanded_by or tuple(source.schema.names)),
+        **_commands_of(source),
     }
     return told if source.keep else {**told, "keep": False}
+
+
+def _commands_of(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells more of a kept source that takes commands."""
+    if source.commanded_by is None:
+        return {}
+    return {"commands": commands_name(source)} | ({"key": list(source.key)} if source.key else {"distinct": True})
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

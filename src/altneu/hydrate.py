@@ -127,7 +127,9 @@ class _Cutter:
         """What is said where the rows of a source are needed and nothing keeps them."""
         readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
         kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
-        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else "no view keeps them"
+        found = ", ".join(map(repr, self._without(i)))
+        nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
+        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else nobody
         again = "maintain the view in a session into which they are inserted anew"
         if name in self.called:
             again = (
@@ -140,6 +142,12 @@ class _Cutter:
             "in SQL CREATE SOURCE … KEEP, from its first row on, or where a view of the whole source was maintained "
             f"before the first advance; here the rows are gone: {again}"
         )
+
+    def _without(self, source: int) -> list[str]:
+        """The other views that are made of a source and keep no contents."""
+        plan = self.plan
+        made = {n: p for n, p in plan.views.items() if p.changes_only and n != self.view}
+        return [n for n, p in made.items() if source in plan.upstream(Port(plan.arrangements[p.contents]))]
 
     def _make_loop(self, loop: int) -> None:
         """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""

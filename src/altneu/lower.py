@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from altneu.linear import (
     Unnest,
 )
 from altneu.operators.join import JoinSpec
+from altneu.operators.keyed import command_schema
 from altneu.operators.latest import kept_schema
 from altneu.operators.locked import locked_layout
 from altneu.order import Lattice
@@ -42,6 +43,7 @@ from altneu.physical import (
     ROOT,
     ArrangeOp,
     AsofOp,
+    CommandsOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
@@ -63,6 +65,7 @@ from altneu.physical import (
     Plan,
     Port,
     ReduceOp,
+    RowsOp,
     Scope,
     SourceOp,
     TapOp,
@@ -114,12 +117,13 @@ class Lowering:
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
-    arranged: dict[tuple[Port, Key, str | None], int] = field(default_factory=dict)
+    arranged: dict[tuple[Port, Key, str | None, bool], int] = field(default_factory=dict)
     exploded: dict[str, int] = field(default_factory=dict)
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
     spreads: dict[Port, Key] = field(default_factory=dict)
+    commanded: dict[int, int] = field(default_factory=dict)  # by the arrangement of a source, what gives its rows
 
     def add(
         self,
@@ -230,15 +234,25 @@ class Lowering:
         level = ir.free_level(node)
         return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
 
-    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str, order: str | None = None) -> int:
+    def arrange(
+        self,
+        lowered: Lowered,
+        key: Key,
+        origin: str,
+        label: str,
+        order: str | None = None,
+        *,
+        changes_only: bool = False,
+    ) -> int:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
-        place = (lowered.port, key, order)
+        place = (lowered.port, key, order, changes_only)
         if place not in self.arranged:
             schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
-            name = _name(origin if order is None else f"{origin}|by {order}", key)
-            operation = ArrangeOp(name, Layout(schema, key, lattice, order))
+            kind = "" if order is None else f"|by {order}"
+            name = _name(f"changes|{origin}" if changes_only else f"{origin}{kind}", key)
+            operation = ArrangeOp(name, Layout(schema, key, lattice, order, changes_only))
             self.arranged[place] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
@@ -265,6 +279,8 @@ class Lowering:
         return _LOWER[type(node)](self, node)
 
     def _source(self, node: ir.Source) -> Lowered:
+        if node.commanded_by is not None:
+            return self._commanded(node, node.commanded_by)
         scope = self._event_scope() if node.coordinates else 0
         label = f"source {node.name}"
         number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
@@ -273,9 +289,32 @@ class Lowering:
             self._keep(node, port)
         return Lowered(port, None, settled=False)
 
+    def _commanded(self, node: ir.Source, key: Key) -> Lowered:
+        """Commands, those that are due, the arrangement of the rows that they change, and these rows.
+
+        The arrangement is that of the rows by the key for all who ask for one.
+        """
+        commands, logical, by = command_schema(node.schema), node.fingerprint, ", ".join(node.key or ("row",))
+        number = self.add(SourceOp(node.name), (), commands, label=f"source {node.name}", logical=logical)
+        waiting = CommandsOp(commands_name(node), Layout(commands, key, self.lattice))
+        label = f"commands to {node.name}"
+        number = self.add(waiting, (Port(number),), commands, exchange=key, label=label, logical=logical)
+        operation = ArrangeOp(_name(logical, key), Layout(node.schema, key, self.lattice), commanded=True)
+        label = f"keep {node.name} by {by}"
+        state = self.add(operation, (Port(number),), node.schema, label=label, logical=logical)
+        label = f"rows of {node.name}"
+        number = self.add(RowsOp(node.key), (Port(state),), node.schema, label=label, logical=logical)
+        self.arranged[Port(number), key, None, False] = state
+        self.commanded[state] = number
+        if node.key:
+            self._may_fail(node, Lowered(Port(number, 1), None))
+        return Lowered(Port(number), key)
+
     def keep(self, source: ir.Source) -> None:
         """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
-        self._keep(source, self.lower(source).port)
+        port = self.lower(source).port
+        if source.commanded_by is None:
+            self._keep(source, port)
 
     def _keep(self, source: ir.Source, port: Port) -> None:
         self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
@@ -468,15 +507,19 @@ class Lowering:
         known = all(k in name_of for k in node.left_key)
         return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
 
-    def view(self, node: ir.Node) -> ViewPorts:
-        """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
+    def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
+        """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
+
+        With ``changes_only`` an arrangement of its own takes the place of the contents, which keeps none of them.
+        """
         asked = node.key if isinstance(node, ir.ArrangedBy) else None
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
         key = asked or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
-        contents = self.arrange(lowered, key, node.fingerprint, "contents")
-        return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
+        label = "changes" if changes_only else "contents"
+        contents = self.arrange(lowered, key, node.fingerprint, label, changes_only=changes_only)
+        return ViewPorts(self._arrangement(contents), self._errors(node), node.schema, changes_only)
 
     def _errors(self, node: ir.Node) -> tuple[str, ...]:
         """Arrangements of the errors of everything a view is computed from: one an origin, so diamonds multiply none.
@@ -486,8 +529,9 @@ class Lowering:
         everything = tuple(ERROR_SCHEMA.names)
         names = []
         so_far = Plan(self.lattice, tuple(self.nodes))  # what depends on what, in no order of stages
-        upstream = sorted(so_far.upstream(self.lower(node).port))
-        for origin, lowered in [self.failing[p] for i in upstream for p in self._failing_of(i)]:
+        upstream = {*so_far.upstream(self.lower(node).port)}
+        upstream |= {rows for state, rows in self.commanded.items() if state in upstream}
+        for origin, lowered in [self.failing[p] for i in sorted(upstream) for p in self._failing_of(i)]:
             outside = self._outside(lowered)
             placed = Lowered(outside.port, everything if outside.settled else None)
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
@@ -632,6 +676,11 @@ def arrangement_name(node: ir.Node, key: Key) -> str | None:
     return _name(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
+def commands_name(source: ir.Source) -> str:
+    """What the state of a source's commands that wait is called in every session."""
+    return _name(f"commands|{source.fingerprint}", source.commanded_by or ())
+
+
 def _name(origin: str, key: Key) -> str:
     return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
 
@@ -683,7 +732,7 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     seen: Counter[str] = Counter()
     for node in nodes:
         told = [type(node.operation).__name__]
-        if isinstance(node.operation, ArrangeOp | FeedOp | FeedbackOp):
+        if isinstance(node.operation, ArrangeOp | CommandsOp | FeedOp | FeedbackOp):
             told.append(node.operation.arrangement)
         else:
             told += [node.logical] if node.logical else [node.label]
@@ -695,13 +744,22 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     return tuple(found)
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sources: Iterable[ir.Source] = ()) -> Plan:
-    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common."""
+def lower(
+    views: Mapping[str, ir.Node],
+    lattice: Lattice,
+    shards: int = 1,
+    sources: Iterable[ir.Source] = (),
+    changes_only: Collection[str] = (),
+) -> Plan:
+    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common.
+
+    ``changes_only`` names the views of which no contents are kept.
+    """
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
-    ports = {name: lowering.view(node) for name, node in views.items()}
+    ports = {name: lowering.view(node, changes_only=name in changes_only) for name, node in views.items()}
     for source in sources:
         lowering.keep(source)
     plan = lowering.plan(ports)

@@ -45,11 +45,12 @@ from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, 
 from altneu.functions import recorded, titles
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
+from altneu.operators.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time, changes
+from altneu.reading import Known, Time, changes, refuse_without_contents
 from altneu.rewrite import Joins
-from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
+from altneu.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -199,6 +200,7 @@ class Session(Closing):
         self.table.layouts = self._plan.arranged
         self._pending = Inputs()
         self._adopted = False
+        self._call = 0
         self._taps = Taps(self.lattice)
         self._measured = Measurements()
         self.streams = Streams(self)
@@ -303,6 +305,7 @@ class Session(Closing):
         strict: bool = False,
         joins: Joins = "auto",
         trust_functions: bool = False,
+        contents: bool = True,
     ) -> View:
         """Keep a collection right from now on, under a name.
 
@@ -325,32 +328,57 @@ class Session(Closing):
         for functions that give for every row what they gave before, and for another Python, whose code cannot be
         compared.
 
+        With ``contents=False`` only what changes is wanted: ``view.changes()``, subscriptions, sinks, and the counts of
+        a ``Step`` are as of any other view, and nothing of the result is kept but what waits for its time and the
+        history that is asked for (``retain``, open subscriptions, leases). What its operators keep, and errors, are
+        there as ever. Reading its contents is refused; a view upon the same collection has contents of its own, as
+        long as its rows can be computed from what is kept.
+
         Raises:
-            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
+            PlanError: the name is taken by another collection, ``joins="delta"`` is not possible, or the view is there
+                with other ``contents``.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name, or other functions.
+            StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
             HydrationError: rows are needed that nothing keeps; ``backfill`` gives them again.
+
+        >>> import altneu as an
+        >>> readings = an.source("readings", "sensor string, degrees long")
+        >>> with an.Session() as session:
+        ...     alerts = session.maintain("alerts", readings.filter("degrees > 90"), contents=False)
+        ...     _ = alerts.subscribe(lambda row, time, diff: print(row, time, diff))
+        ...     session.insert("readings", [("a", 20), ("b", 95)])
+        ...     _ = session.advance()
+        ...     step = session.advance()
+        ...     step.state_rows
+        ('b', 95) 0 1
+        0
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            if not isinstance(contents, bool):
+                raise PlanError(f"contents must be True or False, got {contents!r}")
+            self._catalogue.check_contents(name, contents=contents)
             collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
             self._catalogue.check_sources(collection)
             try:
-                self._add(name, collection, node, deltas, strict=strict)
+                self._add(name, collection, node, deltas, strict=strict, contents=contents)
             except HydrationError:
                 upon = self._catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, [], strict=strict)
+                self._add(name, collection, upon, [], strict=strict, contents=contents)
             return View(self, name)
 
-    def _add(self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
+    def _add(
+        self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
+    ) -> None:
         """Take up a view: with the state that it has, or computed from what is there."""
-        plan = self._catalogue.lowered(self.shards, more={name: node})
+        without = () if contents else (name,)
+        plan = self._catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
@@ -661,6 +689,9 @@ class Session(Closing):
         A source with two times takes both: ``time=(system, event)``, each a time, a column's name, or None for the
         session's ``lower``; or only the second one, and the first is ``lower``.
 
+        Of a source that is a set or has a key a row is there or not, however often it is inserted: of a diff its sign
+        counts. Inserting a row that is there, and retracting one that is not, do nothing (docs/keyed.md).
+
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
         """
@@ -670,10 +701,58 @@ class Session(Closing):
         """Take rows away from a source: ``insert`` with the signs turned."""
         self._insert(source, data, time, diff, -1)
 
-    def _insert(self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int) -> None:
+    def insert_or_update(self, source: str, data: Any, *, time: int | str | None = None) -> None:
+        """Give keys of a source with a key one row each, in the place of whatever they have.
+
+        ``data`` and ``time`` are as for ``insert``. Commands for one key are obeyed in the order of their times and, at
+        one time, in the order in which they were given: call after call, row after row, of a DataFrame partition after
+        partition (docs/keyed.md).
+
+        Cost:   the rows of these keys are looked up and changed; nothing is kept of the command.
+
+        Raises:
+            InputError: the source has no key.
+            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+
+        >>> import altneu as an
+        >>> users = an.source("users", "id long, name string", key="id")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("users", users)
+        ...     session.insert_or_update("users", [(1, "Ada"), (2, "Bob"), (1, "Ada L.")])
+        ...     _ = session.advance()
+        ...     session.delete_key("users", [2, 7])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [(1, 'Ada L.')]
+        """
+        self._insert(source, data, time, 1, 1, INSERT_OR_UPDATE)
+
+    def delete_key(self, source: str, keys: Any, *, time: int | str | None = None) -> None:
+        """Delete whatever a source with a key has of some keys; of a key that is not there, nothing.
+
+        ``keys`` is data as for ``insert``, of which only the key's columns are read: a list has tuples of them, or bare
+        values where the key is one column.
+
+        Cost:   the rows of these keys are looked up and deleted; nothing is kept of the command, nor of the key.
+
+        Raises:
+            InputError: the source has no key.
+            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+        """
+        self._insert(source, keys, time, 1, 1, DELETE_KEY)
+
+    def next_call(self) -> int:
+        """The number of a call that gives commands: greater than that of any before it, in any session of the store."""
+        self._call = max(self._call + 1, self._journal.store.next_number << 32)
+        return self._call
+
+    def _insert(
+        self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int, kind: int | None = None
+    ) -> None:
         with self.lock:
             self._check_open()
-            schema = self.source(source).schema
+            commands = commands_of(self.source(source), self.next_call(), kind)
+            schema = self.source(source).schema if commands is None else commands.read
             time, event = two_times(self.source(source), time)
             now = self.lower
             if isinstance(time, int) and time < now:
@@ -681,7 +760,8 @@ class Session(Closing):
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
             frontier = Antichain.of(self.lattice, now)
-            stamp = Stamp(source, schema, self.lattice, frontier, now if time is None else time, diff, sign, event)
+            when = now if time is None else time
+            stamp = Stamp(source, schema, self.lattice, frontier, when, diff, sign, event, commands)
             if is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self._pending.frames.setdefault(source, []).append((data, stamp))
@@ -797,6 +877,7 @@ class Session(Closing):
         diff: int | str | Mapping[str, int | str] = 1,
         watermark: int | Mapping[str, int] | None = None,
         late: str | Mapping[str, str] = "revise",
+        command: str | Mapping[str, str] | None = None,
         max_rows: int | Mapping[str, int] | None = None,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
@@ -814,6 +895,9 @@ class Session(Closing):
         closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
         into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
 
+        ``command`` says what becomes of the rows of a source with a key: "insert", "delete", "insert_or_update" or
+        "delete_key", or a column or a SQL expression that says it of each row (docs/keyed.md).
+
         ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, in the store's own if it is a local one. ``restart`` is for a checkpoint and a store that have
         parted: the error that says so says what to give. An option that is not the same for all streams is a mapping by
@@ -829,7 +913,8 @@ class Session(Closing):
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
-        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
+        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}
+        options["max_rows"] = max_rows
         self._check_open()
         self._make_ready()
         return self.streams.follow(
@@ -995,6 +1080,7 @@ class Session(Closing):
                 if inside != since:
                     fold(outcome.states, after)
                 self._journal.take(outcome)
+                self._forget_changes(since)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
@@ -1015,6 +1101,12 @@ class Session(Closing):
                 + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
             ) from error
         return outcome
+
+    def _forget_changes(self, since: int) -> None:
+        """Drop what views without contents keep of changes that nothing tells apart any more."""
+        names = {ports.contents for ports in self._plan.views.values() if ports.changes_only}
+        if names:
+            self.table.forget_before(names, since)
 
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
@@ -1106,6 +1198,7 @@ class Session(Closing):
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
+        refuse_without_contents(self.ports(view.name), view.name)
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"

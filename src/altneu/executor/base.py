@@ -19,13 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import difference
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
 from altneu.executor.keeper import ranges
+from altneu.executor.memory import give_back
 from altneu.hashing import hash_rows
 from altneu.hold import MERGED_BYTES, Holds
 from altneu.operators.asof import asof_join
-from altneu.operators.extend import confirm, counted, delta_join, news, proposed
-from altneu.operators.join import Meter, join
+from altneu.operators.extend import confirm, counted, delta_join_pieces, news, proposed
+from altneu.operators.join import Meter, join_pieces
+from altneu.operators.keyed import changed, conflicts
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import pieces, run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
@@ -46,6 +48,7 @@ from altneu.order import (
 from altneu.physical import (
     ArrangeOp,
     AsofOp,
+    CommandsOp,
     ConcatOp,
     ConfirmOp,
     ConsolidateOp,
@@ -70,6 +73,7 @@ from altneu.physical import (
     ProposeOp,
     ReadOp,
     ReduceOp,
+    RowsOp,
     SourceOp,
     TapOp,
     ToNeuOp,
@@ -82,6 +86,7 @@ from altneu.update import Updates, consolidate
 FEW = 1024  # overlapping sums of fewer updates are left as they are
 GATHERED = 1 << 19  # updates that are gathered before they are summed up
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
+MANY_ROWS = 1 << 18  # of more new updates than these readers see what is kept of them, which takes less room
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
@@ -134,6 +139,10 @@ Snapshot = Mapping[str, ArrangementState]
 Message = Updates | Arranged
 Sent = tuple[int, int, Message]
 """A shard, a channel, and what is sent there."""
+
+
+Pieces = tuple[Updates | None, ...]
+"""Something of each output of a node."""
 
 
 class Gathered:
@@ -255,9 +264,10 @@ class _Stage:
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
         self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
         self.gathered: dict[int, Gathered] = {}
-        self._ready: dict[int, tuple[Updates, Updates]] = {}  # what a table function made, where it was little
+        self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
         self._queue: list[int] = []  # nodes that are to run, as a heap
         self._awake: set[int] = set()  # these, and those that have run
+        self._left: dict[Port, int] = {}  # how many nodes have still to read a value
         self._piece: Updates | None = None  # what the node that runs is given instead of its inputs
 
     def sent(self) -> Iterator[Sent]:
@@ -283,6 +293,7 @@ class _Stage:
                         self.went += rows
                     for reader in readers.get(port, ()):
                         self._wake(reader)
+            self._let_go(i)
             after = perf_counter()
             if self.came or self.went or failed:
                 self._measure(i, self.came, self.went, failed, after - before)
@@ -312,6 +323,15 @@ class _Stage:
             self._awake.add(node)
             heappush(self._queue, node)
 
+    def _let_go(self, i: int) -> None:
+        """Forget the values that no node but this one had still to read: the rounds of a load make much of them."""
+        for port in dict.fromkeys(port for port, channel in self.plan.wires[i] if channel is None):
+            if port in self.values and port not in self.plan.outlets:
+                left = self._left.get(port, len(self.plan.readers[port])) - 1
+                self._left[port] = left
+                if not left:
+                    del self.values[port]
+
     def _measure(self, i: int, *counts: float) -> None:
         known = self.result.measured.get(i)
         self.result.measured[i] = [*counts] if known is None else [a + b for a, b in zip(known, counts, strict=True)]
@@ -332,14 +352,29 @@ class _Stage:
 
     def _streams(self, i: int) -> bool:
         operation = self.plan.nodes[i].operation
-        return isinstance(operation, LinearOp) and operation.logic.expands
+        if isinstance(operation, LinearOp):
+            return operation.logic.expands
+        return isinstance(operation, JoinOp | DeltaJoinOp)
+
+    def _in_pieces(self, i: int) -> Iterator[Pieces]:
+        """What a node makes that may be much: table functions and joins."""
+        node = self.plan.nodes[i]
+        match node.operation:
+            case LinearOp(logic):
+                updates = self.one(i)
+                return iter(()) if updates is None else pieces(logic, updates, self.plan.lattice_of(i))
+            case JoinOp(spec, logic):
+                left, right = (self.arranged(i, port) for port in node.inputs)
+                made = join_pieces(left, right, spec, logic, self.mode.budget)
+            case DeltaJoinOp(spec, logic):
+                inputs = [self.arranged(i, port) for port in node.inputs]
+                self.came = sum(inputs[path.at].new.rows_at_most for path in spec.paths)
+                made = delta_join_pieces(inputs, spec, logic, self.mode.budget)
+        return ((rows, None, failed) for rows, failed in made)
 
     def _stream(self, i: int) -> Iterator[Sent]:
-        """Linear logic with a table function: what is more than a piece flows, less is a value as any other."""
-        operation, updates = self.plan.nodes[i].operation, self.one(i)
-        if updates is None or not isinstance(operation, LinearOp):
-            return
-        made = pieces(operation.logic, updates, self.plan.lattice_of(i))
+        """Table functions and joins: what is more than a piece flows, less is a value as any other."""
+        made = self._in_pieces(i)
         first, second = next(made, None), next(made, None)
         if first is None:
             return
@@ -348,11 +383,11 @@ class _Stage:
             return
         yield from self._flow(i, chain((first, second), made))
 
-    def _flow(self, i: int, made: Iterable[tuple[Updates, ...]]) -> Iterator[Sent]:
+    def _flow(self, i: int, made: Iterable[Pieces]) -> Iterator[Sent]:
         """Pass on what a node makes, piece by piece."""
         for parts in made:
             for output, part in enumerate(parts):
-                if len(part):
+                if part is not None and len(part):
                     self._measure(i, 0, 0 if output else len(part), len(part) if output else 0, 0.0)
                     yield from self._pass(Port(i, output), part)
 
@@ -528,9 +563,12 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         arrived, later = self._split(parts, layout.lattice)
         description = self._description(layout.lattice)
-        updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
-        new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         old = state.spine.batches
+        if operation.commanded:  # commands, which are not rows of the arrangement, wait elsewhere
+            new = changed(Updates.concat(parts, parts[0].schema, layout.lattice.width), old, layout, description)
+        else:
+            updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
+            new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
         elif operation.locked is not None:
@@ -542,7 +580,31 @@ class _Stage:
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = kept
-        return [Arranged(layout, old, new)]
+        return [Arranged(layout, old, kept if len(new) >= MANY_ROWS else new)]
+
+    def commands(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        assert isinstance(operation, CommandsOp)
+        name, layout = operation.arrangement, operation.layout
+        state, parts = self.snapshot.get(name), self.received(i)
+        holds = self._holds(layout) if state is None else state.holds
+        due, waiting = holds.take(self.region.rounds, self.region.upper)
+        arrived, later = self._split(parts, layout.lattice)
+        if later:
+            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
+        if due or later:
+            self.result.states[name] = ArrangementState(Spine.empty(layout), waiting)
+        if not (due or arrived):
+            return [None]
+        return [Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)]
+
+    def rows(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        arranged = self.arranged(i, node.inputs[0])
+        if not isinstance(node.operation, RowsOp) or not len(arranged.new):
+            return [None, None]
+        errors = conflicts(arranged, node.label) if node.operation.key else None
+        return [arranged.new.updates(), errors]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
         """Updates about event times that are no longer kept apart, all as of the first that is."""
@@ -682,21 +744,7 @@ class _Stage:
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        left, right = (self.arranged(i, port) for port in node.inputs)
-        if not isinstance(node.operation, JoinOp) or not (len(left.new) or len(right.new)):
-            return [None]
-        rows, failed = join(left, right, node.operation.spec, node.operation.logic, self.mode.budget)
-        return [rows, None, failed]
-
-    def delta(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        inputs = [self.arranged(i, port) for port in node.inputs]
-        if not isinstance(node.operation, DeltaJoinOp) or not any(len(a.new) for a in inputs):
-            return [None]
-        self.came = sum(inputs[path.at].new.rows_at_most for path in node.operation.spec.paths)
-        rows, failed = delta_join(inputs, node.operation.spec, node.operation.logic, self.mode.budget)
-        return [rows, None, failed]
+        return [*self._ready.pop(i, (None, None, None))]
 
     def news(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
@@ -795,6 +843,9 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         return spine
     lattice = spine.layout.lattice
     since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
+    if spine.layout.changes_only:
+        spine, new = spine.from_time(told_apart_from(since)), _told_apart(new, since, merging or merge)
+        return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
     return spine.insert(_after(spine, _folded(new, since, merging or merge)), since, merging=merging)
 
 
@@ -826,6 +877,17 @@ def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
     return merging((new,), since)
 
 
+def _told_apart(new: Batch, since: Antichain, merging: Merging) -> Batch:
+    """What of a step's changes is told apart from what was before ``since``: none of those of the usual step."""
+    start = told_apart_from(since)
+    if not reaches(new.description.upper.elements, start):
+        return Batch.empty(new.layout, new.description)
+    parts = (new.between(*part) for part in ranges(new.nbytes, _LOOK_BYTES))
+    if all(int(block.times[0].min()) >= start for part in parts for block in part.blocks):
+        return new
+    return merging((new,), since)
+
+
 def _is_folded(batch: Batch, since: Antichain) -> bool:
     return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
@@ -840,6 +902,8 @@ def fold(states: dict[tuple[str, int], ArrangementState], region: Region) -> Non
     """
     for key in list(states):
         states[key] = _folded_after(states[key], region)
+        if len(states[key].spine) >= MANY_ROWS:
+            give_back()
 
 
 def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
@@ -863,13 +927,15 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     ConcatOp: _Stage.concat,
     ExplodeOp: _Stage.explode,
     ArrangeOp: _Stage.arrange,
+    CommandsOp: _Stage.commands,
+    RowsOp: _Stage.rows,
     ConsolidateOp: _Stage.consolidate,
     TapOp: _Stage.tap,
     LatestOp: _Stage.latest,
     JoinOp: _Stage.join,
     AsofOp: _Stage.asof,
     LockedOp: _Stage.locked,
-    DeltaJoinOp: _Stage.delta,
+    DeltaJoinOp: _Stage.join,
     NewsOp: _Stage.news,
     CountOp: _Stage.count,
     ProposeOp: _Stage.propose,

@@ -92,19 +92,19 @@ class Run:
         Raises:
             NoFixpointError: a loop needs more rounds than it may have; nothing has happened.
         """
-
-        def units(schedule: Schedule, scope: int, rounds: Rounds) -> None:
-            for unit in schedule:
-                if isinstance(unit, LoopUnit):
-                    for at in self._rounds(unit, rounds):
-                        units(unit.units, unit.scope, (*rounds, at))
-                else:
-                    segment = Segment(unit, scope, rounds)
-                    self._take(segment, execute(segment))
-
-        units(self.plan.schedule, 0, ())
+        self._units(self.plan.schedule, 0, (), execute)
         self.outcome.states, self.outcome.stored = self.states.kept()
         return self.outcome
+
+    def _units(self, schedule: Schedule, scope: int, rounds: Rounds, execute: Callable[[Segment], Outcome]) -> None:
+        """Run the segments and the loops of a schedule; a closure that called itself would keep all states alive."""
+        for unit in schedule:
+            if isinstance(unit, LoopUnit):
+                for at in self._rounds(unit, rounds):
+                    self._units(unit.units, unit.scope, (*rounds, at), execute)
+            else:
+                segment = Segment(unit, scope, rounds)
+                self._take(segment, execute(segment))
 
     def _rounds(self, unit: LoopUnit, rounds: Rounds) -> Iterator[int]:
         """The rounds in which anything is due, the least first, until nothing is."""
