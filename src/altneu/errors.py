@@ -70,7 +70,7 @@ class UnknownColumnError(PlanError):
     """
 
     def __init__(self, name: str, columns: Iterable[str], where: str = "") -> None:
-        self.name, self.columns = name, list(columns)
+        self.name, self.columns = name, [c for c in columns if not c.startswith("#")]
         place = f" (in {where})" if where else ""
         super().__init__(f"no column {name!r}{place}; the columns are: {', '.join(self.columns) or '(none)'}")
 

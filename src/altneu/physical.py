@@ -89,7 +89,8 @@ class ArrangeOp:
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
     columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
-    arrangement of the right ones, and what is kept is what each met (``operators/locked.py``).
+    arrangement of the right ones, and what is kept is what each met, or without a right side when each came
+    (``operators/locked.py``).
     """
 
     arrangement: str

@@ -5,9 +5,10 @@ their reasons. No row is ever evaluated by itself.
 """
 
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
-from altneu.expressions.column import Col, col, fn, lit
+from altneu.expressions.column import Col, col, fn, lit, update_time
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
+from altneu.expressions.functions.logical_time import UpdateTimeNeededError
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
 from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
@@ -26,6 +27,7 @@ __all__ = [
     "Result",
     "Scope",
     "TemporalPredicate",
+    "UpdateTimeNeededError",
     "WindowExpr",
     "aggregate_in",
     "call",
@@ -47,5 +49,6 @@ __all__ = [
     "shared_subexpressions",
     "simplify",
     "split_temporal",
+    "update_time",
     "walk",
 ]

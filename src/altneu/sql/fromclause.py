@@ -22,6 +22,7 @@ from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
+from altneu.sql.times import TIMED, refuse_several, timed
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class FromClause:
         self.joins = [*self.joins, *(self.tree.args.get("joins") or ())]
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
         found = {id(item): self._item(item) for item in plain}
+        refuse_several(self.tree, items, len(self.joins) + len(self.tree.args.get("laterals") or ()))
         bound_items = {place: relation for place, relation in found.items() if relation is not None}
         equated = self._equated(bound_items) if len(bound_items) == len(found) else None
         joins_around = bool(self.around and self.around.taken) and equated is None
@@ -104,9 +106,14 @@ class FromClause:
 
     def _first(self, item: exp.Expr, relation: Relation | None) -> None:
         if relation is None:
+            if TIMED in self.tree.meta:
+                raise PlanError(
+                    "update_time() is of a table, a view or a query that stands by itself in FROM, and this one is made "
+                    "of each row of something else"
+                )
             self._lateral(item, "inner", [])
         else:
-            self._put(relation)
+            self._put(timed(relation) if TIMED in self.tree.meta else relation)
 
     def _put(self, relation: Relation) -> Part:
         """One more part, with names for its columns that nothing else has."""

@@ -1,11 +1,11 @@
-"""The session's own time, which stands in the predicates of filters and is never evaluated."""
+"""The session's own time and the time at which a row came: both are given by plans and never evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from altneu.errors import TemporalPredicateError
+from altneu.errors import TemporalPredicateError, UnsupportedFunctionError
 from altneu.expressions.registry import Typing, register
 
 if TYPE_CHECKING:
@@ -35,3 +35,32 @@ def _rule(args: Sequence[Expr]) -> Typing:
 def logical_now(call: Call, count: int) -> NoReturn:
     """Never called: a filter turns each comparison into a bound when the plan is built."""
     raise AssertionError(f"{call.text} is a bound of a filter, not a value")
+
+
+class UpdateTimeNeededError(UnsupportedFunctionError):
+    """``update_time()`` where the rows do not have it beside them; a verb that can give it to them does, and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "update_time() is about when a row of a collection came, and this is no place for it: make it a column "
+            'first, with select("*", came="update_time()"), in SQL SELECT *, update_time() AS came in a query in FROM'
+        )
+
+
+def _no_place(args: Sequence[Expr]) -> Typing:
+    raise UpdateTimeNeededError
+
+
+@register(
+    "update_time",
+    rule=_no_place,
+    style="vector",
+    group=GROUP,
+    usage="update_time()",
+    doc="The session's time at which this copy of the row came into the collection, a bigint. In the linear verbs and "
+    "in agg; in SQL in a SELECT over one table, view or query. See asof.md for which copy a retraction takes.",
+    fold=False,
+)
+def update_time(call: Call, count: int) -> NoReturn:
+    """Never called: a plan gives it as a column."""
+    raise AssertionError(f"{call.text} is a column, not a call")
