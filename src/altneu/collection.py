@@ -634,9 +634,7 @@ def _names_two(time: Any) -> bool:
     return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
 
 
-def _group_keys(
-    keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema
-) -> list[tuple[str, Expr]]:
+def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema) -> list[tuple[str, Expr]]:
     outputs = [parse_projection(k, schema) for k in keys]
     return [*outputs, *((name, parse(text, schema)) for name, text in named.items())]
 

@@ -22,8 +22,8 @@ def with_update_time(node: ir.Node) -> ir.Node:
     for f in node.schema:
         if pa.types.is_map(f.type):
             raise TypeMismatchError(
-                f"update_time() tells rows apart, and column {f.name!r} is a map, which cannot be compared; select what "
-                "you need of it first"
+                f"update_time() tells rows apart, and column {f.name!r} is a map, which cannot be compared; select "
+                "what you need of it first"
             )
     if ir.moments(node):
         raise PlanError(

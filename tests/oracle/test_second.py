@@ -41,7 +41,8 @@ def test_every_verb_occurs_and_most_programs_show_rows():
         "iterate an.recursive differentiate integrate delay_to_neu arrange_by sliding tumbling hopping session_windows",
     )
     assert [v for v in " ".join(verbs).split() if f"{v}(" not in texts] == []
-    for word in ("logical_now()", "'full'", "per=[]", "over ()", "group_by()", "'locked'", "'revising'", "'logical'"):
+    words = "'full'", "per=[]", "over ()", "group_by()", "'locked'", "'revising'", "'logical'"
+    for word in ("logical_now()", "update_time()", *words):
         assert word in texts, word
     assert shown > looked / 2
 

@@ -13,7 +13,7 @@ from altneu.executor.local import LocalExecutor
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.recompute import Row
 from tests.oracle.retries import Retries
-from tests.oracle.runners import Judge, Runner, contents_of, errors_of, unlike
+from tests.oracle.runners import Judge, Runner, contents_of, errors_of, table_of, unlike
 from tests.oracle.test_locked import present
 
 LEFT = an.source("left", "trial int, k long, a long", keep=True)
@@ -99,3 +99,61 @@ def test_any_history(seed):
 def test_history_that_is_retained_shows_the_times_of_then(retain):
     runner = Runner("retained", lambda _: Session(retain=retain, shards=2), together=True)
     JUDGE.run(runner, SOURCES, [2, 3, TIMES], ["of a source", "since when", "in a filter", "of groups"])
+
+
+def test_a_late_view_begins_with_the_present():
+    begin = 3
+    judge = Judge(PLANS, present(HISTORY, begin))
+    late = [n for n in PLANS if n not in ("delayed", "of what comes and goes by itself")]  # whose past is looked at
+    with Session(shards=2) as session:
+        for source, collection in SOURCES.items():
+            session.maintain(f"all of {source}", collection)
+            session.insert(source, table_of(HISTORY[source], collection), time="time", diff="diff")
+        for time in range(begin + 1):  # in steps, so that what is read back was merged
+            session.advance(to=time + 1)
+        views = {name: session.maintain(name, PLANS[name]) for name in late}
+        for time in (begin, TIMES - 1):
+            if time > begin:
+                session.advance(to=TIMES)
+            for name, view in views.items():
+                wanted, _ = judge.expected(name, time)
+                assert unlike(contents_of(view), Counter({row: n for row, n in wanted.items() if n > 0})) == {}, name
+
+
+def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
+    def open_session(path):
+        session = Session(path=path, shards=3)
+        session._executor = retries
+        return session
+
+    def alternate(session, step):
+        session._executor = (retries, LocalExecutor())[step % 2]
+
+    retries = Retries(3)
+    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
+    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, TIMES]).items():
+        JUDGE.check(name, trace)
+    assert retries.tasks > 0
+
+
+def test_a_state_in_parts_is_the_same():
+    """With room for next to nothing a stage is run for some keys after the others."""
+    runner = Runner("parts", lambda _: Session(memory="1m", shards=2), together=True)
+    JUDGE.run(runner, SOURCES, [3, TIMES])
+
+
+def test_what_is_owed_is_counted_in_64_bits():
+    row, huge = (1, 1, 1), 2**62
+    with Session() as session:
+        view = session.maintain("v", TIMED)
+        session.retract("left", [row], diff=huge)
+        session.advance()
+        session.retract("left", [row], diff=huge)
+        with pytest.raises(an.errors.DiffOverflowError, match="64-bit"):
+            session.advance()
+        session.discard()
+        assert errors_of(view)
+        session.insert("left", [row], diff=huge + 1)
+        session.advance()
+        assert contents_of(view) == Counter({(*row, 1): 1})
+        assert not errors_of(view)

@@ -74,7 +74,7 @@ def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "a
     return made, [*chosen, *more]
 
 
-def _nothing(node: Node, key: tuple[str, ...]) -> bool:
+def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
     return False
 
 

@@ -11,7 +11,6 @@ from sqlglot import exp
 from altneu import ir
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
-from altneu.expressions.names import UPDATE_TIME
 from altneu.joining import columns_of, project
 from altneu.linear import BoundLogic, Filter
 from altneu.syntax import place_of
@@ -231,7 +230,7 @@ def branches(tree: exp.Expr) -> list[exp.Expr]:
 def fresh(name: str, taken: Iterable[str]) -> str:
     """A name that is not taken, as near to the one wanted as can be: one with ``#`` is for what plans add."""
     known = set(taken)
-    name = f"^{name}" if name.startswith("#") and name != UPDATE_TIME else name
+    name = f"^{name}" if name.startswith("#") else name
     made, number = name, 1
     while made in known:
         number += 1

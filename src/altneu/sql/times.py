@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from altneu.errors import PlanError
 from altneu.expressions.names import UPDATE_TIME
-from altneu.sql.scope import Field, Relation
+from altneu.joining import columns_of, project
+from altneu.sql.scope import Field, Relation, fresh
 from altneu.timed import with_update_time
 
 TIMED = "update time"
@@ -47,25 +48,24 @@ def _own(tree: exp.Select) -> Iterator[exp.Anonymous]:
         todo += [below for below in node.iter_expressions(reverse=True) if not isinstance(below, exp.Query)]
 
 
-def refuse_several(tree: exp.Select, items: Sequence[exp.Expr], others: int) -> None:
-    """Refuse ``update_time()`` where FROM has not exactly one relation.
+def timed(relation: Relation | None, others: int) -> Relation:
+    """The one relation of FROM with the time at which each row came, under a name that is no user's.
 
     Raises:
-        PlanError: with the remedy.
+        PlanError: there are ``others``, or none, or it does not stand by itself; with the remedy.
     """
-    if TIMED not in tree.meta:
-        return
-    if not items:
-        raise PlanError("update_time() is about when a row of FROM came, and this SELECT has no FROM")
-    if len(items) + others > 1:
+    if others:
         raise PlanError(
             "update_time() is about when a row of one table, view or query came, and FROM has several here: put the "
             "join into a query, SELECT *, update_time() AS came FROM (SELECT … FROM a JOIN b …) AS j, or take "
             "update_time() of one side in a query of its own"
         )
-
-
-def timed(relation: Relation) -> Relation:
-    """The rows of a relation with the time at which each came, under a name that is no user's."""
-    field = Field("", UPDATE_TIME, UPDATE_TIME, starred=False)
-    return replace(relation, node=with_update_time(relation.node), fields=(*relation.fields, field))
+    if relation is None:
+        raise PlanError(
+            "update_time() is about when a row of a table, a view or a query in FROM came, and here is none that "
+            "stands by itself: put the query into FROM, SELECT *, update_time() AS came FROM (SELECT …) AS q"
+        )
+    node, name = with_update_time(relation.node), fresh("^update_time()", relation.node.schema.names)
+    columns = columns_of(node.schema, node.schema.names)
+    node = project(node, [(name if n == UPDATE_TIME else n, value) for n, value in columns])
+    return replace(relation, node=node, fields=(*relation.fields, Field("", UPDATE_TIME, name, starred=False)))

@@ -38,7 +38,7 @@ def logical_now(call: Call, count: int) -> NoReturn:
 
 
 class UpdateTimeNeededError(UnsupportedFunctionError):
-    """``update_time()`` where the rows do not have it beside them; a verb that can give it to them does, and goes on."""
+    """``update_time()`` where rows do not have it beside them; a verb that can give it to them does, and goes on."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -58,7 +58,8 @@ def _no_place(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="update_time()",
     doc="The session's time at which this copy of the row came into the collection, a bigint. In the linear verbs and "
-    "in agg; in SQL in a SELECT over one table, view or query. See asof.md for which copy a retraction takes.",
+    "in agg; in SQL in a SELECT over one table, view or query. [update_time.md](update_time.md) says which copy a "
+    "retraction takes.",
     fold=False,
 )
 def update_time(call: Call, count: int) -> NoReturn:
