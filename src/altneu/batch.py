@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from altneu.sorting import Sorted, Unsorted, settle
 from altneu.update import Updates
 
 BLOCK_ROWS = 1 << 16
+BUILT_ROWS = 1 << 20  # that are sorted together
 PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
@@ -39,6 +40,9 @@ class Layout:
     With ``order``, a value column of whole numbers, dates or timestamps without nulls, the values of a key are in its
     order: what stands in the place of their hash is that column, and so a collision is a tie.
 
+    With ``changes_only`` what the updates add up to is not kept: merging drops those that ``since`` no longer tells
+    apart (``told_apart_from``), where it would advance their times to ``since``.
+
     >>> from altneu.order import Epoch
     >>> schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("w", pa.float64())])
     >>> layout = Layout(schema, ("dst",), Epoch())
@@ -50,6 +54,7 @@ class Layout:
     key: tuple[str, ...]
     lattice: Lattice
     order: str | None = None
+    changes_only: bool = False
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -110,6 +115,8 @@ class Description:
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
     a t with not since <= t.
 
+    Where the layout has ``changes_only``, U lacks what was before ``told_apart_from(since)``, and 1 holds of the rest.
+
     Of these, 2 and 3 are established when a batch is built or merged, and 1 whenever it was true of what it was made
     from: whether the updates given to ``build`` are all of C between the bounds, only the caller knows.
 
@@ -130,6 +137,22 @@ class Description:
         """
         above = Antichain.of(lattice) if upper is None else Antichain.of(lattice, upper)
         return cls(Antichain.of(lattice, lower), above, Antichain.minimum(lattice))
+
+
+def told_apart_from(since: Antichain) -> int:
+    """The least first coordinate of times whose updates ``since`` tells apart from those before; 0 before any folding.
+
+    >>> from altneu.order import Epoch
+    >>> [told_apart_from(Antichain.of(Epoch(), since)) for since in (0, 1, 7)]
+    [0, 2, 8]
+    """
+    least = int(since.elements[0].min())
+    return least + 1 if least else 0
+
+
+def reaches(upper: Any, start: int) -> bool:
+    """Whether updates before a frontier, its elements, may be at ``start`` or later."""
+    return upper.shape[1] != 1 or int(upper[0, 0]) > start or bool((upper[1:] > 0).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +424,8 @@ class Batch:
     def build(cls, updates: Updates, layout: Layout, description: Description) -> Batch:
         """Sort and consolidate updates, in any order, of rows of ``layout.schema``.
 
-        Cost:   O(n log n); about 200 ns a row for two integer columns, 15 microseconds for one row.
+        Cost:   O(n log n); about 200 ns a row for two integer columns, 15 microseconds for one row. In memory are,
+                beside the updates, what comes of them and what sorting ``BUILT_ROWS`` takes, if keys are many.
         Law:    the sums of ``Description`` (tests/laws/test_batch.py).
 
         Raises:
@@ -410,16 +434,9 @@ class Batch:
         count = len(updates)
         if count == 0:
             return cls(layout, description, ())
-        keys, values = layout.split(updates.rows)
-        key_hash, value_hash = hash_rows(keys), layout.value_hashes(values)
-        if count == 1:
-            if updates.diffs[0] == 0:
-                return cls(layout, description, ())
-            block = Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True)
-            return cls(layout, description, (block,))
-        stacks = Stack((keys,), layout.key_schema), Stack((values,), layout.value_schema)
-        given = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs)
-        return cls(layout, description, blocks_of(settle(given, layout.lattice), given, layout))
+        if count > BUILT_ROWS:
+            return cls(layout, description, _built_in_parts(updates, layout))
+        return cls(layout, description, _built(updates, layout))
 
     @cached_property
     def table(self) -> Ints:
@@ -727,6 +744,32 @@ def _run_starts(blocks: Sequence[Block], layout: Layout) -> Ints:
         stack = Stack([b.keys for b in blocks], layout.key_schema)
         differs[suspects] = ~stack.equal(suspects - 1, suspects)
     return np.flatnonzero(differs)
+
+
+def _built(updates: Updates, layout: Layout) -> tuple[Block, ...]:
+    """Updates, at least one, sorted and consolidated."""
+    keys, values = layout.split(updates.rows)
+    key_hash, value_hash = hash_rows(keys), layout.value_hashes(values)
+    if len(updates) == 1:
+        if updates.diffs[0] == 0:
+            return ()
+        return (Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True),)
+    stacks = Stack((keys,), layout.key_schema), Stack((values,), layout.value_schema)
+    given = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs)
+    return blocks_of(settle(given, layout.lattice), given, layout)
+
+
+def _built_in_parts(updates: Updates, layout: Layout) -> tuple[Block, ...]:
+    """The same of many updates: those of a range of key hashes after the others, each packed when it is done."""
+    bits = min((len(updates) // BUILT_ROWS).bit_length(), 16)
+    part = (hash_rows(layout.split(updates.rows)[0]) >> np.uint64(64 - bits)).astype(np.uint16)
+    order = np.argsort(part, kind="stable")
+    ends = np.cumsum(np.bincount(part)).tolist()
+    blocks: list[Block] = []
+    for start, stop in pairwise([0, *ends]):
+        if start < stop:
+            blocks += map(packed, _built(updates.take(order[start:stop]), layout))
+    return tuple(blocks)
 
 
 def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from altneu import ir
 from altneu.collection import Collection
 from altneu.errors import PlanError, StorePlanError
-from altneu.executor.described import Described, schema_from_text, schema_to_text
+from altneu.executor.described import Described, is_changes_only, schema_from_text, schema_to_text
 from altneu.executor.journal import Journal
 from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
@@ -31,6 +31,7 @@ class Catalogue:
     def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
         self._journal, self._lattice, self._check_functions = journal, lattice, check_functions
         self.nodes: dict[str, ir.Node] = {}
+        self.changes_only: set[str] = set()  # the views of which no contents are kept
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self.plan = Plan(lattice, ())
@@ -48,7 +49,16 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {name: _source(name, told["schema"], *told["coordinates"]) for name, told in self._journal.kept.items()}
+        return {
+            name: _source(name, told["schema"], told.get("keep", True), *told["coordinates"])
+            for name, told in self._journal.kept.items()
+        }
+
+    def called(self, node: ir.Node) -> dict[str, str]:
+        """How ``session.backfill`` is given the sources of a plan that have one time: by name, or as declared."""
+        known = self.sources
+        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.coordinates is None]
+        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
 
     def readers(self, source: str) -> list[str]:
         """The views that are made of a source."""
@@ -61,17 +71,20 @@ class Catalogue:
         more: dict[str, ir.Node] | None = None,
         less: str | None = None,
         without: Iterable[str] = (),
+        changes_only: Iterable[str] = (),
+        also: Iterable[ir.Source] = (),
     ) -> Plan:
         """The plan of all views and kept sources for a number of shards, with one view more or less.
 
-        ``without`` names kept sources that are about to be dropped.
+        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them;
+        ``changes_only`` names those of ``more`` that have no contents.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        kept = [source for name, source in self.kept.items() if name not in without]
+        kept = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        return lower(nodes, self._lattice, shards, kept)
+        return lower(nodes, self._lattice, shards, kept, {*self.changes_only, *changes_only})
 
     def adopt(self, shards: int) -> None:
         """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
@@ -104,9 +117,9 @@ class Catalogue:
             unowned &= {name for name, _ in self._journal.table.held}
         if unowned:
             raise StorePlanError(
-                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier altneu kept it of a "
-                "source with keep=True and two times, whose last view was dropped; maintain a view of that source as "
-                "it was declared then, and altneu knows it from there on"
+                f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier version kept it for a "
+                "source with keep=True and two times whose last view was dropped; maintain a view of that source, "
+                "declared as it was then, and the state belongs to the source again"
             )
 
     def ports(self, name: str) -> ViewPorts:
@@ -145,6 +158,27 @@ class Catalogue:
                 f"session.drop({name!r}) forgets its state, or open another path"
             )
         return node, deltas
+
+    def check_contents(self, name: str, *, contents: bool) -> None:
+        """Refuse to take up a view with contents that was made without them, or the other way round.
+
+        Raises:
+            PlanError: this session maintains it so.
+            StorePlanError: the store has it so.
+        """
+        stored = self._journal.views.get(name)
+        if name in self.nodes:
+            without = name in self.changes_only
+        elif stored is not None:
+            without = is_changes_only(stored.get("kept"))
+        else:
+            return
+        if without == contents:
+            error = PlanError if name in self.nodes else StorePlanError
+            raise error(
+                f"view {name!r} was made {'without' if without else 'with'} contents: maintain({name!r}, ..., "
+                f"contents={contents}) cannot change that; leave it as it was, or drop({name!r}) and maintain it anew"
+            )
 
     def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
         """The collection with its functions under the digests by which the store knows them.
@@ -212,7 +246,8 @@ class Catalogue:
         What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
         reduce, a column that is not read is cut off below it.
         """
-        kept = {written: node for written, node in self._written.items() if node in self.nodes.values()}
+        with_contents = [node for name, node in self.nodes.items() if name not in self.changes_only]
+        kept = {written: node for written, node in self._written.items() if node in with_contents}
         if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
             return None
         return without_indexes(replaced(collection.node, kept))
@@ -228,9 +263,9 @@ class Catalogue:
             if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
                 if found.name in self.kept and not self.readers(found.name):
                     raise PlanError(
-                        f"source {found.name!r} is declared otherwise than the one whose rows are kept: that is "
-                        f"{_declared(sources[found.name])}; declare it so, or session.drop_source({found.name!r}) "
-                        "forgets these rows"
+                        f"the rows of source {found.name!r} are kept under another declaration: it must be "
+                        f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
+                        "to delete these rows"
                     )
                 raise PlanError(
                     f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
@@ -239,6 +274,8 @@ class Catalogue:
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
         """Take up a view, of which ``plan`` is the plan with all others."""
+        if plan.views[name].changes_only:
+            self.changes_only.add(name)
         self.nodes[name], self.plan = node, plan
         self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
@@ -247,6 +284,7 @@ class Catalogue:
     def remove(self, name: str, plan: Plan) -> None:
         """Let go of a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
+        self.changes_only.discard(name)
         self.collections.pop(name, None)
         self._read.pop(name, None)
         self.plan = plan
@@ -254,35 +292,38 @@ class Catalogue:
 
 def _changed_functions(name: str, changed: list[str]) -> str:
     return (
-        f"view {name!r} was computed with other functions than it is given now; what has changed of them: "
-        f"{'; '.join(changed)}. What is stored was made by the former ones, and a retraction has to meet the rows that "
-        f"they made. Give it those again; or session.drop({name!r}) and maintain it anew; or, if each gives for every "
-        f"row what it gave before, maintain({name!r}, ..., trust_functions=True)"
+        f"functions of view {name!r} have changed since it was stored: {'; '.join(changed)}. "
+        "Retractions must remove the rows that the stored functions made. Restore the functions; or call "
+        f"session.drop({name!r}) and maintain the view again; or, if each function returns for every row what it "
+        f"returned before, maintain({name!r}, ..., trust_functions=True)"
     )
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, *coordinates: str) -> ir.Source:
-    return ir.Source(name, schema_from_text(schema), True, coordinates or None)  # type: ignore[arg-type]
+def _source(name: str, schema: str, keep: bool, *coordinates: str) -> ir.Source:
+    return ir.Source(name, schema_from_text(schema), keep, coordinates or None)  # type: ignore[arg-type]
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
-    times = "" if source.coordinates is None else f", time={source.coordinates}"
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}, keep=True{times})"
+    keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
     """What a commit tells of the kept sources that a view's plan is made of, by name."""
     found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {
-        source.name: {
-            "schema": schema_to_text(source.schema),
-            "coordinates": list(source.coordinates or ()),
-            "arrangement": arrangement_name(source, tuple(source.schema.names)),
-        }
-        for source in found
+    return {source.name: kept_source(source) for source in found}
+
+
+def kept_source(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
+    told = {
+        "schema": schema_to_text(source.schema),
+        "coordinates": list(source.coordinates or ()),
+        "arrangement": arrangement_name(source, tuple(source.schema.names)),
     }
+    return told if source.keep else {**told, "keep": False}
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from altneu.errors import HydrationError
 from altneu.linear import BoundLogic, Filter, Project, Step
@@ -35,12 +36,14 @@ class _Cutter:
     plan: Plan
     existing: Collection[str]
     filled: Collection[str]
+    called: Mapping[str, str]
     view: str
     nodes: list[PhysicalNode] = field(default_factory=list)
     made: dict[int, int | None] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     anew: set[str] = field(default_factory=set)
+    left: dict[int, tuple[int, BoundLogic] | None] = field(default_factory=dict)
 
     def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
         """Append a node at its stage in this plan.
@@ -82,7 +85,7 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers or i in self.wider):
+        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers or self.wider(i)):
             return []
         return [p.node for p in node.inputs]
 
@@ -104,8 +107,8 @@ class _Cutter:
             label = f"read {node.label}"
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
-        if i in self.wider and not moments:
-            kept, logic = self.wider[i]
+        if not moments and (wider := self.wider(i)) is not None:
+            kept, logic = wider
             if kept not in self.made:
                 self.made[kept] = self._make(kept)
             rows = self.made[kept]
@@ -124,14 +127,27 @@ class _Cutter:
         """What is said where the rows of a source are needed and nothing keeps them."""
         readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
         kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
-        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else "no view keeps them"
+        found = ", ".join(map(repr, self._without(i)))
+        nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
+        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else nobody
+        again = "maintain the view in a session into which they are inserted anew"
+        if name in self.called:
+            again = (
+                f"session.backfill({self.called[name]}, rows) takes the rows that the source holds now once more and "
+                "keeps them, so that the view can be maintained then"
+            )
         return (
             f"view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
             f"A view can be added at any time where the source is declared with an.source({name!r}, ..., keep=True), "
             "in SQL CREATE SOURCE … KEEP, from its first row on, or where a view of the whole source was maintained "
-            "before the first advance; here the rows are gone: maintain the view in a session into which they are "
-            "inserted anew"
+            f"before the first advance; here the rows are gone: {again}"
         )
+
+    def _without(self, source: int) -> list[str]:
+        """The other views that are made of a source and keep no contents."""
+        plan = self.plan
+        made = {n: p for n, p in plan.views.items() if p.changes_only and n != self.view}
+        return [n for n, p in made.items() if source in plan.upstream(Port(plan.arrangements[p.contents]))]
 
     def _make_loop(self, loop: int) -> None:
         """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
@@ -166,26 +182,29 @@ class _Cutter:
         return found
 
     @cached_property
-    def wider(self) -> dict[int, tuple[int, BoundLogic]]:
+    def kept_logic(self) -> dict[int, list[int]]:
+        """For a source that nothing keeps, the logic right above it whose rows are kept."""
+        found: dict[int, list[int]] = {}
+        for i in self.readers:
+            if isinstance(self.plan.nodes[i].operation, LinearOp):
+                below = self.plan.nodes[i].inputs[0].node
+                if isinstance(self.plan.nodes[below].operation, SourceOp) and below not in self.readers:
+                    found.setdefault(below, []).append(i)
+        return {source: sorted(above) for source, above in found.items()}
+
+    def wider(self, i: int) -> tuple[int, BoundLogic] | None:
         """For logic right above a source that nothing keeps: other such logic whose rows are kept, and what is left.
 
         What views keep of a source has the columns that they read, and the rows that all of them may want.
+
+        Cost:   looked for where it is needed, once, among what is kept right above the source.
         """
-        by_source: dict[int, list[int]] = {}
-        for i, node in enumerate(self.plan.nodes):
-            if isinstance(node.operation, LinearOp) and isinstance(
-                self.plan.nodes[node.inputs[0].node].operation, SourceOp
-            ):
-                by_source.setdefault(node.inputs[0].node, []).append(i)
-        found: dict[int, tuple[int, BoundLogic]] = {}
-        for source, above in by_source.items():
-            if source in self.readers:
-                continue
-            for kept in (i for i in above if i in self.readers):
-                for i in above:
-                    if i not in self.readers and i not in found and (left := self._left(source, i, kept)) is not None:
-                        found[i] = kept, left
-        return found
+        if i not in self.left:
+            node = self.plan.nodes[i]
+            source = node.inputs[0].node if isinstance(node.operation, LinearOp) else -1
+            found = ((kept, self._left(source, i, kept)) for kept in self.kept_logic.get(source, ()))
+            self.left[i] = next(((kept, left) for kept, left in found if left is not None), None)
+        return self.left[i]
 
     def _left(self, source: int, i: int, kept: int) -> BoundLogic | None:
         """The logic that makes of kept rows what a node makes of a source's; None where they lack what it reads."""
@@ -211,16 +230,21 @@ def _only_leaves_out(step: Step) -> bool:
 
 
 def hydration_plan(
-    plan: Plan, view: str, existing: Collection[str], filled: Collection[str]
+    plan: Plan,
+    view: str,
+    existing: Collection[str],
+    filled: Collection[str],
+    called: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Plan, frozenset[str], frozenset[str]]:
     """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
 
-    Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows.
+    Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
+            is how ``session.backfill`` is given those that it takes, for the error.
 
     Raises:
         HydrationError: a source's rows are needed and nothing keeps them.
     """
-    cutter = _Cutter(plan, existing, filled, view)
+    cutter = _Cutter(plan, existing, filled, called, view)
     for name, i in plan.arrangements.items():
         if name not in existing:
             cutter.need(i)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -114,7 +114,7 @@ class Lowering:
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
-    arranged: dict[tuple[Port, Key, str | None], int] = field(default_factory=dict)
+    arranged: dict[tuple[Port, Key, str | None, bool], int] = field(default_factory=dict)
     exploded: dict[str, int] = field(default_factory=dict)
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
@@ -230,15 +230,25 @@ class Lowering:
         level = ir.free_level(node)
         return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
 
-    def arrange(self, lowered: Lowered, key: Key, origin: str, label: str, order: str | None = None) -> int:
+    def arrange(
+        self,
+        lowered: Lowered,
+        key: Key,
+        origin: str,
+        label: str,
+        order: str | None = None,
+        *,
+        changes_only: bool = False,
+    ) -> int:
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
-        place = (lowered.port, key, order)
+        place = (lowered.port, key, order, changes_only)
         if place not in self.arranged:
             schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
-            name = _name(origin if order is None else f"{origin}|by {order}", key)
-            operation = ArrangeOp(name, Layout(schema, key, lattice, order))
+            kind = "" if order is None else f"|by {order}"
+            name = _name(f"changes|{origin}" if changes_only else f"{origin}{kind}", key)
+            operation = ArrangeOp(name, Layout(schema, key, lattice, order, changes_only))
             self.arranged[place] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
@@ -270,8 +280,15 @@ class Lowering:
         number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
         port = Port(number)
         if node.keep:
-            self.arrange(Lowered(port, None), tuple(node.schema.names), node.fingerprint, f"keep {node.name}")
+            self._keep(node, port)
         return Lowered(port, None, settled=False)
+
+    def keep(self, source: ir.Source) -> None:
+        """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
+        self._keep(source, self.lower(source).port)
+
+    def _keep(self, source: ir.Source, port: Port) -> None:
+        self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
 
     def _constant(self, node: ir.Constant) -> Lowered:
         number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
@@ -476,15 +493,19 @@ class Lowering:
         known = all(k in name_of for k in node.left_key)
         return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
 
-    def view(self, node: ir.Node) -> ViewPorts:
-        """Keep a collection's contents, and the errors of everything it is computed from, each origin once."""
+    def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
+        """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
+
+        With ``changes_only`` an arrangement of its own takes the place of the contents, which keeps none of them.
+        """
         asked = node.key if isinstance(node, ir.ArrangedBy) else None
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
         key = asked or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
-        contents = self.arrange(lowered, key, node.fingerprint, "contents")
-        return ViewPorts(self._arrangement(contents), self._errors(node), node.schema)
+        label = "changes" if changes_only else "contents"
+        contents = self.arrange(lowered, key, node.fingerprint, label, changes_only=changes_only)
+        return ViewPorts(self._arrangement(contents), self._errors(node), node.schema, changes_only)
 
     def _errors(self, node: ir.Node) -> tuple[str, ...]:
         """Arrangements of the errors of everything a view is computed from: one an origin, so diamonds multiply none.
@@ -705,14 +726,23 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     return tuple(found)
 
 
-def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1, sources: Iterable[ir.Source] = ()) -> Plan:
-    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common."""
+def lower(
+    views: Mapping[str, ir.Node],
+    lattice: Lattice,
+    shards: int = 1,
+    sources: Iterable[ir.Source] = (),
+    changes_only: Collection[str] = (),
+) -> Plan:
+    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common.
+
+    ``changes_only`` names the views of which no contents are kept.
+    """
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         readers.update(below.fingerprint for below in node.inputs)
     lowering = Lowering(lattice, readers, shards)
-    ports = {name: lowering.view(node) for name, node in views.items()}
+    ports = {name: lowering.view(node, changes_only=name in changes_only) for name, node in views.items()}
     for source in sources:
-        lowering.lower(source)
+        lowering.keep(source)
     plan = lowering.plan(ports)
     return replace(plan, nodes=_identified(plan.nodes))

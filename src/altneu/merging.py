@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from altneu.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed
+from altneu.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed, told_apart_from
 from altneu.columns import Stack
 from altneu.errors import PlanError
 from altneu.hashing import Hashes
@@ -145,8 +145,9 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
     """Merge batches that follow each other in time, oldest first, into one, with times advanced to ``since``.
 
     Cost:   O(n log k) for k batches of n rows in all.
-    Law:    sums at every t with since <= t are unchanged, and no two updates that no such t can tell apart remain
-            (tests/laws/test_spine.py).
+    Law:    sums at every t with since <= t are unchanged, and no two updates that no such t can tell apart remain;
+            of a layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no
+            others remain (tests/laws/test_spine.py).
 
     Raises:
         PlanError: there is no batch, so no layout to merge in.
@@ -201,7 +202,11 @@ def _merge_slice(
     sources: Sequence[_Source], at: Sequence[int], ends: Sequence[int], since: Antichain
 ) -> tuple[Block, ...]:
     runs = [source.parts(a, e) for source, a, e in zip(sources, at, ends, strict=True) if a < e]
+    if runs[0][0].layout.changes_only:
+        runs = [[kept for part in run if (kept := _told_apart(part, since)) is not None] for run in runs]
     parts = [part for run in runs for part in run]
+    if not parts:
+        return ()
     bounds = list(accumulate((sum(map(len, run)) for run in runs), initial=0))
     layout = parts[0].layout
     times = since.advance(np.concatenate([p.times for p in parts], axis=1))
@@ -214,6 +219,14 @@ def _merge_slice(
         np.concatenate([p.diffs for p in parts]),
     )
     return blocks_of(settle(given, layout.lattice, np.array(bounds)), given, layout)
+
+
+def _told_apart(block: Block, since: Antichain) -> Block | None:
+    """The updates of a block that ``since`` tells apart from those before; None where there are none."""
+    index = np.flatnonzero(block.times[0] >= told_apart_from(since))
+    if len(index) == len(block):
+        return block
+    return block.take(index) if len(index) else None
 
 
 def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:

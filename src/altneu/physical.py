@@ -59,9 +59,13 @@ _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those 
 
 @dataclass(frozen=True)
 class ReadOp:
-    """The whole contents of an arrangement that exists already, for hydration."""
+    """The whole contents of an arrangement that exists already, for hydration.
+
+    With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
+    """
 
     arrangement: str
+    present: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class ArrangeOp:
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
     columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
     arrangement of the right ones, and what is kept is what each met, or without a right side when each came
-    (``operators/locked.py``).
+    (``operators/locked.py``). With a layout that has ``changes_only`` what comes in is handed on, and nothing but the
+    history that is asked for is kept.
     """
 
     arrangement: str
@@ -101,7 +106,7 @@ class ArrangeOp:
     @property
     def transforms(self) -> bool:
         """Whether something else is kept than what comes in."""
-        return self.latest is not None or self.locked is not None
+        return self.latest is not None or self.locked is not None or self.layout.changes_only
 
 
 @dataclass(frozen=True)
@@ -375,11 +380,12 @@ class Channel:
 
 @dataclass(frozen=True)
 class ViewPorts:
-    """Where a view's contents and errors are kept."""
+    """Where a view's contents and errors are kept; with ``changes_only`` it has changes and no contents."""
 
     contents: str
     errors: tuple[str, ...]
     schema: pa.Schema
+    changes_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from altneu.functions import titles
 from altneu.interrupts import Lock
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
-from altneu.reading import Known, Time
+from altneu.reading import Known, Time, refuse_without_contents
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.subscription import Subscribers
 from altneu.update import Updates
@@ -290,6 +290,7 @@ class Reader(Closing):
         Raises:
             HistoryGoneError: they are folded into later ones, in all commits that are kept.
         """
+        refuse_without_contents(self.ports(name), name)
         moment = self._moment
         while moment.known(name).since > at:
             moment = self._before(moment, name, at + 1)
@@ -331,6 +332,7 @@ class Reader(Closing):
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
         """Refused: Spark reads stores by itself."""
+        refuse_without_contents(self.ports(view.name), view.name)
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
     def explain_row(self, name: str, row: Any, at: Time) -> NoReturn:

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from altneu.batch import Batch
-from altneu.errors import HistoryGoneError, NotYetKnownError, SchemaError
+from altneu.batch import Batch, reaches
+from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
 from altneu.executor.inputs import whole_number
-from altneu.executor.pieces import at_once, between, reaches
+from altneu.executor.pieces import at_once, between
 from altneu.executor.read import At
 from altneu.executor.state import StateTable
 from altneu.order import LARGEST
@@ -163,6 +163,20 @@ class Readings(Protocol):
         """Why a row is in a view."""
 
 
+def refuse_without_contents(ports: ViewPorts, name: str) -> None:
+    """Refuse to read the contents of a view that keeps none.
+
+    Raises:
+        ReadError: naming it, and what can be read.
+    """
+    if ports.changes_only:
+        raise ReadError(
+            f"view {name!r} was made with contents=False and keeps none that could be read; changes(), subscriptions "
+            f"and sinks tell what changes in it. To read it, drop it and maintain it with contents, from its first row "
+            "on"
+        )
+
+
 def changes(table: StateTable, name: str, known: Known, start: int, end: int, last: Callable[[], Updates]) -> Updates:
     """The updates of an arrangement from ``start`` up to but not including ``end``, each at its own time.
 
@@ -224,6 +238,11 @@ class Followed:
         return self._readings.known(self.name)
 
     @property
+    def changes_only(self) -> bool:
+        """Whether the view keeps no contents, so that there is no snapshot of it."""
+        return self._readings.ports(self.name).changes_only
+
+    @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
         return self._readings.ports(self.name).schema
@@ -244,8 +263,10 @@ class Followed:
     def snapshot(self, time: int) -> Updates:
         """What there is at a time, as updates at that time; of two times the second is kept apart."""
         with self.lock:
+            ports = self._readings.ports(self.name)
+            refuse_without_contents(ports, self.name)
             self.known.readable(time)
-            return snapshot(self._readings.table, self._readings.ports(self.name).contents, time)
+            return snapshot(self._readings.table, ports.contents, time)
 
     def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
         """What the columns of times are called beside the view's own."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu import interrupts, ir
+from altneu.backfill import backfill
 from altneu.catalogue import Catalogue, check_maintained, described, kept_sources
 from altneu.closing import Closing
 from altneu.collection import Collection
@@ -46,7 +47,7 @@ from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time, changes
+from altneu.reading import Known, Time, changes, refuse_without_contents
 from altneu.rewrite import Joins
 from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
 from altneu.store import (
@@ -302,6 +303,7 @@ class Session(Closing):
         strict: bool = False,
         joins: Joins = "auto",
         trust_functions: bool = False,
+        contents: bool = True,
     ) -> View:
         """Keep a collection right from now on, under a name.
 
@@ -324,32 +326,57 @@ class Session(Closing):
         for functions that give for every row what they gave before, and for another Python, whose code cannot be
         compared.
 
+        With ``contents=False`` only what changes is wanted: ``view.changes()``, subscriptions, sinks, and the counts of
+        a ``Step`` are as of any other view, and nothing of the result is kept but what waits for its time and the
+        history that is asked for (``retain``, open subscriptions, leases). What its operators keep, and errors, are
+        there as ever. Reading its contents is refused; a view upon the same collection has contents of its own, as
+        long as its rows can be computed from what is kept.
+
         Raises:
-            PlanError: the name is taken by another collection, or ``joins="delta"`` is not possible.
+            PlanError: the name is taken by another collection, ``joins="delta"`` is not possible, or the view is there
+                with other ``contents``.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
-            StorePlanError: the store holds another plan under this name, or other functions.
-            HydrationError: rows are needed that nothing keeps.
+            StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
+            HydrationError: rows are needed that nothing keeps; ``backfill`` gives them again.
+
+        >>> import altneu as an
+        >>> readings = an.source("readings", "sensor string, degrees long")
+        >>> with an.Session() as session:
+        ...     alerts = session.maintain("alerts", readings.filter("degrees > 90"), contents=False)
+        ...     _ = alerts.subscribe(lambda row, time, diff: print(row, time, diff))
+        ...     session.insert("readings", [("a", 20), ("b", 95)])
+        ...     _ = session.advance()
+        ...     step = session.advance()
+        ...     step.state_rows
+        ('b', 95) 0 1
+        0
         """
         with self.lock:
             self._check_open()
             check_maintained(name, collection)
+            if not isinstance(contents, bool):
+                raise PlanError(f"contents must be True or False, got {contents!r}")
+            self._catalogue.check_contents(name, contents=contents)
             collection = self._catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, deltas = self._catalogue.chosen(name, collection, joins)
             if name in self._catalogue.nodes:
                 return View(self, name)
             self._catalogue.check_sources(collection)
             try:
-                self._add(name, collection, node, deltas, strict=strict)
+                self._add(name, collection, node, deltas, strict=strict, contents=contents)
             except HydrationError:
                 upon = self._catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, [], strict=strict)
+                self._add(name, collection, upon, [], strict=strict, contents=contents)
             return View(self, name)
 
-    def _add(self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool) -> None:
+    def _add(
+        self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
+    ) -> None:
         """Take up a view: with the state that it has, or computed from what is there."""
-        plan = self._catalogue.lowered(self.shards, more={name: node})
+        without = () if contents else (name,)
+        plan = self._catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         if strict:
             refuse_unbounded(plan, name)
         before = self.table.layouts
@@ -374,7 +401,7 @@ class Session(Closing):
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given, anew = hydration_plan(plan, name, existing, journal.filled)
+                part, given, anew = hydration_plan(plan, name, existing, journal.filled, self._catalogue.called(node))
                 region = self._region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, given, hydrating=True, anew=anew)
                 outcome = self._executor.step(part, self.table, Inputs(), region, mode)
@@ -389,10 +416,52 @@ class Session(Closing):
         if outcome is not None:
             self._measured.fill(part, outcome.measured, given)
 
+    def backfill(self, source: str | Collection, rows: Any, *, diff: int | str = 1) -> None:
+        """Give the rows that a source holds now once more, and keep them: as if it had ``keep=True`` from the start.
+
+        For a late view that needs rows which nothing keeps: maintain it afterwards. ``rows`` are as for ``insert``,
+        every row of the source as often as it is there, at the last closed time; ``diff`` is a count or the name of a
+        column. What was inserted since the last ``advance`` is not among them. A source that no view reads is given as
+        it was declared, by what ``an.source`` made. Of a source that is kept already the rows are checked, and no more.
+
+        They are compared with everything that is kept of what stateless verbs make of the source alone: its rows,
+        filtered or with fewer columns, and the counts and sums of its groups. What no view keeps cannot be checked:
+        rows that every view leaves out, columns that none reads, rows that were inserted with times in the future and
+        that every view leaves out. If these are wrong, later views will be. ``drop_source`` lets go of what is kept.
+
+        Cost:   the rows are read once, and go through the operators whose state they are compared with; that state is
+                read once; on Spark this is one job. Afterwards as ``keep=True``.
+        Law:    a view filled from it is what it would be had it been there from the start, of what is there at the last
+                closed time (tests/oracle/test_backfill.py).
+
+        Raises:
+            InputError: they are not the rows that the source holds (it names the source, the operator that keeps
+                something else, and a row that differs); or the source never had any; or changes of it wait for their
+                time; or times before the last are kept apart (``retain``); or it has two times. Nothing has changed.
+            UnknownSourceError: there is no such source.
+            PlanError: it is declared otherwise than here.
+            SchemaError: the rows do not fit its columns.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long")
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     session.backfill("orders", [("jam", 5), ("tea", 3), ("tea", 4)])
+        ...     sorted(session.maintain("dear", orders.filter("price > 3")).to_pylist())
+        [('jam', 5), ('tea', 4)]
+        """
+        with self.lock:
+            self._check_open()
+            self._require_stored_views()
+            self._adopt()
+            backfill(self, source, rows, diff)
+
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
 
-        The rows of a source with ``keep=True`` stay until ``drop_source``.
+        The rows of a source with ``keep=True``, or that ``backfill`` was given, stay until ``drop_source``.
 
         Raises:
             PlanError: there is no such view.
@@ -415,6 +484,8 @@ class Session(Closing):
         The rows of a source with ``keep=True`` are kept from the first ``maintain`` that reads it until they are
         dropped here: while no view reads it, it takes inserts, goes with a reshard and into a session that is opened
         again, and a later view of it has all of its rows. A source that is dropped may be declared anew, otherwise too.
+
+        Where views still read a source that was given to ``backfill``, its rows are kept no more, and that is all.
 
         Raises:
             UnknownSourceError: there is no such source.
@@ -439,6 +510,9 @@ class Session(Closing):
             self._check_open()
             self._require_stored_views()
             self._adopt()
+            if self._catalogue.readers(name) and self.is_backfilled(name):
+                self.keep_no_more(name)
+                return
             journal, found = self._journal, self.definitions.get(name.lower())
             if found is not None and found["kind"] in ("SOURCE", "TABLE"):
                 raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
@@ -452,6 +526,19 @@ class Session(Closing):
             with interrupts.deferred():
                 journal.drop_source(name, plan.arrangements)
                 self.discard(name)
+                self._catalogue.plan = plan
+                self._measured.keep(plan)
+
+    def is_backfilled(self, name: str) -> bool:
+        """Whether the rows of a source are kept that is declared without ``keep=True``."""
+        return name in self._journal.kept and not self._journal.kept[name].get("keep", True)
+
+    def keep_no_more(self, name: str) -> None:
+        """Let go of the rows that ``backfill`` has kept of a source; views of it stay as they are."""
+        with self.lock:
+            plan = self._catalogue.lowered(self.shards, without=[name])
+            with interrupts.deferred():
+                self._journal.keep_no_more(name, plan.arrangements)
                 self._catalogue.plan = plan
                 self._measured.keep(plan)
 
@@ -934,6 +1021,7 @@ class Session(Closing):
                 if inside != since:
                     fold(outcome.states, after)
                 self._journal.take(outcome)
+                self._forget_changes(since)
                 kept = {p.contents for p in self._plan.views.values()}
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self._pending.updates, *self._pending.frames}
@@ -954,6 +1042,12 @@ class Session(Closing):
                 + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
             ) from error
         return outcome
+
+    def _forget_changes(self, since: int) -> None:
+        """Drop what views without contents keep of changes that nothing tells apart any more."""
+        for ports in self._plan.views.values():
+            if ports.changes_only:
+                self.table.forget_before(ports.contents, since)
 
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""
@@ -1045,6 +1139,7 @@ class Session(Closing):
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> DataFrame:
         """A view's contents as a Spark DataFrame."""
+        refuse_without_contents(self.ports(view.name), view.name)
         if self.spark is None:
             raise ReadError(
                 "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from altneu.batch import BLOCK_ROWS, Batch, Description, Layout
+from altneu.batch import BLOCK_ROWS, Batch, Description, Layout, reaches
 from altneu.errors import BeforeFrontierError
 from altneu.merging import Merge, merge
 from altneu.order import Antichain
@@ -131,6 +131,14 @@ class Spine:
             if sum(map(len, batches)) >= least:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))
         return Spine(self.layout, nodes, self.upper)
+
+    def from_time(self, start: int) -> Spine:
+        """This spine without the batches that end before ``start``, the first coordinate of a time.
+
+        Only for a layout with ``changes_only`` is nothing lost by it.
+        """
+        nodes = tuple(node for node in self.nodes if reaches(_described(node).upper.elements, start))
+        return self if len(nodes) == len(self.nodes) else Spine(self.layout, nodes, self.upper)
 
     def compact(self, since: Antichain) -> Spine:
         """This spine as one batch at most, times advanced to ``since``: for maintenance, it costs all of n at once."""

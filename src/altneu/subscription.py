@@ -38,7 +38,7 @@ class Subscription(Closing):
         on_change: OnChange | None,
         on_time_end: OnTimeEnd | None,
         *,
-        snapshot: bool,
+        snapshot: bool | None,
         as_of: int | None,
         up_to: int | None,
         form: Form,
@@ -53,6 +53,12 @@ class Subscription(Closing):
         if self.up_to is not None and self.up_to < start:
             raise ReadError(f"up_to={self.up_to} lies before as_of={start}: a subscription goes from one to the other")
         self.view, self._on_change, self._on_time_end, self._form = view, on_change, on_time_end, form
+        if snapshot and view.changes_only:
+            raise ReadError(
+                f"view {view.name!r} was made with contents=False, of which there is no snapshot; leave snapshot out, "
+                "and the subscription gives what changes"
+            )
+        snapshot = not view.changes_only if snapshot is None else snapshot
         self._snapshot = start if snapshot and start >= 0 else None  # the time of the snapshot that is still to come
         self.position = start if self._snapshot is not None else start + 1
         self.closed = self.up_to is not None and self.position >= self.up_to
@@ -64,6 +70,11 @@ class Subscription(Closing):
     def pushes(self) -> bool:
         """Whether there is a function to call."""
         return self._on_change is not None or self._on_time_end is not None
+
+    @property
+    def begins_with_snapshot(self) -> bool:
+        """Whether a snapshot is still to be given."""
+        return self._snapshot is not None
 
     @property
     def since(self) -> int:

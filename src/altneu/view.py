@@ -14,7 +14,7 @@ from altneu.executor.state import StateTable
 from altneu.operators.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.physical import ViewPorts
-from altneu.reading import Followed, Readings, Time, updates_table
+from altneu.reading import Followed, Readings, Time, refuse_without_contents, updates_table
 from altneu.rows import Ints, Rows
 from altneu.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.types import to_ddl
@@ -49,6 +49,11 @@ class View:
         return self._session.ports(self.name).schema
 
     @property
+    def changes_only(self) -> bool:
+        """Whether it was made with ``contents=False``: then it can be followed and not be read."""
+        return self._session.ports(self.name).changes_only
+
+    @property
     def since(self) -> int:
         """The least time that can be read."""
         return self._session.known(self.name).since
@@ -65,6 +70,7 @@ class View:
         Raises:
             ViewHasErrorsError: the view has errors at that time, or a row whose count is negative.
             HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
+            ReadError: the view was made without contents.
         """
         with self._session.lock:
             found = self._read(at, errors)
@@ -79,8 +85,10 @@ class View:
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
             raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
+        ports = self._session.ports(self.name)
+        refuse_without_contents(ports, self.name)
         time = self._session.known(self.name).readable(at)
-        found = contents(self._session.table, self._session.ports(self.name).contents, time)
+        found = contents(self._session.table, ports.contents, time)
         if errors == "raise":
             self._raise_if_any(self._errors(time, found))
         return found
@@ -146,7 +154,7 @@ class View:
         on_change: OnChange | None = None,
         on_time_end: OnTimeEnd | None = None,
         *,
-        snapshot: bool = True,
+        snapshot: bool | None = None,
         as_of: int | None = None,
         up_to: int | None = None,
         form: Form = "rows",
@@ -159,7 +167,8 @@ class View:
         gives it. Without functions the subscription is iterated: ``for table in view.subscribe()``.
 
         The first thing is a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that
-        time; without it what changes after ``as_of``. ``as_of`` may be a time to come. At ``up_to``, which is not
+        time; without it what changes after ``as_of``. A view without contents has no snapshot, and what changes is all
+        that is given. ``as_of`` may be a time to come. At ``up_to``, which is not
         given any more, it ends.
 
         What a function raises is raised by ``advance``, whose step is committed then; the time at which it raised is
@@ -167,7 +176,7 @@ class View:
 
         Raises:
             HistoryGoneError: ``as_of`` is no longer kept.
-            ReadError: ``up_to`` lies before ``as_of``.
+            ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
         """
         with self._session.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
@@ -216,10 +225,15 @@ class View:
             return self._session.explain_row(self.name, row, at)
 
     def errors(self, at: Time = None) -> pa.Table:
-        """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes."""
+        """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes.
+
+        Of a view without contents those with a negative count are not among them: nothing has the counts of its rows.
+        """
         with self._session.lock:
-            time = self._session.known(self.name).readable(at)
-            found = contents(self._session.table, self._session.ports(self.name).contents, time)
+            time, ports = self._session.known(self.name).readable(at), self._session.ports(self.name)
+            if ports.changes_only:
+                return pa.Table.from_batches([errors_kept(self._session.table, ports, time).to_batch()])
+            found = contents(self._session.table, ports.contents, time)
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
     def _errors(self, time: At, found: Updates) -> Rows:

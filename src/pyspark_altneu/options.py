@@ -44,7 +44,7 @@ class Options:
     errors: Any
     columns: tuple[str, ...] | None
     lease: str
-    snapshot: bool
+    snapshot: bool | None
     starting_time: int | None
     max_rows: int | None
     max_times: int | None
@@ -84,7 +84,7 @@ class Options:
             _one_of(found, "errors", ("raise", "ignore")),
             _columns(found.get("columns")),
             found.get("lease", "1 hour"),
-            _one_of(found, "snapshot", ("true", "false")) == "true",
+            _one_of(found, "snapshot", ("true", "false")) == "true" if "snapshot" in found else None,
             _number(found, "startingtime", least=0),
             _number(found, "maxrowsperbatch", least=1),
             _number(found, "maxtimesperbatch", least=1),

@@ -58,11 +58,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = begin  # there is nothing new
         elif begin >= 0:
             end = self._limited(begin, end, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        offset: dict[str, Any] = {"frontier": end, "store": reader.history_id(self.options.view)}
         if begin >= 0 or first is not None:
             self._hold(begin if begin >= 0 else first + 1)  # type: ignore[operator]
+        elif end >= 0 and reader.view(self.options.view).changes_only:
+            offset |= {"from": 0 if reader.known(self.options.view).tells_apart(0) else end}
+            self._hold(offset["from"])
         else:
             self._hold(end)
-        return start if end == begin else {"frontier": end, "store": reader.history_id(self.options.view)}
+        return start if end == begin else offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The frontier, for the query's progress."""
@@ -88,7 +92,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             if low >= 0:
                 return changed_parts(options, reader, view, low, high)
-            return self._first_parts(reader, view, high)
+            return self._first_parts(reader, view, high, end.get("from"))
         except HistoryGoneError as error:
             raise HistoryGoneError(
                 f"{error}. The query was stopped for longer than its lease of {options.lease}: start it with a new "
@@ -133,12 +137,16 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if frontier >= 0:
             self._reader.hold(max(frontier - 1, 0))
 
-    def _first_parts(self, reader: Reader, view: View, end: int) -> list[Part]:
-        """The first batch: a snapshot, and the changes after it up to ``end``."""
+    def _first_parts(self, reader: Reader, view: View, end: int, start: int | None) -> list[Part]:
+        """The first batch: a snapshot, and the changes after it up to ``end``.
+
+        Of a view without contents there are changes alone, from ``start`` on, which its offset says: all of them where
+        they are all known, else those to come.
+        """
         options = self.options
         at = end - 1 if options.starting_time is None else options.starting_time
-        parts = changed_parts(options, reader, view, at + 1, end)
-        if options.snapshot:
+        parts = changed_parts(options, reader, view, at + 1 if start is None else start, end)
+        if not view.changes_only if options.snapshot is None else options.snapshot:
             check_errors(options, reader, view, at + 1)
             shape = shape_of(options, view, changes=True)
             parts += [Part(shape, piece, (at,)) for piece in reader.pieces(view.name, at)]

@@ -199,3 +199,21 @@ def test_many_rows_are_written_as_quickly_as_they_are_read(tmp_path, call):
     lines = call("query", "--path", tmp_path / "many", "SELECT name, k FROM many ORDER BY k").lines
     assert (lines[:2], lines[8]) == (["name      k", "r0        0"], "NULL      7")
     assert (lines[-1], len(lines)) == ("r1199  1199", 1_201)
+
+
+def test_a_view_without_contents_is_subscribed_to_and_not_read(call, tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql("CREATE TABLE orders (item STRING, price INT)")
+        session.sql("CREATE MATERIALIZED VIEW dear WITH (CONTENTS = false) AS SELECT * FROM orders WHERE price > 5")
+        session.sql("INSERT INTO orders VALUES ('tea', 3), ('oil', 9)")
+    done = call("query", "--path", tmp_path / "state", "SELECT * FROM dear")
+    assert done.code
+    assert "view 'dear' was made with contents=False" in done.err
+    told = call("subscribe", "--path", tmp_path / "state", "--once", "--json", "--progress", "dear")
+    assert (told.code, told.objects) == (0, [])
+    since = call("subscribe", "--path", tmp_path / "state", "--snapshot", "--once", "dear")
+    assert since.code
+    assert "of which there is no snapshot" in since.err
+    kept = call("subscribe", "--path", tmp_path / "state", "--once", "SELECT count(*) FROM dear")
+    assert kept.code
+    assert "contents=False" in kept.err

@@ -26,11 +26,12 @@ SCHEMA = pa.schema(
 
 @pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())])
 @pytest.mark.parametrize("order", [None, "t"])
-def test_told_and_read_back(lattice, order):
+@pytest.mark.parametrize("changes_only", [False, True])
+def test_told_and_read_back(lattice, order, changes_only):
     errors = Layout(pa.schema([("code", pa.string())]), ("code",), Epoch())
     layouts = {"contents": Layout(SCHEMA, ("a b",), lattice, order), "errors": errors}
     names = ("system", "event") if lattice.width == 2 else None
-    told = Described(ViewPorts("contents", ("errors",), SCHEMA), layouts, names)
+    told = Described(ViewPorts("contents", ("errors",), SCHEMA, changes_only), layouts, names)
     again = Described.from_json(json.loads(json.dumps(told.to_json())))
     assert again == told
     assert again.ports.schema.equals(SCHEMA, check_metadata=True)

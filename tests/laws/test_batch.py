@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from altneu import batch as batch_module
 from altneu import columns as columns_module
 from altneu.batch import (
     LARGEST_HASH,
@@ -378,3 +379,22 @@ def test_rows_of_parts_are_compared_and_gathered_as_their_values_say() -> None:
             taken.columns[0].validate(full=True)
             pairs_of_bytes = zip(encode(taken), encode(stack.take(other)), strict=True)
             assert [a == b for a, b in pairs_of_bytes] == same
+
+
+@pytest.mark.parametrize("bits", [1, 3, 64])
+def test_a_large_batch_is_built_in_parts_as_it_is_whole(monkeypatch, bits):
+    """Of many updates those of a range of key hashes are sorted at a time; keys may collide."""
+    rng = random.Random(bits)
+    rows = [(rng.choice([None, *range(40)]), rng.choice("xyz")) for _ in range(500)]
+    times = np.array([[rng.randrange(3) for _ in rows]], np.int64)
+    diffs = np.array([rng.choice([1, 1, -1]) for _ in rows], np.int64)
+    updates = Updates(Rows.from_pylist(rows, PAIRS.schema), times, diffs)
+    with hash_bits(bits):
+        once = Batch.build(updates, PAIRS, whole(PAIRS))
+        monkeypatch.setattr(batch_module, "BUILT_ROWS", 16)
+        parts = Batch.build(updates, PAIRS, whole(PAIRS))
+        assert sorted(listed(parts.updates(), Epoch()), key=repr) == sorted(listed(once.updates(), Epoch()), key=repr)
+        if bits == 64:
+            assert len(parts.blocks) > len(once.blocks)
+        for one, other in pairwise(parts.blocks):
+            assert one.key_hash[-1] < other.key_hash[0]

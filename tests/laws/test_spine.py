@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.batch import Batch, Description, Layout
+from altneu.batch import Batch, Description, Layout, told_apart_from
 from altneu.columns import encode
 from altneu.errors import BeforeFrontierError, DiffOverflowError, PlanError
 from altneu.hashing import hash_bits, hash_rows
@@ -346,3 +348,48 @@ def test_merging_nothing() -> None:
         merge([], at(Epoch(), 0))
     assert len(Spine.empty(LONGS).merged(at(Epoch(), 0))) == 0
     assert Spine.empty(LONGS).compact(at(Epoch(), 0)).batches == ()
+
+
+@given(st.data(), histories(steps=8, rows=6))
+def test_of_changes_alone_those_are_kept_that_are_told_apart(data: st.DataObject, history: History) -> None:
+    layout, lattice = replace(history.layout, changes_only=True), history.layout.lattice
+    spine, since = Spine.empty(layout), Antichain.minimum(lattice)
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([2, 7, 65536])), data.draw(st.sampled_from([2, 5, 4096])))
+        for step in range(len(history.steps)):
+            batch = Batch.build(
+                history.updates(step), layout, Description(begins(lattice, step), begins(lattice, step + 1), since)
+            )
+            since = begins(lattice, data.draw(st.integers(int(since.elements[0].min()), step)))
+            effort, whole = data.draw(st.sampled_from([0, 1, 512])), data.draw(st.integers(0, 5)) == 0
+            spine = spine.insert(batch, since, effort, merging=merge if whole else None)
+            if data.draw(st.booleans()):
+                spine = spine.from_time(told_apart_from(since))
+        start = told_apart_from(since)
+        compacted = spine.compact(since)
+
+    def changes(updates: Iterable[Any], start: int = 0) -> Counter[Any]:
+        found: Counter[Any] = Counter()
+        for row, time, diff in updates:
+            if (time if lattice.width == 1 else time[0]) >= start:
+                found[repr(row), time] += diff
+        return Counter({change: n for change, n in found.items() if n})
+
+    every = changes((u for i in range(len(history.steps)) for u in listed(history.updates(i), lattice)), start)
+    assert changes((u for b in spine.batches for u in listed(b.updates(), lattice)), start) == every
+    assert changes(u for b in compacted.batches for u in listed(b.updates(), lattice)) == every
+
+
+@pytest.mark.parametrize("n", [1_000, 4_000])
+def test_changes_that_are_told_apart_for_a_while_do_not_pile_up(n: int) -> None:
+    layout, window, most = replace(LONGS, changes_only=True), 50, 0
+    spine = Spine.empty(layout)
+    for time in range(n):
+        rows = Rows.from_pydict({"k": [time], "v": [0]}, layout.schema)
+        batch = Batch.build(
+            Updates(rows, np.array([[time]]), np.array([1])), layout, Description.interval(Epoch(), time, time + 1)
+        )
+        since = Antichain.of(Epoch(), max(time - window, 0))
+        spine = spine.from_time(told_apart_from(since)).insert(batch, since)
+        most = max(most, len(spine))
+    assert most <= 3 * window

@@ -48,6 +48,11 @@ class Node:
         """Whether it depends on when rows came, or on times that are past."""
         return any(n.over is not None and "latest" not in n.text for n in self.nodes())
 
+    @property
+    def may_be_in_loop(self) -> bool:
+        """Whether it can be written inside a loop's body: moments, and what depends on arrival, belong outside."""
+        return not self.by_arrival and not any("differentiate" in n.text for n in self.nodes())
+
     def of_type(self, kind: str) -> list[str]:
         return [name for name, t in self.columns if t == kind]
 
@@ -168,6 +173,10 @@ class Writer:
 
     def pick(self) -> Node:
         return self.rng.choice([self.pool[-1], self.pool[-1], *self.pool])
+
+    def pick_for_loop(self) -> Node:
+        """A collection that can be written inside a loop's body."""
+        return self.rng.choice([n for n in (self.pool[-1], self.pool[-1], *self.pool) if n.may_be_in_loop])
 
     def shaped(self, node: Node | None = None) -> Node:
         """A collection of the columns that all agree upon."""
@@ -816,7 +825,7 @@ class Variable(Node):
 
 def _body(w: Writer, variables: Sequence[Node], most: int) -> Node:
     """A body of a loop: some verbs from its variables, made distinct and bounded, so that counts stay small."""
-    outside = [n for n in w.pool if n.columns == w.shape and not n.by_arrival][-3:]
+    outside = [n for n in w.pool if n.columns == w.shape and n.may_be_in_loop][-3:]
     kept = w.pool
     w.pool = [*outside, *variables]
     w.loops += 1
@@ -911,7 +920,7 @@ def _reach(w: Writer) -> Node:
 
     Of distinct rows: an edge that is there less than not at all may send its end to and fro for ever.
     """
-    start, edges = w.shaped(), w.shaped()
+    start, edges = w.shaped(w.pick_for_loop()), w.shaped(w.pick_for_loop())
     k, v = edges.place("k"), edges.place("v")
 
     def meaning(_: int, inputs: Sequence[M.Rows]) -> M.Said:

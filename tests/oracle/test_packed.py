@@ -1,10 +1,16 @@
-"""Every operator over blocks that are packed however small they are, and columns that are gathered by kernels."""
+"""Every operator over blocks that are packed however small they are, and columns that are gathered by kernels.
+
+What is done in pieces where there is much of it is done so here: batches are built, groups reduced and joins handed on
+a few rows at a time.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from altneu import Session, batch, columns
+from altneu.executor import base
+from altneu.operators import extend, join, rounds
 from tests.oracle import test_asof, test_delta_joins, test_loops, test_operators
 from tests.oracle.runners import Judge, Runner
 
@@ -29,6 +35,10 @@ def packed(monkeypatch):
     monkeypatch.setattr(batch.PackedBlock, "__init__", counted)
     monkeypatch.setattr(batch, "PACKED_ROWS", 1)
     monkeypatch.setattr(columns, "FEW", 2)
+    small = {batch: "BUILT_ROWS", rounds: "MOST_ROWS", join: "CHUNK", extend: "CHUNK", base: "MANY_ROWS"}
+    for module, constant in small.items():
+        monkeypatch.setattr(module, constant, 3)
+    monkeypatch.setattr(base, "GATHERED", 4)
     yield
     assert made
 

@@ -243,3 +243,15 @@ def test_a_batch_that_failed_is_given_again_the_same(spark, tmp_path):
             [(0, 0, "x", 0, 1), (1, 1, "x", 1, 1), (7, 7, "later", 2, 1)]
         )
         assert Counter(view.to_pylist()) == Counter([(0, 0, "x"), (1, 1, "x"), (7, 7, "later")])
+
+
+def test_a_view_without_contents_has_changes_to_be_read(tmp_path):
+    with an.Session(path=tmp_path, shards=2, retain="all") as session:
+        session.maintain("v", EDGES, contents=False)
+        for k in range(3):
+            session.insert("edges", [(k, 0, "x")])
+            session.advance()
+        with pytest.raises(AltneuError, match="contents=False"):
+            here(tmp_path, "v")
+        assert here(tmp_path, "v", mode="changes") == {(2, 0, "x", 2, 1): 1}
+        assert here(tmp_path, "v", mode="changes", since=-1) == {(k, 0, "x", k, 1): 1 for k in range(3)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -303,3 +305,18 @@ def test_a_delta_join_that_is_not_possible_says_why(between, why):
             session.maintain("v", made, joins="delta")
         session.maintain("v", made)
         assert [line for line in session.explain("v").splitlines() if "| binary joins: " in line]
+
+
+@pytest.mark.parametrize(
+    ("wedges", "why"),
+    [
+        (EDGES.join(EDGES, on={"dst": "src"}, how="left").select("src", end="`right.dst`"), r"a sum .* ends"),
+        (TWO_HOPS.distinct().select("src", end="dst"), "an aggregate or distinct ends"),
+    ],
+)
+def test_a_pattern_that_ends_says_so_where_a_delta_join_is_asked_for(wedges, why):
+    made = wedges.join(EDGES, on={"end": "src", "src": "dst"})
+    with an.Session() as session:
+        session.maintain("v", made, joins="delta")
+        found = [line for line in session.explain("v").splitlines() if "| binary joins: " in line]
+        assert any(re.search(why, line) for line in found), found

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import altneu as an
-from altneu.executor import base, local
+from altneu.executor import base, local, schedule
 from altneu.ir import MAX_ROUNDS
 
 EDGES = an.source("edges", "src long, dst long")
@@ -157,3 +157,16 @@ def test_a_loop_without_end_can_be_interrupted():
         session.retract("roots", [(0,)])
         session.advance()
         assert view.to_pylist() == []
+
+
+def test_a_loop_of_many_rounds_logs_one_warning(monkeypatch, caplog):
+    monkeypatch.setattr(schedule, "WARN_ROUNDS", 50)
+    with an.Session() as session:
+        session.maintain("reach", ROOTS.iterate(reach))
+        chain(session, 20)
+        session.advance()
+        assert caplog.messages == []
+        session.insert("edges", [(i, i + 1) for i in range(20, 80)])
+        session.advance()
+        (message,) = caplog.messages
+        assert "still changes after 50 rounds, of at most 1,000,000." in message

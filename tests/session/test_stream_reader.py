@@ -124,6 +124,40 @@ def test_crashes_anywhere_while_the_writer_goes_on(tmp_path, options):
             query.reader.stop()
 
 
+def test_crashes_anywhere_of_a_stream_that_has_changes_alone(tmp_path):
+    began = set()
+    for seed in range(5):
+        options = {"maxTimesPerBatch": 1} if seed % 2 else {}
+        chance, path = random.Random(seed), tmp_path / str(seed)
+        with an.Session(path=path, shards=chance.choice((1, 3))) as session:
+            plain = session.maintain("plain", ORDERS)
+            session.maintain("v", ORDERS, contents=False)
+            had, query = {0: Counter()}, Query(path, **options)
+            query.restart()
+            for _ in range(25):
+                if chance.random() < 0.5:
+                    change(session, chance)
+                    had[session.lower] = contents(plain)
+                if chance.random() < 0.3:
+                    session._journal.store.vacuum(keep=1)
+                    forget_segments()
+                query.step(chance, crash=0.2)
+            while query.step(chance, crash=0.0):
+                pass
+            first = query.offsets[0]["from"]  # 0 where all its changes were told apart then
+            given = Counter(contents(plain))
+            given.subtract(had[first])
+            assert query.contents() == {row: n for row, n in given.items() if n}
+            query.reader.stop()
+            began.add(first > 0)
+            asked = Query(path, snapshot="true")
+            asked.restart()
+            with pytest.raises(ReadError, match="contents=False"):
+                asked.step(chance, crash=0.0)
+            asked.reader.stop()
+    assert began == {True, False}
+
+
 def test_a_step_that_had_not_seen_the_query_loses_nothing(tmp_path):
     """The writer looks at leases when a step begins: what the step folds is told by its commit."""
     for ahead in (1, 4):

@@ -394,3 +394,66 @@ def test_a_table_goes_on_as_it_was_made(tmp_path):
         for other in ({"mode": "merge"}, {"mode": "upsert", "key": ["k"]}):
             with pytest.raises(SinkError, match="was made with mode='append'"):
                 make(**other).run()
+
+
+# views without contents -----------------------------------------------------------------------------------------------
+
+
+def test_sinks_of_a_view_without_contents_are_equal_to_it_from_the_first_step_on(tmp_path):
+    chance, path = random.Random(4), tmp_path / "tables.db"
+    for life in range(3):
+        with an.Session(path=tmp_path / "state", shards=2) as session:
+            session.maintain("all", EVENTS)
+            plain = session.maintain("plain", LAST)
+            view = session.maintain("last", LAST, contents=False)
+            connect = partial(sqlite3.connect, path)
+            made = [
+                an.sinks.parquet(view, tmp_path / "u", mode="upsert", key=["k"], buckets=3),
+                an.sinks.parquet(view, tmp_path / "a", mode="append"),
+                an.sinks.database(view, connect, "u", mode="upsert", key=["k"]),
+            ]
+            if life == 1:  # no sink runs for a while, and their leases keep what they lack
+                for _ in range(4):
+                    step(session, chance)
+            attached = [sink.attach() for sink in made]
+            for _ in range(4):
+                step(session, chance)
+            wanted = Counter(plain.to_pylist())
+            assert parquet_table(tmp_path / "u") == parquet_changes(tmp_path / "a") == wanted
+            assert database_table(path, "u") == wanted
+            assert [sink.run() for sink in made] == [0, 0, 0]
+            for subscription in attached:
+                subscription.close()
+
+
+def test_a_sink_that_comes_late_begins_with_what_changes_then(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("all", EVENTS, contents=False)
+        for k in range(3):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+        with pytest.raises(SinkError, match=r"contents=False, and its first changes are gone.*mode=\"append\""):
+            an.sinks.parquet(view, tmp_path / "m", mode="merge").run()
+        sink = an.sinks.parquet(view, tmp_path / "a", mode="append")
+        assert sink.run() == 0
+        for k in range(3, 6):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+        assert (sink.run(), sink.run()) == (3, 0)
+        assert parquet_changes(tmp_path / "a") == {(k, "a", 1.0): 1 for k in range(3, 6)}
+
+
+def test_changes_that_are_lost_to_a_sink_are_an_error(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("all", EVENTS, contents=False)
+        sink = an.sinks.parquet(view, tmp_path / "m", mode="merge")
+        for k in range(4):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+            if k == 0:
+                assert sink.run() == 1
+                for lease in (tmp_path / "state/readers").iterdir():
+                    lease.unlink()
+        with pytest.raises(SinkError, match=r"changes of view 'all' after 0, up to which .* are gone.*longer lease="):
+            sink.run()
+        assert parquet_table(tmp_path / "m") == {(0, "a", 1.0): 1}

@@ -242,6 +242,47 @@ def test_options_of_a_view(orders):
     assert [row[0] for row in rows(orders, "SHOW MATERIALIZED VIEWS")] == ["totals", "m"]
 
 
+def test_a_view_without_contents(orders):
+    orders.sql("CREATE MATERIALIZED VIEW dear WITH (CONTENTS = FALSE) AS SELECT * FROM totals WHERE total > 5")
+    orders.sql("CREATE VIEW named AS SELECT item FROM dear")
+    orders.sql("CREATE MATERIALIZED VIEW upon AS SELECT count(*) AS n FROM dear")
+    changes = orders.sql("SUBSCRIBE dear")
+    orders.sql("INSERT INTO orders VALUES ('oil', 9)")
+    assert changes.to_pylist() == [(1, 1, "oil", 9)]
+    assert rows(orders, "SELECT * FROM upon") == [(2,)]  # it has contents of its own
+    for query in (
+        "SELECT * FROM dear",
+        "SELECT 1 FROM totals WHERE item IN (SELECT item FROM Dear)",
+        "SELECT * FROM named",
+        "SELECT * FROM dear AS OF 0",
+        "INSERT INTO orders SELECT * FROM dear",
+        "DELETE FROM orders WHERE item IN (SELECT item FROM dear)",
+    ):
+        with pytest.raises(StatementError, match=r"'dear' was made without contents .*SUBSCRIBE and CREATE SINK"):
+            orders.sql(query)
+    with pytest.raises(ReadError, match="contents=False"):
+        orders.sql("SUBSCRIBE dear WITH (SNAPSHOT)")
+    with pytest.raises(PlanError, match="contents must be True or False, got 'no'"):
+        orders.sql("CREATE MATERIALIZED VIEW other WITH (CONTENTS = no) AS SELECT 1 AS one")
+    assert "state: nothing of (item, total) but" in str(rows(orders, "EXPLAIN VIEW dear"))
+    orders.sql("DROP VIEW named; DROP MATERIALIZED VIEW upon")
+    orders.sql("CREATE OR REPLACE MATERIALIZED VIEW dear AS SELECT * FROM totals WHERE total > 5")
+    assert rows(orders, "SELECT * FROM dear ORDER BY item") == [("oil", 9), ("tea", 7)]
+    orders.sql("CREATE OR REPLACE MATERIALIZED VIEW dear WITH (CONTENTS = FALSE) AS SELECT item FROM totals")
+    orders.sql("INSERT INTO orders VALUES ('salt', 1)")
+    assert orders.view("dear").changes().to_pylist() == [{"item": "salt", "time": orders.lower - 1, "diff": 1}]
+
+
+def test_a_query_that_is_subscribed_to_without_a_snapshot_keeps_no_contents():
+    with an.Session() as session:
+        session.sql(ORDERS)
+        changes = session.sql("SUBSCRIBE (SELECT item FROM orders) WITH (SNAPSHOT = false)")
+        (name,) = [name for name in session.views if name.startswith("#")]
+        assert session.view(name).changes_only
+        session.sql("INSERT INTO orders VALUES ('oil', 9)")
+        assert changes.to_pylist() == [(1, 1, "oil")]
+
+
 def test_a_program_that_fails_says_where(orders):
     with pytest.raises(PlanError, match="nope") as raised:
         orders.sql("SELECT 1;\n\nSELECT *\nFROM nope")

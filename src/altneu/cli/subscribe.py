@@ -41,7 +41,10 @@ EVERY = 0.2  # seconds between two looks at the log
 @click.option("--since", type=click.IntRange(min=0), metavar="TIME", help="Begin at this time (default: the last one).")
 @click.option("--until", type=click.IntRange(min=0), metavar="TIME", help="End before this time.")
 @click.option(
-    "--snapshot/--no-snapshot", default=True, help="First what is there at that time, or only what changes after it."
+    "--snapshot/--no-snapshot",
+    default=None,
+    help="First what is there at that time (the default, but for a view without contents), or only what changes after "
+    "it.",
 )
 @click.option("--follow/--once", "follows", default=True, help="Go on with every commit, or end at the last one.")
 @click.option("--progress", is_flag=True, help="Tell when a time is complete.")
@@ -57,7 +60,7 @@ def subscribe(
     until: int | None,
     every: float,
     *,
-    snapshot: bool,
+    snapshot: bool | None,
     follows: bool,
     progress: bool,
 ) -> None:

@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import difference
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
 from altneu.executor.keeper import ranges
+from altneu.executor.memory import give_back
 from altneu.hashing import hash_rows
 from altneu.hold import MERGED_BYTES, Holds
 from altneu.operators.asof import asof_join
-from altneu.operators.extend import confirm, counted, delta_join, news, proposed
-from altneu.operators.join import Meter, join
+from altneu.operators.extend import confirm, counted, delta_join_pieces, news, proposed
+from altneu.operators.join import Meter, join_pieces
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import pieces, run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
@@ -82,6 +83,7 @@ from altneu.update import Updates, consolidate
 FEW = 1024  # overlapping sums of fewer updates are left as they are
 GATHERED = 1 << 19  # updates that are gathered before they are summed up
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
+MANY_ROWS = 1 << 18  # of more new updates than these readers see what is kept of them, which takes less room
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
@@ -134,6 +136,10 @@ Snapshot = Mapping[str, ArrangementState]
 Message = Updates | Arranged
 Sent = tuple[int, int, Message]
 """A shard, a channel, and what is sent there."""
+
+
+Pieces = tuple[Updates | None, ...]
+"""Something of each output of a node."""
 
 
 class Gathered:
@@ -226,16 +232,16 @@ def begin(
     region: Region,
     mode: StepMode,
 ) -> _Stage:
-    """What ``run`` runs, for those who take its messages as they come."""
+    """As ``run``, for callers that take messages while the stage runs: they iterate over ``sent()``."""
     return _Stage(plan, stage, shard, snapshot, inbox, region, mode)
 
 
 class _Stage:
     """One run of a stage: values by port, filled in topological order.
 
-    What a table function makes of much is no value: it flows through the operations behind it piece by piece. Those
-    that look at one update at a time pass it on, those that sum updates up gather what they make of it, and the others
-    have the pieces when it is their turn.
+    The output of a table function, where it is large, is never one value: it flows through the operators behind it
+    piece by piece. Linear operators pass each piece on, sums accumulate them, and other operators read all pieces when
+    it is their turn.
     """
 
     def __init__(
@@ -255,9 +261,10 @@ class _Stage:
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
         self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
         self.gathered: dict[int, Gathered] = {}
-        self._ready: dict[int, tuple[Updates, Updates]] = {}  # what a table function made, where it was little
+        self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
         self._queue: list[int] = []  # nodes that are to run, as a heap
         self._awake: set[int] = set()  # these, and those that have run
+        self._left: dict[Port, int] = {}  # how many nodes have still to read a value
         self._piece: Updates | None = None  # what the node that runs is given instead of its inputs
 
     def sent(self) -> Iterator[Sent]:
@@ -283,6 +290,7 @@ class _Stage:
                         self.went += rows
                     for reader in readers.get(port, ()):
                         self._wake(reader)
+            self._let_go(i)
             after = perf_counter()
             if self.came or self.went or failed:
                 self._measure(i, self.came, self.went, failed, after - before)
@@ -312,6 +320,15 @@ class _Stage:
             self._awake.add(node)
             heappush(self._queue, node)
 
+    def _let_go(self, i: int) -> None:
+        """Forget the values that no node but this one had still to read: the rounds of a load make much of them."""
+        for port in dict.fromkeys(port for port, channel in self.plan.wires[i] if channel is None):
+            if port in self.values and port not in self.plan.outlets:
+                left = self._left.get(port, len(self.plan.readers[port])) - 1
+                self._left[port] = left
+                if not left:
+                    del self.values[port]
+
     def _measure(self, i: int, *counts: float) -> None:
         known = self.result.measured.get(i)
         self.result.measured[i] = [*counts] if known is None else [a + b for a, b in zip(known, counts, strict=True)]
@@ -332,14 +349,29 @@ class _Stage:
 
     def _streams(self, i: int) -> bool:
         operation = self.plan.nodes[i].operation
-        return isinstance(operation, LinearOp) and operation.logic.expands
+        if isinstance(operation, LinearOp):
+            return operation.logic.expands
+        return isinstance(operation, JoinOp | DeltaJoinOp)
+
+    def _in_pieces(self, i: int) -> Iterator[Pieces]:
+        """What a node makes that may be much: table functions and joins."""
+        node = self.plan.nodes[i]
+        match node.operation:
+            case LinearOp(logic):
+                updates = self.one(i)
+                return iter(()) if updates is None else pieces(logic, updates, self.plan.lattice_of(i))
+            case JoinOp(spec, logic):
+                left, right = (self.arranged(i, port) for port in node.inputs)
+                made = join_pieces(left, right, spec, logic, self.mode.budget)
+            case DeltaJoinOp(spec, logic):
+                inputs = [self.arranged(i, port) for port in node.inputs]
+                self.came = sum(inputs[path.at].new.rows_at_most for path in spec.paths)
+                made = delta_join_pieces(inputs, spec, logic, self.mode.budget)
+        return ((rows, None, failed) for rows, failed in made)
 
     def _stream(self, i: int) -> Iterator[Sent]:
-        """Linear logic with a table function: what is more than a piece flows, less is a value as any other."""
-        operation, updates = self.plan.nodes[i].operation, self.one(i)
-        if updates is None or not isinstance(operation, LinearOp):
-            return
-        made = pieces(operation.logic, updates, self.plan.lattice_of(i))
+        """Table functions and joins: what is more than a piece flows, less is a value as any other."""
+        made = self._in_pieces(i)
         first, second = next(made, None), next(made, None)
         if first is None:
             return
@@ -348,11 +380,11 @@ class _Stage:
             return
         yield from self._flow(i, chain((first, second), made))
 
-    def _flow(self, i: int, made: Iterable[tuple[Updates, ...]]) -> Iterator[Sent]:
+    def _flow(self, i: int, made: Iterable[Pieces]) -> Iterator[Sent]:
         """Pass on what a node makes, piece by piece."""
         for parts in made:
             for output, part in enumerate(parts):
-                if len(part):
+                if part is not None and len(part):
                     self._measure(i, 0, 0 if output else len(part), len(part) if output else 0, 0.0)
                     yield from self._pass(Port(i, output), part)
 
@@ -474,11 +506,11 @@ class _Stage:
 
     def read(self, i: int) -> list[Message | None]:
         operation = self.plan.nodes[i].operation
-        state = self.snapshot.get(operation.arrangement) if isinstance(operation, ReadOp) else None
-        if state is None:
+        if not isinstance(operation, ReadOp) or (state := self.snapshot.get(operation.arrangement)) is None:
             return [None]
         parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))]
+        updates = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))
+        return [self._present(updates, self.plan.lattice_of(i)) if operation.present else updates]
 
     def linear(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
@@ -542,7 +574,7 @@ class _Stage:
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = kept
-        return [Arranged(layout, old, new)]
+        return [Arranged(layout, old, kept if len(new) >= MANY_ROWS else new)]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
         """Updates about event times that are no longer kept apart, all as of the first that is."""
@@ -682,21 +714,7 @@ class _Stage:
         return [None]
 
     def join(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        left, right = (self.arranged(i, port) for port in node.inputs)
-        if not isinstance(node.operation, JoinOp) or not (len(left.new) or len(right.new)):
-            return [None]
-        rows, failed = join(left, right, node.operation.spec, node.operation.logic, self.mode.budget)
-        return [rows, None, failed]
-
-    def delta(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        inputs = [self.arranged(i, port) for port in node.inputs]
-        if not isinstance(node.operation, DeltaJoinOp) or not any(len(a.new) for a in inputs):
-            return [None]
-        self.came = sum(inputs[path.at].new.rows_at_most for path in node.operation.spec.paths)
-        rows, failed = delta_join(inputs, node.operation.spec, node.operation.logic, self.mode.budget)
-        return [rows, None, failed]
+        return [*self._ready.pop(i, (None, None, None))]
 
     def news(self, i: int) -> list[Message | None]:
         node = self.plan.nodes[i]
@@ -795,6 +813,9 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         return spine
     lattice = spine.layout.lattice
     since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
+    if spine.layout.changes_only:
+        spine, new = spine.from_time(told_apart_from(since)), _told_apart(new, since, merging or merge)
+        return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
     return spine.insert(_after(spine, _folded(new, since, merging or merge)), since, merging=merging)
 
 
@@ -826,6 +847,17 @@ def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
     return merging((new,), since)
 
 
+def _told_apart(new: Batch, since: Antichain, merging: Merging) -> Batch:
+    """What of a step's changes is told apart from what was before ``since``: none of those of the usual step."""
+    start = told_apart_from(since)
+    if not reaches(new.description.upper.elements, start):
+        return Batch.empty(new.layout, new.description)
+    parts = (new.between(*part) for part in ranges(new.nbytes, _LOOK_BYTES))
+    if all(int(block.times[0].min()) >= start for part in parts for block in part.blocks):
+        return new
+    return merging((new,), since)
+
+
 def _is_folded(batch: Batch, since: Antichain) -> bool:
     return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
@@ -840,6 +872,8 @@ def fold(states: dict[tuple[str, int], ArrangementState], region: Region) -> Non
     """
     for key in list(states):
         states[key] = _folded_after(states[key], region)
+        if len(states[key].spine) >= MANY_ROWS:
+            give_back()
 
 
 def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
@@ -869,7 +903,7 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     JoinOp: _Stage.join,
     AsofOp: _Stage.asof,
     LockedOp: _Stage.locked,
-    DeltaJoinOp: _Stage.delta,
+    DeltaJoinOp: _Stage.join,
     NewsOp: _Stage.news,
     CountOp: _Stage.count,
     ProposeOp: _Stage.propose,

@@ -37,6 +37,7 @@ class Described:
             "contents": self._told(self.ports.contents),
             "errors": [self._told(name) for name in self.ports.errors],
             "coordinates": list(self.coordinates) if self.coordinates else None,
+            **({"changes_only": True} if self.ports.changes_only else {}),
         }
 
     def _told(self, name: str) -> dict[str, Any]:
@@ -60,9 +61,8 @@ class Described:
             contents, errors = value["contents"], list(value["errors"])
             layouts = {told["arrangement"]: _layout(told) for told in (contents, *errors)}
             names = value["coordinates"]
-            ports = ViewPorts(
-                contents["arrangement"], tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
-            )
+            origins, schema = tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
+            ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(f"a commit does not say properly how a view is kept: {error}") from error
@@ -75,6 +75,11 @@ class Described:
 def _layout(told: Mapping[str, Any]) -> Layout:
     lattice: Lattice = Epoch() if told["times"] == 1 else Product(*(Epoch() for _ in range(told["times"])))
     return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, told["order"])
+
+
+def is_changes_only(told: Mapping[str, Any] | None) -> bool:
+    """Whether a view was made without contents, by what a commit tells of how it is kept."""
+    return told is not None and told.get("changes_only") is True
 
 
 def schema_to_text(schema: pa.Schema) -> str:

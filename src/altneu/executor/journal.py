@@ -250,6 +250,20 @@ class Journal:
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
+    def commit_source(self, name: str, told: dict[str, Any]) -> None:
+        """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
+        if self.table.durable:
+            self._commit(self.lower, self._session() | {f"kept/{name}": told}, [], {"kept": name})
+        self.kept[name] = told
+        self.commits += 1
+
+    def keep_no_more(self, name: str, needed: Collection[str]) -> None:
+        """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
+        others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
+        self._kept_untold.discard(name)
+        self._remove({*self._kept_of([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        del self.kept[name]
+
     def drop_source(self, name: str, needed: Collection[str]) -> None:
         """Commit that nothing is known of a source any more: the rows that are kept of it go."""
         self._forgotten = {name}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from altneu.executor.base import ArrangementState, Message, Region, Snapshot, StepMode
@@ -72,7 +73,8 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
         for shard in sorted({*step.due(stage, segment.rounds), *(n for s, n in inboxes if s == stage)}):
             inbox = inbox_of(stage, shard)
             del inboxes[stage, shard]
-            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper)
+            take = partial(_taken, step, shard) if budget is None and len(segment.stages) == 1 else None
+            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper, take)
             for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
@@ -87,6 +89,11 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                 made.taps.setdefault(node, []).extend(updates)
             made.measured.add(working.result.measured)
     return made
+
+
+def _taken(step: Run, shard: int, name: str, state: ArrangementState) -> None:
+    """Put a state where the last one was: of a segment that is never run again nobody looks for that."""
+    step.states.put(name, shard, state)
 
 
 def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message]]:

@@ -10,7 +10,7 @@ the part of its key.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
@@ -20,6 +20,7 @@ import numpy as np
 
 from altneu.batch import Arranged, Batch, Layout
 from altneu.executor.base import (
+    MANY_ROWS,
     ArrangementState,
     Message,
     Region,
@@ -32,6 +33,7 @@ from altneu.executor.base import (
 )
 from altneu.executor.keeper import Growing, Keeper
 from altneu.executor.measured import SECONDS, Counted
+from altneu.executor.memory import give_back
 from altneu.executor.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.executor.wire import whole_of
 from altneu.hashing import Hashes, hash_rows
@@ -124,7 +126,10 @@ def together(parts: list[Updates]) -> Iterator[Updates]:
 
 @dataclass
 class StageRun:
-    """One run of a stage in one shard; when all of ``sent`` has been taken, ``result`` has everything else."""
+    """One run of a stage in one shard; when all of ``sent`` has been taken, ``result`` has everything else.
+
+    ``take`` is given each state as soon as it is made, so that what it replaces is let go of before the next is merged.
+    """
 
     plan: Plan
     stage: int
@@ -134,6 +139,7 @@ class StageRun:
     region: Region
     mode: StepMode
     keeper: Keeper
+    take: Callable[[str, ArrangementState], None] | None = None
     result: StageResult = field(default_factory=StageResult)
     taps: dict[int, list[Updates]] = field(default_factory=lambda: defaultdict(list))
     _made: dict[str, Growing] = field(default_factory=dict)
@@ -208,9 +214,14 @@ class StageRun:
         running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
         self.result = running.result
         yield from running.sent()
+        del running, inbox  # what operators made on the way goes before batches are merged
         for name, new in self.result.new.items():
             state = self.result.states[name]
-            self.result.states[name] = replace(state, spine=self._inserted(name, state.spine, new))
+            state = self.result.states[name] = replace(state, spine=self._inserted(name, state.spine, new))
+            if self.take is not None:
+                self.take(name, state)
+            if len(new) >= MANY_ROWS:
+                give_back()
         for node, updates in self.result.taps.items():
             self.taps[node].append(updates)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from altneu.batch import Batch, Layout
+from altneu.batch import Batch, Layout, reaches
 from altneu.errors import HistoryGoneError, StoreCorruptError
 from altneu.executor.files import Data, Files, frontier_from_json
 from altneu.executor.read import At, summed
@@ -71,11 +70,6 @@ def at_once(batches: Sequence[Batch], layout: Layout, time: int) -> Updates:
     found = Updates.concat(parts, layout.schema, layout.lattice.width)
     times = np.concatenate([np.full((1, len(found)), time, np.int64), found.times[1:]])
     return consolidate(Updates(found.rows, times, found.diffs), layout.lattice)
-
-
-def reaches(upper: Any, start: int) -> bool:
-    """Whether updates before a frontier may be at ``start`` or later; those before it are folded no further."""
-    return upper.shape[1] != 1 or int(upper[0, 0]) > start or bool((upper[1:] > 0).any())
 
 
 def between(updates: Updates, start: int, end: int) -> Updates:

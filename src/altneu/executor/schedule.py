@@ -5,6 +5,7 @@ Where they run is their executor's choice, one segment at a time.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,14 @@ from altneu.physical import ArrangeOp, LoopUnit, Plan, ReadOp, Schedule, Stages
 from altneu.progress import watch
 from altneu.update import Updates
 
+WARN_ROUNDS = 10_000  # rounds of one loop in one step after which a warning is logged
 _EPOCHS_NAMED = 5
 _MANY_ROWS = 10_000  # a round that passes on fewer says nothing of how much the next one makes of a row
+_STILL_CHANGES = (
+    "the loop over %s still changes after %s rounds, of at most %s. Ctrl-C undoes the step; max_rounds= bounds the "
+    "loop, in SQL RECURSION LIMIT n"
+)
+_logger = logging.getLogger("altneu")
 
 Inbox = Mapping[int, list[Message | Parcel]]
 
@@ -85,28 +92,32 @@ class Run:
         Raises:
             NoFixpointError: a loop needs more rounds than it may have; nothing has happened.
         """
-
-        def units(schedule: Schedule, scope: int, rounds: Rounds) -> None:
-            for unit in schedule:
-                if isinstance(unit, LoopUnit):
-                    for at in self._rounds(unit, rounds):
-                        units(unit.units, unit.scope, (*rounds, at))
-                else:
-                    segment = Segment(unit, scope, rounds)
-                    self._take(segment, execute(segment))
-
-        units(self.plan.schedule, 0, ())
+        self._units(self.plan.schedule, 0, (), execute)
         self.outcome.states, self.outcome.stored = self.states.kept()
         return self.outcome
 
+    def _units(self, schedule: Schedule, scope: int, rounds: Rounds, execute: Callable[[Segment], Outcome]) -> None:
+        """Run the segments and the loops of a schedule; a closure that called itself would keep all states alive."""
+        for unit in schedule:
+            if isinstance(unit, LoopUnit):
+                for at in self._rounds(unit, rounds):
+                    self._units(unit.units, unit.scope, (*rounds, at), execute)
+            else:
+                segment = Segment(unit, scope, rounds)
+                self._take(segment, execute(segment))
+
     def _rounds(self, unit: LoopUnit, rounds: Rounds) -> Iterator[int]:
         """The rounds in which anything is due, the least first, until nothing is."""
-        scope = self.plan.scopes[unit.scope]
+        scope, warned = self.plan.scopes[unit.scope], False
         try:
             while (at := self._next_round(unit, rounds)) is not None:
                 if at >= scope.max_rounds:
                     raise self._no_fixpoint(unit, (*rounds, at))
                 watch.round = (scope.names, at)
+                if at >= WARN_ROUNDS and not warned:
+                    warned = True
+                    names = ", ".join(scope.names)
+                    _logger.warning(_STILL_CHANGES, names, f"{at:,}", f"{scope.max_rounds:,}")
                 yield at
         finally:
             watch.round = None

@@ -8,18 +8,25 @@ sent the second form and open what they touch; the driver keeps both and transla
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Batch, Layout, LazyBatch
+from altneu.batch import Batch, Layout, LazyBatch, reaches, told_apart_from
 from altneu.executor.base import ArrangementState
-from altneu.executor.files import Data, Files, description_from_json, frontier_to_json, to_ipc
+from altneu.executor.files import (
+    Data,
+    Files,
+    description_from_json,
+    frontier_from_json,
+    frontier_to_json,
+    to_ipc,
+)
 from altneu.hold import Holds, LazyRun, Rounds, Run
-from altneu.order import Antichain, Lattice, fixed
+from altneu.order import Antichain, Lattice, fixed, lifted_frontier
 from altneu.rows import Rows
 from altneu.spine import Spine
 from altneu.store import Admitted, Store
@@ -326,6 +333,25 @@ class StateTable:
         self.fresh = {k for k in self.fresh if k[0] != name}
         self.told = {k for k in self.told if k[0] != name}
         return gone
+
+    def forget_before(self, name: str, since: int) -> None:
+        """Drop the batches of an arrangement with ``changes_only`` that have nothing which ``since`` tells apart.
+
+        Cost:   a look at the descriptions of its batches; none is opened.
+        """
+        lattice = self.layouts[name].lattice
+        start = told_apart_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+        for shard in self.shards_of(name):
+            state, value = self.live.get((name, shard)), self.stored.get((name, shard))
+            if state is not None:
+                spine = state.spine.from_time(start)
+                if spine is not state.spine:
+                    self.put(name, shard, replace(state, spine=spine))
+            elif value is not None:
+                ends = (frontier_from_json(lattice, told["upper"]).elements for told in value["batches"])
+                kept = [told for told, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
+                if len(kept) < len(value["batches"]):
+                    self.put_stored(name, shard, {**value, "batches": kept})
 
     def columns_of(self, name: str) -> pa.Schema | None:
         """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""

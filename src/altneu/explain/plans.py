@@ -209,6 +209,9 @@ def _state(operation: ArrangeOp) -> str:
     if locked is not None:
         met = ", ".join(locked.met) or "nothing but its key"
         return f"arrangement ({', '.join(layout.key)}), each row that is there with what it met ({met})"
+    if layout.changes_only:
+        columns = ", ".join(layout.schema.names)
+        return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
     names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
     more = "" if operation.latest is None else ", the latest row of each key"
     return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")

@@ -196,6 +196,37 @@ class Accumulator:
         positions = first[which]
         return Updates(self._slots(keys.take(positions), slots), updates.times[:, positions], amounts)
 
+    def not_zero(self, slots: Updates) -> Mask:
+        """Which slots, of those that are left of a difference, say that some count or sum of their group differs.
+
+        Shape:  updates of ``slot_schema``, no two of equal (key, slot, time).
+        Law:    digits that are only written otherwise, as a diff of 2^24 or more has them, say nothing
+                (tests/session/test_backfill.py).
+        """
+        numbers = whole(slots.rows.columns[-1])
+        of, places = self._digits
+        counts = places[numbers] < 0
+        if counts.any():
+            return counts
+        groups, _ = group_rows(slots.rows.select(self.key), slots.times)
+        sums: dict[tuple[int, int], int] = {}
+        whose = [*zip(groups.tolist(), of[numbers].tolist(), strict=True)]
+        for one, place, amount in zip(whose, places[numbers].tolist(), slots.diffs.tolist(), strict=True):
+            sums[one] = sums.get(one, 0) + (amount << 32 * place)
+        return np.array([sums[one] != 0 for one in whose], np.bool_)
+
+    @cached_property
+    def _digits(self) -> tuple[Ints, Ints]:
+        """For each slot the first one of the sum whose digit it is, and the place of the digit; -1 for a count."""
+        of, places = np.arange(self.slots), np.full(self.slots, -1, np.int64)
+        starts = [(1 + STRIDE * i + DIGITS, digit_count(kind)) for i, kind in enumerate(self.kinds.tolist())]
+        products = {e: slot for e, slot in self.extras.items() if e[0] == PRODUCT}
+        starts += [(slot, slots_of_extra(kind, len(columns))) for (kind, columns), slot in products.items()]
+        for start, count in starts:
+            of[start : start + count] = start
+            places[start : start + count] = np.arange(count)
+        return of, places
+
     def _slots(self, keys: Rows, slots: npt.NDArray[np.int16]) -> Rows:
         return Rows(self.slot_schema, (*keys.columns, pa.array(slots)), keys.count)
 

@@ -34,7 +34,7 @@ from altneu.operators.candidates import (
     repeated,
     seen,
 )
-from altneu.operators.join import JoinSpec, Matcher, Meter, Search, by_key
+from altneu.operators.join import JoinSpec, Matcher, Meter, Search, by_key, together
 from altneu.operators.linear import run_logic
 from altneu.order import Antichain, Lattice, lifted
 from altneu.rows import Ints, Rows
@@ -92,18 +92,35 @@ def delta_join(
         DiffOverflowError: a product of diffs leaves int64.
         TooManyMatches: more than ``budget`` candidates, when a budget is given.
     """
-    oks, errors = [], []
+    parts = list(delta_join_pieces(inputs, spec, logic, budget))
+    return together(parts, spec.schema if logic is None else logic.output(spec.schema), spec.lattice)
+
+
+def delta_join_pieces(
+    inputs: Sequence[Arranged], spec: DeltaSpec, logic: BoundLogic | None = None, budget: int | None = None
+) -> Iterator[tuple[Updates, Updates]]:
+    """What ``delta_join`` gives, some of the rows and errors at a time: ``CHUNK`` of them or more, the last has fewer.
+
+    Cost:   as of ``delta_join``; in memory is a piece.
+    Law:    the pieces together are what ``delta_join`` gives (tests/operators/test_pieces.py).
+    """
     meter = Meter(budget)
+    schema = spec.schema if logic is None else logic.output(spec.schema)
+    parts: list[tuple[Updates, Updates]] = []
+    rows = 0
     for path in spec.paths:
         for found in _along(path, inputs, spec.lattice, meter):
             made = Updates(named(found.rows, spec.outputs, spec.schema), found.times, found.diffs)
+            failed = Updates.empty(ERROR_SCHEMA, spec.lattice.width)
             if logic:
                 made, failed = run_logic(logic, made)
-                errors.append(failed)
-            oks.append(made)
-    width = spec.lattice.width
-    schema = spec.schema if logic is None else logic.output(spec.schema)
-    return Updates.concat(oks, schema, width), Updates.concat(errors, ERROR_SCHEMA, width)
+            parts.append((made, failed))
+            rows += len(made) + len(failed)
+            if rows >= CHUNK:
+                yield together(parts, schema, spec.lattice)
+                parts, rows = [], 0
+    if rows:
+        yield together(parts, schema, spec.lattice)
 
 
 def named(rows: Rows, outputs: Sequence[tuple[str, str]], schema: pa.Schema) -> Rows:

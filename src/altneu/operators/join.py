@@ -90,12 +90,31 @@ def join(
         DiffOverflowError: a product of diffs leaves int64.
         TooManyMatches: more than ``budget`` matches, when a budget is given.
     """
+    parts = list(join_pieces(left, right, spec, logic, budget))
+    return together(parts, spec.schema if logic is None else logic.output(spec.schema), spec.lattice)
+
+
+def join_pieces(
+    left: Arranged, right: Arranged, spec: JoinSpec, logic: BoundLogic | None = None, budget: int | None = None
+) -> Iterator[tuple[Updates, Updates]]:
+    """What ``join`` gives, some of the rows and errors at a time: what comes of about ``CHUNK`` matches.
+
+    Cost:   as of ``join``; in memory is a piece.
+    Law:    the pieces together are what ``join`` gives (tests/operators/test_pieces.py).
+    """
     matches = Matcher(spec, logic or BoundLogic(), budget)
-    for block in left.new.blocks:
-        matches.cross(block, (*right.old, right.new), flipped=False)
-    for block in right.new.blocks:
-        matches.cross(block, left.old, flipped=True)
-    return matches.results()
+    for new, others, flipped in ((left.new, right.all, False), (right.new, left.old, True)):
+        for block in new.blocks:
+            for _ in matches.crossing(block, others, flipped=flipped):
+                yield from matches.taken()
+    matches.flush()
+    yield from matches.taken()
+
+
+def together(pieces: Sequence[tuple[Updates, Updates]], schema: pa.Schema, lattice: Lattice) -> tuple[Updates, Updates]:
+    """Pieces of rows and errors as one."""
+    oks = Updates.concat([rows for rows, _ in pieces], schema, lattice.width)
+    return oks, Updates.concat([errors for _, errors in pieces], ERROR_SCHEMA, lattice.width)
 
 
 class Matcher:
@@ -105,18 +124,27 @@ class Matcher:
         self.spec, self.logic, self.meter = spec, logic, Meter(budget)
         self.waiting = 0
         self.pairs: list[Pairs] = []
-        self.oks: list[Updates] = []
-        self.errors: list[Updates] = []
+        self._done: list[tuple[Updates, Updates]] = []
 
     def results(self) -> tuple[Updates, Updates]:
         """What all matches came to."""
-        self._flush()
-        width = self.spec.lattice.width
-        schema = self.logic.output(self.spec.schema)
-        return Updates.concat(self.oks, schema, width), Updates.concat(self.errors, ERROR_SCHEMA, width)
+        self.flush()
+        return together(list(self.taken()), self.logic.output(self.spec.schema), self.spec.lattice)
+
+    def taken(self) -> Iterator[tuple[Updates, Updates]]:
+        """The rows and errors that the logic has made since this was last asked."""
+        done, self._done = self._done, []
+        yield from done
 
     def cross(self, block: Block, batches: Sequence[Batch], *, flipped: bool, search: Search | None = None) -> None:
         """Match every update of ``block`` with those of equal key in ``batches``, or with what a search finds there."""
+        for _ in self.crossing(block, batches, flipped=flipped, search=search):
+            pass
+
+    def crossing(
+        self, block: Block, batches: Sequence[Batch], *, flipped: bool, search: Search | None = None
+    ) -> Iterator[None]:
+        """The same with a halt after some of the matches, at which what they came to may be taken."""
         if not len(block):
             return
         starts, keys = _probes(block)
@@ -136,6 +164,7 @@ class Matcher:
                     if flipped
                     else Pairs((block, other), (mine, theirs), times, diffs)
                 )
+                yield
 
     def _found(
         self, block: Block, other: Block, found: Found, runs: tuple[Ints | None, Ints | None]
@@ -224,9 +253,9 @@ class Matcher:
             self.pairs.append(pairs)
             self.waiting += len(pairs)
             if self.waiting >= CHUNK:
-                self._flush()
+                self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Let the logic decide on what is waiting; what passes is built."""
         if not self.pairs:
             return
@@ -237,10 +266,10 @@ class Matcher:
         else:
             times = np.concatenate([p.times for p in pairs], axis=1)
             matched = Updates(rows, times, np.concatenate([p.diffs for p in pairs]))
+        failed = Updates.empty(ERROR_SCHEMA, self.spec.lattice.width)
         if self.logic:
             matched, failed = run_logic(self.logic, matched)
-            self.errors.append(failed)
-        self.oks.append(matched.with_rows(matched.rows.built()))
+        self._done.append((matched.with_rows(matched.rows.built()), failed))
 
 
 def by_key(batches: Sequence[Batch], hashes: Hashes, keys: Rows) -> Iterator[tuple[Block, Ints, Ints]]:

@@ -14,9 +14,13 @@ are no chain themselves are covered by chains (altneu.operators.plane), or taken
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 
-from altneu.batch import Arranged
+from altneu.batch import LARGEST_HASH, Arranged
+from altneu.hashing import hash_rows
 from altneu.operators.along import Lines, reduce_along
 from altneu.operators.any_lattice import reduce_at_any
 from altneu.operators.groups import Groups, ReduceOutput
@@ -27,6 +31,8 @@ from altneu.order import outside
 from altneu.rows import Ints
 from altneu.update import Updates
 
+MOST_ROWS = 1 << 19  # new updates whose groups are reduced together
+
 
 def reduce_in_round(
     arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
@@ -36,10 +42,40 @@ def reduce_in_round(
     Shape:  times are those of any lattice, with ``rounds`` behind them in loops, where every new update and every time
             of ``again`` (rows of the key) is at ``rounds``, and old ones are folded to epochs before this step's;
             ``pended`` are the times, at later rounds, at which groups must be looked at again.
-    Cost:   re-reads the touched groups' histories; 2^k runs over them inside k loops.
+    Cost:   re-reads the touched groups' histories; 2^k runs over them inside k loops. In memory are those of about
+            ``MOST_ROWS`` of what is new at a time.
     Law:    at every time the output accumulates to the function of what the input accumulates to
             (tests/oracle/test_loops.py, tests/oracle/test_two_times.py).
     """
+    size = len(arranged.new) + len(again)
+    if size <= MOST_ROWS:
+        return _reduced(arranged, rounds, again, spec, operator)
+    parts = [_reduced(*part, spec, operator) for part in _parted(arranged, rounds, again, size)]
+    width = arranged.layout.lattice.width
+    oks, errs, pended = (
+        Updates.concat(found, found[0].schema, width)
+        for found in zip(*((part.oks, part.errs, part.pended) for part in parts), strict=True)
+    )
+    return ReduceOutput(oks, errs, pended)
+
+
+def _parted(
+    arranged: Arranged, rounds: tuple[int, ...], again: Updates, size: int
+) -> Iterator[tuple[Arranged, tuple[int, ...], Updates]]:
+    """The same groups, those of a range of key hashes after the others: what is read of them is much more than they."""
+    hashes = hash_rows(again.rows)
+    count = -(-size // MOST_ROWS)
+    for lower, upper in pairwise((LARGEST_HASH + 1) * i // count for i in range(count + 1)):
+        old = tuple(batch.between(lower, upper) for batch in arranged.old)
+        new = arranged.new.between(lower, upper)
+        within = (hashes >= np.uint64(lower)) & (hashes <= np.uint64(upper - 1))
+        if len(new) or within.any():
+            yield Arranged(arranged.layout, old, new), rounds, again.filter(within)
+
+
+def _reduced(
+    arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
+) -> ReduceOutput:
     outer, _ = outside(arranged.layout.lattice)
     if not arranged.layout.lattice.is_columnwise or outer.width > 2:
         return reduce_at_any(arranged, rounds, again, spec, operator)

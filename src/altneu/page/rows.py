@@ -19,6 +19,7 @@ from altneu.operators.spans import show_row
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.shot import Shot
 from altneu.python_values import python_values, readable
+from altneu.reading import refuse_without_contents
 from altneu.rows import Rows
 from altneu.update import Updates
 from altneu.view import View, errors_kept
@@ -109,6 +110,7 @@ class Windows:
 
 def part_of(shot: Shot, name: str) -> tuple[Updates, bool]:
     """The rows of a view with their counts, and whether they are all: of a large view, those whose keys hash lowest."""
+    refuse_without_contents(shot.ports(name), name)
     time, contained = shot.known(name).readable(None), shot.ports(name).contents
     with shot.lock:
         total = shot.table.rows(contained)

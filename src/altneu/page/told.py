@@ -56,9 +56,11 @@ def step_told(past: Past) -> dict[str, Any]:
 
 
 def view_in_short(shot: Shot, name: str) -> dict[str, Any]:
-    """How much a view keeps, and how many errors it has."""
-    updates, size = shot.sizes.get(shot.ports(name).contents, (0, 0))
-    return {"name": name, "updates": updates, "bytes": size, "errors": count_errors(shot, name)}
+    """How much a view keeps, how many errors it has, and whether it has contents to be shown."""
+    ports = shot.ports(name)
+    updates, size = shot.sizes.get(ports.contents, (0, 0))
+    errors, contents = count_errors(shot, name), not ports.changes_only
+    return {"name": name, "updates": updates, "bytes": size, "errors": errors, "contents": contents}
 
 
 def view_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:

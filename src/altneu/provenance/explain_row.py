@@ -28,7 +28,7 @@ from altneu.provenance.finding import (
 )
 from altneu.provenance.narrow import narrow
 from altneu.provenance.tracing import Traced, Tracer
-from altneu.reading import Time
+from altneu.reading import Time, refuse_without_contents
 from altneu.rows import Rows, array_of
 from altneu.session import Session
 from altneu.update import Updates
@@ -39,6 +39,7 @@ _ALIKE = 3
 def explain_row(session: Session, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time) -> Explanation:
     """The input rows that a row of a view rests on; ``View.explain_row`` says it all."""
     known = session.known(name)
+    refuse_without_contents(session.ports(name), name)
     time = known.readable(at)
     node = session._catalogue.nodes[name]
     while isinstance(node, ir.ArrangedBy):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from altneu.errors import PlanError
 from altneu.expressions import Column, Expr
-from altneu.ir import Join, Linear, MultiJoin, Node, UpdateTime, walk
+from altneu.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
 from altneu.linear import (
     BoundLogic,
     Extend,
@@ -43,6 +43,7 @@ MOST_RELATIONS = 32
 """Collections that are joined at once unless more are asked for: paths through n of them have n * n steps."""
 _LIFTED = "+"  # behind the fingerprint of a join of which steps between the joins of its tree come after it
 _REMEDY = 'leave joins="auto", or compute it after the last join'
+_ENDS: dict[type[Node], str] = {Concat: "a sum (an outer join is one)", Reduce: "an aggregate or distinct"}
 LIMIT = 200
 """Collections that are joined at once at most."""
 
@@ -109,6 +110,8 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
             joined = replace(joined, reason=f"binary joins: {lifted.blocked[0]}")
         elif node.fingerprint in inner:
             joined = node  # the join at the root tells of it
+        elif not joined.reason and joins == "delta":
+            joined = replace(joined, reason=f"binary joins: {_why_binary(tree)}")
         inner.update(tree.joins)
         return joined
 
@@ -379,6 +382,26 @@ def _why_not_lifted(node: Linear, keys: Collection[str]) -> str | None:
     handed_on = _handed_on(node)
     computed = sorted(k for k in keys if k not in handed_on)
     return f"its key {', '.join(computed)} is computed" if computed else None
+
+
+def _why_binary(tree: _Tree) -> str:
+    """Why the collections of a tree are not a pattern that could be joined at once."""
+    if len(tree.parts) > 2:
+        return "two columns of one collection must be equal"
+    for part in tree.parts:
+        below = part
+        while isinstance(below, Linear):
+            below = below.input
+        if isinstance(below, Join):
+            return f"something else reads {_called(below)}, too"
+        if _has_join(below):
+            return f"{_ENDS.get(type(below), 'another operator')} ends the pattern below"
+    return "only two collections are joined"
+
+
+@inputs_first
+def _has_join(node: Node) -> bool:
+    return isinstance(node, Join) or any(map(_has_join, node.inputs))
 
 
 def _called(node: Join) -> str:

@@ -44,6 +44,11 @@ class Sink(ABC):
     it takes the difference of the whole contents instead. While it is not run the session keeps the history after the
     mark for the time of its ``lease``.
 
+    Of a view without contents there are changes alone. Where all of them are still known, as before the second step, a
+    new target gets all of them; else it begins with those that come after the first ``run``, which only
+    ``mode="append"`` can. Changes that are lost, because a target was not brought forward for longer than its lease,
+    cannot be made up for: that is a SinkError.
+
     Law:    a sink that is killed anywhere and run again ends equal to the view (tests/sinks/test_kill.py).
     """
 
@@ -103,6 +108,8 @@ class Sink(ABC):
         with self.followed.lock:
             end, before = self.followed.known.lower, self.mark()
             if end == 0:
+                if self.followed.changes_only:  # nothing but its history would tell of the first steps
+                    self._hold(0)
                 return 0
             self._check(before, end)
             after = Mark(self.followed.history_id, self.view.name, end)
@@ -151,6 +158,8 @@ class Sink(ABC):
 
     def _missing(self, before: Mark | None, end: int) -> Updates:
         """What the target lacks: the changes since its mark, or the difference of the whole contents."""
+        if before is None and self.followed.changes_only:
+            return self._first_changes(end)
         if before is None:
             return self.followed.snapshot(end - 1)
         if before.store == self.followed.history_id:
@@ -158,6 +167,12 @@ class Sink(ABC):
                 return self.followed.updates(before.frontier, end)
             except HistoryGoneError:
                 pass  # what is there now still tells
+        if self.followed.changes_only:
+            raise SinkError(
+                f"the changes of view {self.view.name!r} after {before.frontier - 1}, up to which {self.where} has "
+                "come, are gone or of another store, and the view was made with contents=False, so that nothing tells "
+                "what is missing; choose an empty target, and give the sink a longer lease="
+            )
         there, wanted = self.contents(), self.followed.snapshot(end - 1)
         if len(wanted.times) > 1:
             raise SinkError(
@@ -166,6 +181,18 @@ class Sink(ABC):
             )
         gone = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
         return consolidate(Updates.concat([wanted, gone], wanted.schema, 1), Epoch())
+
+    def _first_changes(self, end: int) -> Updates:
+        """What a new target gets of a view without contents: all of its changes, or none of those until now."""
+        if self.followed.known.tells_apart(0):
+            return self.followed.updates(0, end)
+        if self.mode != "append":
+            raise SinkError(
+                f"view {self.view.name!r} was made with contents=False, and its first changes are gone: a table with "
+                f'mode={self.mode!r} could not be made equal to it. Take mode="append", which begins with the changes '
+                "from now on, or attach the sink before the first step"
+            )
+        return self.followed.updates(end, end)
 
     def _net(self, updates: Updates) -> Updates:
         if len(updates.times) > 1:

@@ -18,7 +18,7 @@ from altneu.statements.tree import (
 
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
-VIEW_OPTIONS = ("STRICT", "JOINS")
+VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS")
 
 
 def create(p: Any) -> Creation:

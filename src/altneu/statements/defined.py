@@ -149,6 +149,24 @@ class Definitions(Mapping[str, Collection]):
         """The names that were asked for since ``reading``."""
         return tuple(sorted(self._read))
 
+    def refuse_without_contents(self, names: Iterable[str]) -> None:
+        """Refuse to answer a query that reads a view which keeps no contents, by these names or what they stand for.
+
+        Raises:
+            StatementError: naming it.
+        """
+        todo, views = [*names], {view.lower(): view for view in self._session.views}
+        for name in todo:
+            found = self.all.get(name)
+            if found is not None and found.view is None:
+                todo += [below for below in found.depends if below not in todo]
+            elif name in views and self._session.ports(views[name]).changes_only:
+                raise StatementError(
+                    f"view {views[name]!r} was made without contents (CONTENTS = FALSE), so that no query can read it; "
+                    "SUBSCRIBE and CREATE SINK tell what changes in it, and CREATE VIEW gives its query a name whose "
+                    "rows are computed when they are asked for"
+                )
+
     def __getitem__(self, name: str) -> Collection:
         """What a name means.
 

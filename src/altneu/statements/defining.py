@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -36,8 +36,15 @@ class Definer:
         return sql.query(tree, self.known)
 
     def shown(self, tree: exp.Expr) -> sql.Shown:
-        """A query whose rows are shown."""
-        return sql.shown(tree, self.known)
+        """A query whose rows are shown.
+
+        Raises:
+            StatementError: it reads a view that has no contents.
+        """
+        reading = self.known.reading()
+        found = sql.shown(tree, reading)
+        self.known.refuse_without_contents(reading.names_read)
+        return found
 
     # what a store knows ---------------------------------------------------------------------------------------------
 
@@ -197,8 +204,9 @@ class Definer:
         return collection
 
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
-        joins = str(statement.options.get("JOINS", "auto")).lower()
-        self._session.maintain(name, collection, strict=bool(statement.options.get("STRICT", False)), joins=joins)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"joins": str(statement.options.get("JOINS", "auto")).lower()}
+        options["strict"] = bool(statement.options.get("STRICT", False))
+        self._session.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
     def _index(self, defined: Defined) -> None:
         statement: CreateIndex = defined.statement
@@ -295,6 +303,8 @@ class Definer:
             self._session.streams.forget(defined.name)
         if defined.attached is not None:
             defined.attached.close()
+        if is_source and self._session.is_backfilled(defined.name):
+            self._session.keep_no_more(defined.name)
         with self._session.defining({defined.name.lower(): None}, [defined.name] if is_source else []):
             view = defined.view or (defined.name if defined.name in self._session.views_stored else None)
             if view is not None and defined.kind not in ("VIEW", "SINK"):

@@ -77,8 +77,10 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
     journal, table, measured = session._journal, session.table, Measurements()
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*session.sources})
     if unread:
+        called = session._catalogue.called(collection.node) if unread[0] in journal.filled else {}
+        again = f", or give them again: session.backfill({called[unread[0]]}, rows)" if unread[0] in called else ""
         raise HydrationError(
-            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP"
+            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP{again}"
         )
     plan, node = planned(session, collection)
     _refuse_times_of_now(plan, journal.existing())
@@ -87,7 +89,7 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
         table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
-            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled)
+            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, session._catalogue.called(node))
             region = session._region(journal.since, upper, journal.since, journal.events)
             mode = StepMode(session.shards, given, hydrating=True, anew=anew)
             outcome = session._executor.step(part, table, Inputs(), region, mode)
@@ -156,7 +158,7 @@ def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
         plan = catalogue.lowered(session.shards, more={NAME: node})
         try:
-            hydration_plan(plan, NAME, journal.existing(), journal.filled)
+            hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
             break
         except HydrationError:
             if last:

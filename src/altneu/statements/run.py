@@ -287,7 +287,7 @@ class Statements:
             return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
         tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
         name = f"{TEMPORARY}subscribe {next(self._subscribed)}"
-        self._session.maintain(name, self._bind(tree))
+        self._session.maintain(name, self._bind(tree), contents=statement.snapshot is not False)
         self.feeds.insert()
         self.settle()
 
@@ -366,7 +366,7 @@ class Statements:
                 f"{name!r} has changes that wait for COMMIT, which DELETE and UPDATE do not see before; COMMIT first"
             )
         self.settle()
-        return self._session.peek(self._bind(_all_of(target.name, where)))
+        return self._session.peek(self.definer.shown(_all_of(target.name, where)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,9 @@ class Subscribed(Closing):
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         if self._told is None and not self.closed:
-            yield from self._progress(max(self._subscription.position - (not self._statement.snapshot), 0))
+            yield from self._progress(
+                max(self._subscription.position - (not self._subscription.begins_with_snapshot), 0)
+            )
         for table in self._subscription:
             updates = Rows.from_batch(table).to_pylist()
             time: Any = updates[0][len(self._names)]

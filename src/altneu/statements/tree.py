@@ -166,7 +166,7 @@ class Subscribe(Statement):
     query: exp.Expr | None
     as_of: int | None = None
     up_to: int | None = None
-    snapshot: bool = True
+    snapshot: bool | None = None
     progress: bool = False
     envelope: str = "none"
     key: tuple[str, ...] = ()

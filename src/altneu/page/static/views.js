@@ -8,7 +8,7 @@ import { why } from "./why.js";
 const PARTS = [["rows", "Rows"], ["changes", "Changes"], ["errors", "Errors"], ["about", "About"]];
 const address = (name, part) => `#/views/${encodeURIComponent(name)}/${part}`;
 
-export function show(place, known, [chosen, part = "rows"]) {
+export function show(place, known, [chosen, part]) {
   const { views } = known.session;
   if (!views.length) {
     fill(place, el("section", { class: "hint" }, el("h2", {}, "No view yet"), el("p", {}, "session.maintain(name, collection) keeps one, and so does CREATE MATERIALIZED VIEW.")));
@@ -21,7 +21,8 @@ export function show(place, known, [chosen, part = "rows"]) {
   const title = el("div", { class: "title" });
   const tabs = el("nav", { class: "subtabs", "aria-label": `Parts of ${name}` });
   const body = el("div");
-  const found = PARTS.find(([key]) => key === part)?.[0] ?? "rows";
+  const parts = views.find((view) => view.name === name)?.contents === false ? PARTS.slice(1) : PARTS; // without contents there are no rows
+  const found = parts.find(([key]) => key === part)?.[0] ?? parts[0][0];
   let inner = null;
 
   function listed(fresh = []) {
@@ -33,7 +34,7 @@ export function show(place, known, [chosen, part = "rows"]) {
       el("span", { class: "soft" }, whole(view.updates)))));
     const mine = known.session.views.find((view) => view.name === name);
     fill(title, el("h2", {}, name), el("span", { class: "soft" }, mine ? `keeps ${plural(mine.updates, "update")}, ${bytes(mine.bytes)}` : "is not maintained any more"));
-    fill(tabs, PARTS.map(([key, label]) => el("a", { href: address(name, key), "aria-current": key === found ? "page" : undefined }, label, key === "errors" && mine?.errors ? el("span", { class: "badge bad" }, whole(mine.errors)) : null)));
+    fill(tabs, parts.map(([key, label]) => el("a", { href: address(name, key), "aria-current": key === found ? "page" : undefined }, label, key === "errors" && mine?.errors ? el("span", { class: "badge bad" }, whole(mine.errors)) : null)));
   }
 
   listed();

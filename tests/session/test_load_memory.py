@@ -1,0 +1,75 @@
+"""What the first load of a loop takes in memory: it follows the rows that come of it, not the matches on the way."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.executor.base import ArrangementState
+from altneu.executor.schedule import Run
+
+EDGES = an.source("edges", "x long, z long")
+MATCH = 40  # bytes: two columns, a time and a round, a diff
+
+
+def closure():
+    """The pairs that a path leads from and to, by joining what there is with itself."""
+
+    def longer(paths):
+        joined = paths.join(paths, on={"z": "x"}).select("x", z="right.z")
+        return joined.concat(EDGES).distinct()
+
+    return EDGES.iterate(longer)
+
+
+def all_pairs(nodes: int) -> pa.Table:
+    """Edges from every node to every other: n * n pairs, of which n * n * n matches come in a round."""
+    return pa.table({"x": np.repeat(np.arange(nodes), nodes), "z": np.tile(np.arange(nodes), nodes)})
+
+
+def loaded(nodes: int) -> tuple[an.Session, int]:
+    """A session with the closure of a complete graph, and the bytes that were added at most while it was computed."""
+    session = an.Session()
+    view = session.maintain("paths", closure())
+    session.insert("edges", all_pairs(2))
+    session.advance()
+    session.insert("edges", all_pairs(nodes))
+    tracemalloc.start()
+    session.advance()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert view.to_arrow().num_rows == nodes * nodes
+    return session, peak
+
+
+def test_a_load_takes_memory_by_the_rows_and_not_by_the_matches():
+    few, many = 64, 200
+    sizes = {}
+    for nodes in (few, many):
+        session, peak = loaded(nodes)
+        sizes[nodes] = sum(size for _, size in session.table.sizes().values()) / nodes**2
+        assert peak < max(0.4 * MATCH * nodes**3, 32 << 20)
+    assert sizes[many] <= sizes[few]  # bytes kept of a row
+
+
+@pytest.fixture
+def uncollected():
+    """No cycle of references is collected meanwhile."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_nothing_of_a_step_outlives_it(uncollected):
+    """States that rounds went through would double what is kept, until Python collects cycles."""
+    session, _ = loaded(8)
+    found = gc.get_objects()
+    assert not [one for one in found if isinstance(one, Run)]
+    kept = {id(state) for state in session.table.live.values()}
+    assert all(id(one) in kept for one in found if isinstance(one, ArrangementState))
