@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
-from altneu.errors import PlanError, SchemaError, TypeMismatchError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import (
     Col,
     Expr,
-    UpdateTimeNeededError,
     parse,
     parse_order,
     parse_projection,
@@ -91,7 +90,7 @@ class Collection(LinearVerbs):
     def _then(self, verb: Verb) -> Collection:
         try:
             return self._linear(verb.bind(self.schema))
-        except UpdateTimeNeededError:
+        except UpdateTimeError:
             timed = Collection(with_update_time(self.node))
         return Collection(without_update_time(timed._linear(verb.bind(timed.schema)).node))
 
@@ -476,7 +475,7 @@ class Collection(LinearVerbs):
         """Group rows by columns or expressions; follow with ``agg`` or ``reduce``. No key: one group of everything."""
         try:
             return Grouping(self.node, _group_keys(keys, named, self.schema), Collection)
-        except UpdateTimeNeededError:
+        except UpdateTimeError:
             node = with_update_time(self.node)
         return Grouping(node, _group_keys(keys, named, node.schema), Collection)
 

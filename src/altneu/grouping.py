@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu import types as T
-from altneu.errors import PlanError, SchemaError, TypeMismatchError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import (
     AggregateCall,
     AggregateExpr,
     Col,
     Column,
     Expr,
-    UpdateTimeNeededError,
     call,
     cast,
     literal,
@@ -208,7 +207,7 @@ class Grouping(Generic[C]):
         node = self.node
         try:
             results = _results(wanted, node.schema)
-        except UpdateTimeNeededError:
+        except UpdateTimeError:
             node = with_update_time(node)
             results = _results(wanted, node.schema)
         return self.wrap(aggregate_node(node, self.keys, results))

@@ -8,7 +8,6 @@ from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate
 from altneu.expressions.column import Col, col, fn, lit, update_time
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
-from altneu.expressions.functions.logical_time import UpdateTimeNeededError
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
 from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
@@ -27,7 +26,6 @@ __all__ = [
     "Result",
     "Scope",
     "TemporalPredicate",
-    "UpdateTimeNeededError",
     "WindowExpr",
     "aggregate_in",
     "call",

@@ -18,6 +18,7 @@ from altneu.errors import (
     SchemaError,
     TypeMismatchError,
     UnsupportedFunctionError,
+    UpdateTimeError,
 )
 from altneu.expressions import intervals
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
@@ -266,15 +267,13 @@ def _update_time(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
     """The column that a plan has of it beside the rows.
 
     Raises:
-        UpdateTimeNeededError: it has none.
+        UpdateTimeError: it has none.
     """
-    from altneu.expressions.functions.logical_time import UpdateTimeNeededError
-
     if nodes:
         raise TypeMismatchError(f"update_time() takes no argument, not {len(nodes)}: it is of the row")
     found = self.find(UPDATE_TIME)
     if found is None:
-        raise UpdateTimeNeededError
+        raise UpdateTimeError
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from altneu.errors import TemporalPredicateError, UnsupportedFunctionError
+from altneu.errors import TemporalPredicateError, UpdateTimeError
 from altneu.expressions.registry import Typing, register
 
 if TYPE_CHECKING:
@@ -37,18 +37,8 @@ def logical_now(call: Call, count: int) -> NoReturn:
     raise AssertionError(f"{call.text} is a bound of a filter, not a value")
 
 
-class UpdateTimeNeededError(UnsupportedFunctionError):
-    """``update_time()`` where rows do not have it beside them; a verb that can give it to them does, and goes on."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "update_time() is about when a row of a collection came, and this is no place for it: make it a column "
-            'first, with select("*", came="update_time()"), in SQL SELECT *, update_time() AS came in a query in FROM'
-        )
-
-
 def _no_place(args: Sequence[Expr]) -> Typing:
-    raise UpdateTimeNeededError
+    raise UpdateTimeError
 
 
 @register(
