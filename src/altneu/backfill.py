@@ -49,6 +49,7 @@ def backfill(session: Session, source: str | Collection, rows: Any, diff: int | 
     """Check the rows of a source, keep them from now on, and commit that; see ``Session.backfill``."""
     declared = _declared(session, source)
     _refuse_two_times(declared)
+    _refuse_commands(declared)
     _refuse_history(session, declared.name)
     inputs = _inputs(session, declared, rows, diff)
     journal, table, name = session._journal, session.table, declared.name
@@ -106,6 +107,16 @@ def _refuse_two_times(source: ir.Source) -> None:
         raise InputError(
             f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that are given again "
             f"do not say when they became known; declare it with keep=True from its first row on"
+        )
+
+
+def _refuse_commands(source: ir.Source) -> None:
+    if source.commanded_by is not None:
+        what = "has a key" if source.key else "is a set"
+        raise InputError(
+            f"source {source.name!r} {what}: all of its rows are kept as long as a view reads it, so that any view can "
+            f"be added. Where none does, session.drop_source({source.name!r}) lets it be declared anew, with keep=True "
+            "so that its rows stay, and inserted into"
         )
 
 

@@ -13,7 +13,7 @@ from altneu.executor.described import Described, is_changes_only, schema_from_te
 from altneu.executor.journal import Journal
 from altneu.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.linear import Function
-from altneu.lower import arrangement_name, lower
+from altneu.lower import arrangement_name, commands_name, lower
 from altneu.order import Lattice
 from altneu.physical import Plan, ViewPorts
 from altneu.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
@@ -49,15 +49,12 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {
-            name: _source(name, told["schema"], told.get("keep", True), *told["coordinates"])
-            for name, told in self._journal.kept.items()
-        }
+        return {name: _source_of(name, told) for name, told in self._journal.kept.items()}
 
     def called(self, node: ir.Node) -> dict[str, str]:
-        """How ``session.backfill`` is given the sources of a plan that have one time: by name, or as declared."""
+        """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
         known = self.sources
-        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.coordinates is None]
+        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
         return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
 
     def readers(self, source: str) -> list[str]:
@@ -268,8 +265,8 @@ class Catalogue:
                         "to delete these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times or keep=; declare it "
-                    "once and use that"
+                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
+                    "keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -300,14 +297,24 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _source(name: str, schema: str, keep: bool, *coordinates: str) -> ir.Source:
-    return ir.Source(name, schema_from_text(schema), keep, coordinates or None)  # type: ignore[arg-type]
+def _source(
+    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool
+) -> ir.Source:
+    times: Any = coordinates or None
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
+
+
+def _source_of(name: str, told: dict[str, Any]) -> ir.Source:
+    """The kept source that a commit tells of."""
+    key = tuple(told.get("key", ()))
+    return _source(name, told["schema"], told.get("keep", True), tuple(told["coordinates"]), key, "distinct" in told)
 
 
 def _declared(source: ir.Source) -> str:
     """How a kept source is declared."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times})"
+    by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
 def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
@@ -321,9 +328,17 @@ def kept_source(source: ir.Source) -> dict[str, Any]:
     told = {
         "schema": schema_to_text(source.schema),
         "coordinates": list(source.coordinates or ()),
-        "arrangement": arrangement_name(source, tuple(source.schema.names)),
+        "arrangement": arrangement_name(source, source.commanded_by or tuple(source.schema.names)),
+        **_commands_of(source),
     }
     return told if source.keep else {**told, "keep": False}
+
+
+def _commands_of(source: ir.Source) -> dict[str, Any]:
+    """What a commit tells more of a kept source that takes commands."""
+    if source.commanded_by is None:
+        return {}
+    return {"commands": commands_name(source)} | ({"key": list(source.key)} if source.key else {"distinct": True})
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

@@ -11,15 +11,8 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
-from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
-from altneu.expressions import (
-    Col,
-    Expr,
-    parse,
-    parse_order,
-    parse_projection,
-    parse_window,
-)
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
+from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.grouping import Grouping, check_names, user_schema
 from altneu.joining import JoinKind, equijoin, having, padded, without
 from altneu.linear import BoundLogic, Function, Project
@@ -802,7 +795,13 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
 
 
 def source(
-    name: str, schema: str | pa.Schema, *, keep: bool = False, time: tuple[str, str] | None = None
+    name: str,
+    schema: str | pa.Schema,
+    *,
+    keep: bool = False,
+    time: tuple[str, str] | None = None,
+    key: str | Sequence[str] | None = None,
+    distinct: bool = False,
 ) -> Collection:
     """A collection that a session inserts into and retracts from.
 
@@ -814,11 +813,20 @@ def source(
     what they are about. Corrections to the past arrive at later system times, and everything computed from the source
     can be read at both: what was known at one about the other.
 
-    Cost:   no state, unless ``keep``: then one arrangement of all rows. With two times a change to a group is followed
-            through the later event times of that group.
+    With ``distinct`` it is a set: a row is there or not, however often it is inserted, and to insert one that is there
+    or retract one that is not does nothing. With a ``key``, of one column or several, it is a set that has one row of
+    each key: ``session.insert_or_update`` replaces it, ``session.delete_key`` deletes it by its key. An insert beside
+    another row of the key leaves both, each of them an error row (``DUPLICATE_KEY``) until the key has one row or none
+    (docs/keyed.md).
+
+    Cost:   no state, unless ``keep``: then one arrangement of all rows. A set and a source with a key keep one, by row
+            or by key, as long as a view reads them, which all views share; a step looks up the keys that have commands.
+            With two times a change to a group is followed through the later event times of that group.
 
     Raises:
         SchemaError: the schema does not parse, or has two columns of one name.
+        UnknownColumnError: a column of the key that there is not.
+        PlanError: a key without columns, or a key or ``distinct`` beside two times.
 
     >>> import altneu as an
     >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
@@ -839,4 +847,23 @@ def source(
     columns = user_schema(schema)
     if not len(columns):
         raise SchemaError(f"source {name!r} needs at least one column")
-    return Collection(ir.Source(name, columns, keep, time))
+    if not isinstance(distinct, bool):
+        raise PlanError(f"distinct must be True or False, got {distinct!r}")
+    by = None if key is None else _key_of(name, key, columns)
+    if time is not None and (by or distinct):
+        raise PlanError(
+            f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: what a "
+            "correction to the past takes the place of is not told by a key alone; retract the row that was there"
+        )
+    return Collection(ir.Source(name, columns, keep, time, by, distinct and not by))
+
+
+def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:
+    """The columns of a source's key, checked."""
+    names = (key,) if isinstance(key, str) else tuple(key)
+    if not names or len({*names}) < len(names):
+        raise PlanError(f"key={key!r} of source {source!r} must name one column or several, each once")
+    for name in names:
+        if name not in columns.names:
+            raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
+    return names

@@ -86,17 +86,38 @@ def _schema_of(node: Node) -> pa.Schema:
 
 @dataclass(frozen=True, eq=False)
 class Source(Node):
-    """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views."""
+    """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views.
+
+    With a ``key``, or ``distinct``, what comes in are commands, and an arrangement of the rows that are there is kept.
+    """
 
     name: str
     schema: pa.Schema
     keep: bool = False
     coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
+    key: tuple[str, ...] | None = None
+    distinct: bool = False
 
     def describe(self) -> str:
-        """The name, whether all of it is kept, and the coordinates of its times when they are two."""
+        """The name, whether all of it is kept, the coordinates of its times when they are two, and its key."""
         kept = f"{self.name} kept" if self.keep else self.name
-        return kept if self.coordinates is None else f"{kept} {self.coordinates}"
+        timed = kept if self.coordinates is None else f"{kept} {self.coordinates}"
+        return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
+
+    @property
+    def commanded_by(self) -> tuple[str, ...] | None:
+        """The columns by which rows take each other's place, None where rows only add up."""
+        return self.key or (tuple(self.schema.names) if self.distinct else None)
+
+    @property
+    def arranged_by(self) -> tuple[str, ...] | None:
+        """The columns by which all of its rows are kept, None where they are not."""
+        return self.commanded_by or (tuple(self.schema.names) if self.keep else None)
+
+    @property
+    def plain(self) -> Source:
+        """The same rows where they only add up."""
+        return Source(self.name, self.schema, self.keep, self.coordinates)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from altneu.linear import (
     Unnest,
 )
 from altneu.operators.join import JoinSpec
+from altneu.operators.keyed import command_schema
 from altneu.operators.latest import kept_schema
 from altneu.operators.locked import locked_layout, times_spec
 from altneu.order import Lattice
@@ -42,6 +43,7 @@ from altneu.physical import (
     ROOT,
     ArrangeOp,
     AsofOp,
+    CommandsOp,
     ConcatOp,
     ConsolidateOp,
     ConstantOp,
@@ -63,6 +65,7 @@ from altneu.physical import (
     Plan,
     Port,
     ReduceOp,
+    RowsOp,
     Scope,
     SourceOp,
     TapOp,
@@ -120,6 +123,7 @@ class Lowering:
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
     spreads: dict[Port, Key] = field(default_factory=dict)
+    commanded: dict[int, int] = field(default_factory=dict)  # by the arrangement of a source, what gives its rows
 
     def add(
         self,
@@ -275,6 +279,8 @@ class Lowering:
         return _LOWER[type(node)](self, node)
 
     def _source(self, node: ir.Source) -> Lowered:
+        if node.commanded_by is not None:
+            return self._commanded(node, node.commanded_by)
         scope = self._event_scope() if node.coordinates else 0
         label = f"source {node.name}"
         number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
@@ -283,9 +289,32 @@ class Lowering:
             self._keep(node, port)
         return Lowered(port, None, settled=False)
 
+    def _commanded(self, node: ir.Source, key: Key) -> Lowered:
+        """Commands, those that are due, the arrangement of the rows that they change, and these rows.
+
+        The arrangement is that of the rows by the key for all who ask for one.
+        """
+        commands, logical, by = command_schema(node.schema), node.fingerprint, ", ".join(node.key or ("row",))
+        number = self.add(SourceOp(node.name), (), commands, label=f"source {node.name}", logical=logical)
+        waiting = CommandsOp(commands_name(node), Layout(commands, key, self.lattice))
+        label = f"commands to {node.name}"
+        number = self.add(waiting, (Port(number),), commands, exchange=key, label=label, logical=logical)
+        operation = ArrangeOp(_name(logical, key), Layout(node.schema, key, self.lattice), commanded=True)
+        label = f"keep {node.name} by {by}"
+        state = self.add(operation, (Port(number),), node.schema, label=label, logical=logical)
+        label = f"rows of {node.name}"
+        number = self.add(RowsOp(node.key), (Port(state),), node.schema, label=label, logical=logical)
+        self.arranged[Port(number), key, None, False] = state
+        self.commanded[state] = number
+        if node.key:
+            self._may_fail(node, Lowered(Port(number, 1), None))
+        return Lowered(Port(number), key)
+
     def keep(self, source: ir.Source) -> None:
         """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
-        self._keep(source, self.lower(source).port)
+        port = self.lower(source).port
+        if source.commanded_by is None:
+            self._keep(source, port)
 
     def _keep(self, source: ir.Source, port: Port) -> None:
         self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
@@ -515,8 +544,9 @@ class Lowering:
         everything = tuple(ERROR_SCHEMA.names)
         names = []
         so_far = Plan(self.lattice, tuple(self.nodes))  # what depends on what, in no order of stages
-        upstream = sorted(so_far.upstream(self.lower(node).port))
-        for origin, lowered in [self.failing[p] for i in upstream for p in self._failing_of(i)]:
+        upstream = {*so_far.upstream(self.lower(node).port)}
+        upstream |= {rows for state, rows in self.commanded.items() if state in upstream}
+        for origin, lowered in [self.failing[p] for i in sorted(upstream) for p in self._failing_of(i)]:
             outside = self._outside(lowered)
             placed = Lowered(outside.port, everything if outside.settled else None)
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
@@ -663,6 +693,11 @@ def arrangement_name(node: ir.Node, key: Key) -> str | None:
     return _name(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
+def commands_name(source: ir.Source) -> str:
+    """What the state of a source's commands that wait is called in every session."""
+    return _name(f"commands|{source.fingerprint}", source.commanded_by or ())
+
+
 def _name(origin: str, key: Key) -> str:
     return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
 
@@ -714,7 +749,7 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     seen: Counter[str] = Counter()
     for node in nodes:
         told = [type(node.operation).__name__]
-        if isinstance(node.operation, ArrangeOp | FeedOp | FeedbackOp):
+        if isinstance(node.operation, ArrangeOp | CommandsOp | FeedOp | FeedbackOp):
             told.append(node.operation.arrangement)
         else:
             told += [node.logical] if node.logical else [node.label]

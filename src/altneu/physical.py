@@ -94,19 +94,40 @@ class ArrangeOp:
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
     columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
     arrangement of the right ones, and what is kept is what each met, or without a right side when each came
-    (``operators/locked.py``). With a layout that has ``changes_only`` what comes in is handed on, and nothing but the
-    history that is asked for is kept.
+    (``operators/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept is the
+    source's rows (``operators/keyed.py``). With a layout that has ``changes_only`` what comes in is handed on, and
+    nothing but the history that is asked for is kept.
     """
 
     arrangement: str
     layout: Layout
     latest: tuple[str, ...] | None = None
     locked: LockSpec | None = None
+    commanded: bool = False
 
     @property
     def transforms(self) -> bool:
         """Whether something else is kept than what comes in."""
-        return self.latest is not None or self.locked is not None or self.layout.changes_only
+        told = self.latest is not None or self.locked is not None or self.commanded
+        return told or self.layout.changes_only
+
+
+@dataclass(frozen=True)
+class CommandsOp:
+    """Commands to a source that are due; those of later times wait, and nothing else is kept."""
+
+    arrangement: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class RowsOp:
+    """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
+
+    Where the ``key`` is the whole row, no key has.
+    """
+
+    key: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -265,7 +286,7 @@ class FeedOp:
     limit: int | None
 
 
-STATEFUL = (ArrangeOp, FeedOp)
+STATEFUL = (ArrangeOp, CommandsOp, FeedOp)
 """Operations that keep state, under the name of an arrangement."""
 HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
 """Operations that take over the linear logic that alone reads their rows."""
@@ -281,6 +302,8 @@ Operation = (
     | ConcatOp
     | ExplodeOp
     | ArrangeOp
+    | CommandsOp
+    | RowsOp
     | LatestOp
     | ConsolidateOp
     | TapOp
@@ -464,7 +487,7 @@ class Plan:
         found = dict(self.read_layouts)
         for i, node in enumerate(self.nodes):
             match node.operation:
-                case ArrangeOp(name, layout) | FeedOp(name, layout):
+                case ArrangeOp(name, layout) | CommandsOp(name, layout) | FeedOp(name, layout):
                     found[name] = layout
                 case ReduceOp() if node.scope:
                     operation = self.nodes[node.inputs[0].node].operation
@@ -484,7 +507,7 @@ class Plan:
         found: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
             match node.operation:
-                case ArrangeOp(name) | FeedbackOp(name):
+                case ArrangeOp(name) | CommandsOp(name) | FeedbackOp(name):
                     found[node.stage] = (*found.get(node.stage, ()), (name, i))
                 case ReduceOp() if node.scope:
                     found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
@@ -504,7 +527,7 @@ class Plan:
         found = set()
         for i in (i for stage in stages for i in self.stages[stage]):
             for operation in (self.nodes[i].operation, *(self.nodes[p.node].operation for p in self.nodes[i].inputs)):
-                if isinstance(operation, ArrangeOp | ReadOp | FeedOp | FeedbackOp):
+                if isinstance(operation, ArrangeOp | CommandsOp | ReadOp | FeedOp | FeedbackOp):
                     found.add(operation.arrangement)
             found.add(pended(i))
         return found & self.layouts.keys()

@@ -45,11 +45,12 @@ from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, 
 from altneu.functions import recorded, titles
 from altneu.history import History, Past
 from altneu.hydrate import hydration_plan, missing
+from altneu.operators.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain, Epoch
 from altneu.physical import Plan, ViewPorts
 from altneu.reading import Known, Time, changes, refuse_without_contents
 from altneu.rewrite import Joins
-from altneu.sources import InsertTime, check_frame, is_spark_frame, to_table, two_times
+from altneu.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -199,6 +200,7 @@ class Session(Closing):
         self.table.layouts = self._plan.arranged
         self._pending = Inputs()
         self._adopted = False
+        self._call = 0
         self._taps = Taps(self.lattice)
         self._measured = Measurements()
         self.streams = Streams(self)
@@ -687,6 +689,9 @@ class Session(Closing):
         A source with two times takes both: ``time=(system, event)``, each a time, a column's name, or None for the
         session's ``lower``; or only the second one, and the first is ``lower``.
 
+        Of a source that is a set or has a key a row is there or not, however often it is inserted: of a diff its sign
+        counts. Inserting a row that is there, and retracting one that is not, do nothing (docs/keyed.md).
+
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
         """
@@ -696,10 +701,58 @@ class Session(Closing):
         """Take rows away from a source: ``insert`` with the signs turned."""
         self._insert(source, data, time, diff, -1)
 
-    def _insert(self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int) -> None:
+    def insert_or_update(self, source: str, data: Any, *, time: int | str | None = None) -> None:
+        """Give keys of a source with a key one row each, in the place of whatever they have.
+
+        ``data`` and ``time`` are as for ``insert``. Commands for one key are obeyed in the order of their times and, at
+        one time, in the order in which they were given: call after call, row after row, of a DataFrame partition after
+        partition (docs/keyed.md).
+
+        Cost:   the rows of these keys are looked up and changed; nothing is kept of the command.
+
+        Raises:
+            InputError: the source has no key.
+            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+
+        >>> import altneu as an
+        >>> users = an.source("users", "id long, name string", key="id")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("users", users)
+        ...     session.insert_or_update("users", [(1, "Ada"), (2, "Bob"), (1, "Ada L.")])
+        ...     _ = session.advance()
+        ...     session.delete_key("users", [2, 7])
+        ...     _ = session.advance()
+        ...     view.to_pylist()
+        [(1, 'Ada L.')]
+        """
+        self._insert(source, data, time, 1, 1, INSERT_OR_UPDATE)
+
+    def delete_key(self, source: str, keys: Any, *, time: int | str | None = None) -> None:
+        """Delete whatever a source with a key has of some keys; of a key that is not there, nothing.
+
+        ``keys`` is data as for ``insert``, of which only the key's columns are read: a list has tuples of them, or bare
+        values where the key is one column.
+
+        Cost:   the rows of these keys are looked up and deleted; nothing is kept of the command, nor of the key.
+
+        Raises:
+            InputError: the source has no key.
+            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+        """
+        self._insert(source, keys, time, 1, 1, DELETE_KEY)
+
+    def next_call(self) -> int:
+        """The number of a call that gives commands: greater than that of any before it, in any session of the store."""
+        self._call = max(self._call + 1, self._journal.store.next_number << 32)
+        return self._call
+
+    def _insert(
+        self, source: str, data: Any, time: InsertTime, diff: int | str, sign: int, kind: int | None = None
+    ) -> None:
         with self.lock:
             self._check_open()
-            schema = self.source(source).schema
+            commands = commands_of(self.source(source), self.next_call(), kind)
+            schema = self.source(source).schema if commands is None else commands.read
             time, event = two_times(self.source(source), time)
             now = self.lower
             if isinstance(time, int) and time < now:
@@ -707,7 +760,8 @@ class Session(Closing):
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
             frontier = Antichain.of(self.lattice, now)
-            stamp = Stamp(source, schema, self.lattice, frontier, now if time is None else time, diff, sign, event)
+            when = now if time is None else time
+            stamp = Stamp(source, schema, self.lattice, frontier, when, diff, sign, event, commands)
             if is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self._pending.frames.setdefault(source, []).append((data, stamp))
@@ -823,6 +877,7 @@ class Session(Closing):
         diff: int | str | Mapping[str, int | str] = 1,
         watermark: int | Mapping[str, int] | None = None,
         late: str | Mapping[str, str] = "revise",
+        command: str | Mapping[str, str] | None = None,
         max_rows: int | Mapping[str, int] | None = None,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
@@ -840,6 +895,9 @@ class Session(Closing):
         closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
         into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
 
+        ``command`` says what becomes of the rows of a source with a key: "insert", "delete", "insert_or_update" or
+        "delete_key", or a column or a SQL expression that says it of each row (docs/keyed.md).
+
         ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, in the store's own if it is a local one. ``restart`` is for a checkpoint and a store that have
         parted: the error that says so says what to give. An option that is not the same for all streams is a mapping by
@@ -855,7 +913,8 @@ class Session(Closing):
             InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
-        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "max_rows": max_rows}
+        options = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}
+        options["max_rows"] = max_rows
         self._check_open()
         self._make_ready()
         return self.streams.follow(
@@ -1045,9 +1104,9 @@ class Session(Closing):
 
     def _forget_changes(self, since: int) -> None:
         """Drop what views without contents keep of changes that nothing tells apart any more."""
-        for ports in self._plan.views.values():
-            if ports.changes_only:
-                self.table.forget_before(ports.contents, since)
+        names = {ports.contents for ports in self._plan.views.values() if ports.changes_only}
+        if names:
+            self.table.forget_before(names, since)
 
     def _make_ready(self) -> None:
         """What a step needs: all views that the store has, and the number of shards that was asked for."""

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.errors import InputError, SchemaError, SourceFailedError
-from altneu.executor.inputs import Stamp, named
+from altneu.executor.inputs import Commands, Stamp, named
+from altneu.operators.keyed import COMMANDS
 from altneu.rows import array_of
 
 if TYPE_CHECKING:
@@ -164,6 +165,26 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
             f"column {column!r} of the DataFrame for source {source!r} has a type that Arrow lacks ({error}); "
             "cast it before inserting"
         ) from None
+
+
+def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Commands | None:
+    """How rows of a source become commands, None where it takes none: its rows only add up.
+
+    ``kind`` is as for ``Commands``.
+
+    Raises:
+        InputError: the source has no key, and is asked for what needs one.
+    """
+    if kind is not None and source.key is None:
+        asked = f"{COMMANDS[kind]} needs" if isinstance(kind, int) else "commands by name need"
+        what = "is a set without a key" if source.distinct else "has no key"
+        raise InputError(
+            f"source {source.name!r} {what}, which {asked}: declare it with an.source({source.name!r}, ..., key=...), "
+            "or insert and retract whole rows"
+        )
+    if source.commanded_by is None:
+        return None
+    return Commands(source.schema, source.commanded_by, call, kind)
 
 
 def two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:

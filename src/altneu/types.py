@@ -310,17 +310,21 @@ def _spark_spelling(text: str) -> str:
     return _VOID.sub("NULL", text)
 
 
+_KEYS = "columns have no keys in a schema; a source with a key is declared with an.source(..., key=...)"
+
+
 def _field(node: exp.Expr, text: str) -> pa.Field:
     if not isinstance(node, exp.ColumnDef) or node.kind is None:
-        raise SchemaError(f"cannot read {node.sql('spark')!r} in the schema {text!r}: write it as 'name type'")
+        remedy = _KEYS if isinstance(node, exp.PrimaryKey | exp.UniqueColumnConstraint) else "write it as 'name type'"
+        raise SchemaError(f"cannot read {node.sql('spark')!r} in the schema {text!r}: {remedy}")
     nullable = True
     for constraint in node.args.get("constraints") or []:
         if isinstance(constraint.kind, exp.NotNullColumnConstraint):
             nullable = bool(constraint.kind.args.get("allow_null"))
         elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
-            raise SchemaError(
-                f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: only NOT NULL and COMMENT are known"
-            )
+            keys = isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint | exp.UniqueColumnConstraint)
+            remedy = _KEYS if keys else "only NOT NULL and COMMENT are known"
+            raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
     data_type = arrow_type(node.kind, text)
     if data_type == NULL and not nullable:
         raise SchemaError(f"column {node.name!r} is void, which holds nothing but nulls, and NOT NULL (in {text!r})")

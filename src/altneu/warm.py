@@ -45,6 +45,7 @@ def _sizes(_key: object, rows: list[object]) -> list[int]:
 def _views() -> dict[str, Collection]:
     rows = source("rows", _SCHEMA, keep=True)
     texts = source("texts", "at long, text string")
+    users = source("users", "k string, n long", key="k")
     known = source("known", "k string, n long", time=("system", "event"))
     plain = rows.select("k", "n", "x", "d", "b", "t", "i")
     sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
@@ -90,6 +91,8 @@ def _views() -> dict[str, Collection]:
         "months": plain.select("n").generate_series("date'2020-01-31'", "date'2021-01-31'", step="interval 1 month"),
         "members": texts.json("text", _MEMBERS, unit="ms"),
         "while": texts.temporal("at", "at + 2"),
+        "users": users,
+        "by user": users.join(plain.select("k", m="n"), on="k"),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
         "texts": texts.count(),
@@ -123,6 +126,9 @@ def warm() -> None:
                         for time in range(session.lower, session.lower + 3):
                             session.insert("rows", _ROWS, time=time)
                             session.retract("rows", _ROWS[part:3], time=time)
+                            session.insert("users", [("a", time), ("b", time), ("b", part)], time=time)
+                            session.insert_or_update("users", [("a", part)], time=time)
+                            session.delete_key("users", ["b"], time=time)
                             session.insert("known", [("a", time), ("b", time)], time=(time, part))
                             session.retract("known", [("a", time)], time=(time, time))
                         session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")

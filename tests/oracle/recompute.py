@@ -142,6 +142,7 @@ def _meaning(
 ) -> Multiset:
     match node:
         case ir.Source(name):
+            errors.update(_duplicates(node, sources[name]))
             return sources[name]
         case ir.Constant(rows):
             return Counter(plain(row) for row in rows)
@@ -167,6 +168,15 @@ def _meaning(
             return contents(below, now)
         case _:
             raise TypeError(type(node).__name__)
+
+
+def _duplicates(source: ir.Source, rows: Multiset) -> Errors:
+    """The rows of a source that share its key with another one."""
+    names, groups = source.schema.names, dict[Row, list[Row]]()
+    for row, n in rows.items():
+        if n and source.key:
+            groups.setdefault(tuple(row[names.index(k)] for k in source.key), []).append(row)
+    return {("DUPLICATE_KEY", _shown(row, names)) for found in groups.values() for row in found if len(found) > 1}
 
 
 # multisets and values -------------------------------------------------------------------------------------------------

@@ -74,6 +74,10 @@ class Runner:
             traces |= self._run(part, sources, history, cuts)
         return traces
 
+    def give(self, session: Session, name: str, updates: Sequence[Update], source: Collection) -> None:
+        """Insert updates into a source."""
+        session.insert(name, self.convert(table_of(updates, source)), time="time", diff="diff")
+
     def _run(self, plans: Mapping[str, Collection], sources: Sources, history: History, cuts: Sequence[int]) -> Traces:
         folder = self.folder()
         session = self.open_session(folder)
@@ -85,7 +89,7 @@ class Runner:
             for name in read:
                 first, last = (0 if step == 0 else cuts[-1], cuts[-1]) if self.ahead else (lower, upper)
                 updates = [u for u in history[name] if first <= u[1] < last]
-                session.insert(name, self.convert(table_of(updates, sources[name])), time="time", diff="diff")
+                self.give(session, name, updates, sources[name])
             session.advance(to=upper)
             for name, view in views.items():
                 traces[name].steps.append(observe(view, lower, upper))

@@ -361,6 +361,17 @@ def test_plans_are_explained(orders):
         ("CREATE SOURCE s ENVELOPE DEBEZIUM", StatementError, "needs the columns that its documents have"),
         ("REFRESH orders", StatementError, "a SOURCE is wanted"),
         ("FOLLOW", StatementError, "no stream is there to follow"),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY)",
+            SchemaError,
+            r"'PRIMARY KEY' in the schema .* an.source\(..., key=...\)",
+        ),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a))", SchemaError, "columns have no keys in a schema"),
+        (
+            "INSERT INTO orders VALUES ('x', 1) ON CONFLICT DO NOTHING",
+            StatementError,
+            "a table has no key.*ENVELOPE UPSERT",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_of_it_stays(orders, text, error, told):

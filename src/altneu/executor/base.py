@@ -27,6 +27,7 @@ from altneu.hold import MERGED_BYTES, Holds
 from altneu.operators.asof import asof_join
 from altneu.operators.extend import confirm, counted, delta_join_pieces, news, proposed
 from altneu.operators.join import Meter, join_pieces
+from altneu.operators.keyed import changed, conflicts
 from altneu.operators.latest import current, events, latest
 from altneu.operators.linear import pieces, run_logic
 from altneu.operators.locked import arrivals, lock, locked_rows
@@ -47,6 +48,7 @@ from altneu.order import (
 from altneu.physical import (
     ArrangeOp,
     AsofOp,
+    CommandsOp,
     ConcatOp,
     ConfirmOp,
     ConsolidateOp,
@@ -71,6 +73,7 @@ from altneu.physical import (
     ProposeOp,
     ReadOp,
     ReduceOp,
+    RowsOp,
     SourceOp,
     TapOp,
     ToNeuOp,
@@ -560,9 +563,12 @@ class _Stage:
         due, holds = state.holds.take(self.region.rounds, self.region.upper)
         arrived, later = self._split(parts, layout.lattice)
         description = self._description(layout.lattice)
-        updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
-        new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         old = state.spine.batches
+        if operation.commanded:  # commands, which are not rows of the arrangement, wait elsewhere
+            new = changed(Updates.concat(parts, parts[0].schema, layout.lattice.width), old, layout, description)
+        else:
+            updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
+            new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
         elif operation.locked is not None:
@@ -575,6 +581,30 @@ class _Stage:
         self.result.states[name] = ArrangementState(spine, holds)
         self.result.new[name] = kept
         return [Arranged(layout, old, kept if len(new) >= MANY_ROWS else new)]
+
+    def commands(self, i: int) -> list[Message | None]:
+        operation = self.plan.nodes[i].operation
+        assert isinstance(operation, CommandsOp)
+        name, layout = operation.arrangement, operation.layout
+        state, parts = self.snapshot.get(name), self.received(i)
+        holds = self._holds(layout) if state is None else state.holds
+        due, waiting = holds.take(self.region.rounds, self.region.upper)
+        arrived, later = self._split(parts, layout.lattice)
+        if later:
+            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
+        if due or later:
+            self.result.states[name] = ArrangementState(Spine.empty(layout), waiting)
+        if not (due or arrived):
+            return [None]
+        return [Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)]
+
+    def rows(self, i: int) -> list[Message | None]:
+        node = self.plan.nodes[i]
+        arranged = self.arranged(i, node.inputs[0])
+        if not isinstance(node.operation, RowsOp) or not len(arranged.new):
+            return [None, None]
+        errors = conflicts(arranged, node.label) if node.operation.key else None
+        return [arranged.new.updates(), errors]
 
     def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
         """Updates about event times that are no longer kept apart, all as of the first that is."""
@@ -897,6 +927,8 @@ _STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
     ConcatOp: _Stage.concat,
     ExplodeOp: _Stage.explode,
     ArrangeOp: _Stage.arrange,
+    CommandsOp: _Stage.commands,
+    RowsOp: _Stage.rows,
     ConsolidateOp: _Stage.consolidate,
     TapOp: _Stage.tap,
     LatestOp: _Stage.latest,

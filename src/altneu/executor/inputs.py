@@ -3,22 +3,92 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from altneu import difference
 from altneu.canonical import canonical, repeated_keys
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
+from altneu.operators.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
 from altneu.order import Antichain, Lattice
 from altneu.rows import Ints, Rows, as_array
 from altneu.types import normalise_type, type_name
 from altneu.update import Updates
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What rows of a source that takes commands ask for.
+
+    ``kind`` is one of ``COMMANDS``, by its number, or the name of a column that says it; None: to insert the row or to
+    delete it, as the sign of its diff says. ``schema`` and ``key`` are the source's own, ``call`` tells when the
+    commands were given, and ``row`` is the column that says where in the call each was; None: the data's order does.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    call: int
+    kind: int | str | None = None
+    row: str | None = None
+
+    @property
+    def read(self) -> pa.Schema:
+        """The columns that are read: all, or those of the key; a row that may be only a key has nulls elsewhere."""
+        if self.kind == DELETE_KEY:
+            return pa.schema([self.schema.field(n) for n in self.key])
+        if isinstance(self.kind, str):
+            return pa.schema([f.with_nullable(f.nullable or f.name not in self.key) for f in self.schema])
+        return self.schema
+
+    def of(self, updates: Updates, table: pa.Table, source: str) -> Updates:
+        """Updates as commands, each once.
+
+        Raises:
+            SchemaError: a kind that is none, or a null in a column that has none in a row that is more than a key.
+        """
+        count = len(updates)
+        there = dict(zip(updates.schema.names, updates.rows.columns, strict=True))
+        own = [there[f.name] if f.name in there else pa.nulls(count, f.type) for f in self.schema]
+        call = np.full(count, self.call, np.int64)
+        row = np.arange(count) if self.row is None else np.asarray(as_array(table.column(self.row)), np.int64)
+        kinds = self._kinds(updates, table, source)
+        if isinstance(self.kind, str):
+            self._check_nulls(own, kinds, source)
+        controls = [kinds.astype(np.int8), call, row]
+        rows = Rows(command_schema(self.schema), (*own, *map(pa.array, controls)), count)
+        return Updates(rows, updates.times, np.ones(count, np.int64))
+
+    def _check_nulls(self, columns: Sequence[pa.Array], kinds: Ints, source: str) -> None:
+        for field_, column in zip(self.schema, columns, strict=True):
+            bad = np.asarray(column.is_null()) & (kinds != DELETE_KEY) & (not field_.nullable)
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                raise SchemaError(
+                    f"column {field_.name!r} of source {source!r} is NOT NULL, but row {row} has a null there"
+                )
+
+    def _kinds(self, updates: Updates, table: pa.Table, source: str) -> Ints:
+        if self.kind is None:
+            return np.where(updates.diffs < 0, DELETE, INSERT)
+        if not isinstance(self.kind, str):
+            return np.full(len(updates), self.kind)
+        column = as_array(table.column(self.kind)).cast(pa.string())
+        kinds = pc.index_in(column, pa.array(COMMANDS))
+        if kinds.null_count:
+            row = kinds.is_null().index(True).as_py()
+            raise SchemaError(
+                f"row {row} for source {source!r} has the command {column[row].as_py()!r}, which is none of "
+                f"{', '.join(COMMANDS)}"
+            )
+        return np.asarray(kinds, np.int64)
 
 
 @dataclass(frozen=True)
@@ -37,6 +107,7 @@ class Stamp:
     diff: int | str
     sign: int = 1
     event: int | str | None = None  # the second time, of a source that has two
+    commands: Commands | None = None  # what rows ask for, of a source that takes commands
 
     def __post_init__(self) -> None:
         given = {"time": self.time, "diff": self.diff} | ({} if self.event is None else {"event": self.event})
@@ -50,7 +121,8 @@ class Stamp:
     @property
     def columns(self) -> list[str]:
         """Every column that is read."""
-        extra = [c for c in (self.time, self.event, self.diff) if isinstance(c, str)]
+        asked = () if self.commands is None else (self.commands.kind, self.commands.row)
+        extra = [c for c in (self.time, self.event, self.diff, *asked) if isinstance(c, str)]
         return list(dict.fromkeys([*self.schema.names, *extra]))
 
     def reading(self, columns: list[str] | None) -> Stamp:
@@ -79,6 +151,8 @@ class Stamp:
                 f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
             )
         updates = Updates(rows, times, diffs)
+        if self.commands is not None:
+            updates = self.commands.of(updates, table, self.source)
         some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
         return updates if some else updates.filter(diffs != 0)
 

@@ -93,7 +93,7 @@ class Journal:
     def existing(self) -> set[str]:
         """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
         held = {n for n, _ in (*self.table.live, *self.table.stored)}
-        held |= {told["arrangement"] for told in self.kept.values()}
+        held |= {state for told in self.kept.values() for state in _states_of(told)}
         return held | {n for v in self.views.values() for n in v["arrangements"]}
 
     def take(self, outcome: Outcome) -> None:
@@ -283,7 +283,7 @@ class Journal:
         return self._forgotten
 
     def _kept_of(self, sources: Iterable[str]) -> list[str]:
-        return [self.kept[name]["arrangement"] for name in sources if name in self.kept]
+        return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
     def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
         """Commit that arrangements are there no more, and what else is deleted."""
@@ -359,6 +359,11 @@ def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
     """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
     stored: Any = store.state.get(f"new/{name}")
     return stored["batches"] if stored is not None and stored["upper"] == lower else []
+
+
+def _states_of(kept: Mapping[str, Any]) -> list[str]:
+    """The arrangement of a kept source, and where commands to it wait."""
+    return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
 
 
 def batch_rows(batch: Batch | Data) -> int:

@@ -28,7 +28,7 @@ from altneu.executor.memory import shares
 from altneu.executor.read import At
 from altneu.executor.reshard import Parting
 from altneu.executor.schedule import Outcome, Run, Segment
-from altneu.executor.spark_frames import few_rows, is_dear, narrowed, read_frame, spark_schema, titled, widened
+from altneu.executor.spark_frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
 from altneu.executor.spark_jobs import Jobs
 from altneu.executor.state import StateTable, blob_names, updates_from_batch
 from altneu.executor.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
@@ -115,14 +115,15 @@ class SparkExecutor:
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, found in frames.items():
             for frame, stamp in found:
-                read = narrowed(step.plan, name, frame, stamp)
-                chosen, known = frame.select(*map(quote_name, read.columns)), len(persisted)
+                numbered, read = placed(frame, narrowed(step.plan, name, frame, stamp))
+                chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
                 table = self._fetched(name, chosen, most, persisted)
                 if table is not None:
                     room -= table.num_rows
                     self.jobs.fetched(name, table.num_rows)
-                    step.insert({name: [widened(read.updates(table), stamp.schema)]})
+                    updates = read.updates(table)
+                    step.insert({name: [updates if stamp.commands else widened(updates, stamp.schema)]})
                 else:
                     rest.setdefault(name, []).append((chosen, read) if len(persisted) > known else (frame, stamp))
         return rest

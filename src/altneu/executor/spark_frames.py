@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from altneu.executor.inputs import Stamp
 from altneu.executor.wire import SPARK_SCHEMA
 from altneu.executor.worker import Task, read_partials, read_source
+from altneu.operators.keyed import ROW
 from altneu.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port
 from altneu.rows import Rows
 from altneu.types import quote_name
@@ -30,9 +32,22 @@ def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched:
     partial = None if unsure else _partial_sums(task, source, frame, stamp, watched)
     if partial is not None:
         return partial
-    stamp = narrowed(task.plan, source, frame, stamp)
+    frame, stamp = placed(frame, narrowed(task.plan, source, frame, stamp))
     chosen = watched(frame.select(*map(quote_name, stamp.columns)))
     return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+
+
+def placed(frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, Stamp]:
+    """A DataFrame that says of each row where it is, if its rows are commands, which are obeyed in order.
+
+    The order is that of its partitions and, in each, of its rows.
+    """
+    if stamp.commands is None or stamp.commands.row is not None:
+        return frame, stamp
+    from pyspark.sql import functions as sf
+
+    numbered = frame.withColumn(ROW, sf.monotonically_increasing_id())
+    return numbered, replace(stamp, commands=replace(stamp.commands, row=ROW))
 
 
 def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:

@@ -334,24 +334,25 @@ class StateTable:
         self.told = {k for k in self.told if k[0] != name}
         return gone
 
-    def forget_before(self, name: str, since: int) -> None:
-        """Drop the batches of an arrangement with ``changes_only`` that have nothing which ``since`` tells apart.
+    def forget_before(self, names: Collection[str], since: int) -> None:
+        """Drop the batches of arrangements with ``changes_only`` that have nothing which ``since`` tells apart.
 
-        Cost:   a look at the descriptions of its batches; none is opened.
+        Cost:   a look at the descriptions of their batches; none is opened.
         """
-        lattice = self.layouts[name].lattice
-        start = told_apart_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
-        for shard in self.shards_of(name):
-            state, value = self.live.get((name, shard)), self.stored.get((name, shard))
+        for name, shard in [key for key in {**self.live, **self.stored} if key[0] in names]:
+            lattice = self.layouts[name].lattice
+            start = told_apart_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+            state = self.live.get((name, shard))
             if state is not None:
                 spine = state.spine.from_time(start)
                 if spine is not state.spine:
                     self.put(name, shard, replace(state, spine=spine))
-            elif value is not None:
-                ends = (frontier_from_json(lattice, told["upper"]).elements for told in value["batches"])
-                kept = [told for told, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
-                if len(kept) < len(value["batches"]):
-                    self.put_stored(name, shard, {**value, "batches": kept})
+                continue
+            value = self.stored[name, shard]
+            ends = (frontier_from_json(lattice, told["upper"]).elements for told in value["batches"])
+            kept = [told for told, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
+            if len(kept) < len(value["batches"]):
+                self.put_stored(name, shard, {**value, "batches": kept})
 
     def columns_of(self, name: str) -> pa.Schema | None:
         """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""

@@ -130,7 +130,7 @@ class Operator:
     @property
     def tells_exchange(self) -> bool:
         """Whether rows may have to be spread on the way to it."""
-        return self.exchange is not None or self.kind in ("arrangement", "consolidate", "inspect")
+        return self.exchange is not None or self.kind in ("arrangement", "commands", "consolidate", "inspect")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""

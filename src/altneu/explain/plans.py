@@ -24,6 +24,7 @@ from altneu.operators.reduce import AccumulableSpec
 from altneu.physical import (
     ArrangeOp,
     AsofOp,
+    CommandsOp,
     FeedbackOp,
     FeedOp,
     IntegrateOp,
@@ -73,7 +74,7 @@ class _Reading:
         shown = {i for i, users in self.users.items() if not {*users}.isdisjoint(names)}
         if view is None:
             kept = [i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)]
-            shown |= {*kept, *(port.node for i in kept for port in self.plan.nodes[i].inputs)}
+            shown |= {*self.plan.upstream(*map(Port, kept))}
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
@@ -82,7 +83,7 @@ class _Reading:
     def _is_kept_source(self, i: int) -> bool:
         node = self.plan.nodes[i]
         below = [self.plan.nodes[port.node].operation for port in node.inputs]
-        return isinstance(node.operation, ArrangeOp) and len(below) == 1 and isinstance(below[0], SourceOp)
+        return isinstance(node.operation, ArrangeOp) and len(below) == 1 and isinstance(below[0], SourceOp | CommandsOp)
 
     def view(self, name: str) -> ExplainedView:
         """What is said of a view as a whole."""
@@ -98,7 +99,7 @@ class _Reading:
         """One operator."""
         plan, node = self.plan, self.plan.nodes[i]
         operation = node.operation
-        arrangement = operation.arrangement if isinstance(operation, ArrangeOp | FeedOp) else None
+        arrangement = operation.arrangement if isinstance(operation, ArrangeOp | CommandsOp | FeedOp) else None
         kept = self.kept.get(arrangement or "", ())
         others = tuple(name for name in kept if name != view) if view is not None or len(kept) > 1 else ()
         facts = self.facts
@@ -110,7 +111,7 @@ class _Reading:
             kind=kind_of(node),
             keys=_keys(plan, node),
             exchange=node.exchange,
-            state=_state(operation) if isinstance(operation, ArrangeOp) else "",
+            state=_state(operation) if isinstance(operation, ArrangeOp | CommandsOp) else "",
             bound=bound_of(plan, node),
             inputs=tuple(plan.nodes[n].identity for n in inputs),
             logic=logic_of(node),
@@ -201,8 +202,10 @@ def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
             yield from _arranged_below(plan, below)
 
 
-def _state(operation: ArrangeOp) -> str:
+def _state(operation: ArrangeOp | CommandsOp) -> str:
     """What an arrangement keeps."""
+    if isinstance(operation, CommandsOp):
+        return "commands of times to come, and nothing of those that were obeyed"
     layout, locked = operation.layout, operation.locked
     if locked is not None and locked.times:
         return f"arrangement ({', '.join(layout.key)}), each row that is there with when it came"
@@ -214,13 +217,16 @@ def _state(operation: ArrangeOp) -> str:
         return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
     names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
     more = "" if operation.latest is None else ", the latest row of each key"
+    if operation.commanded:
+        by_row = set(layout.key) == set(layout.schema.names)
+        more = ", each row that is there once" if by_row else ", the row of each key that is there"
     return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
 
 
 def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
     """The key of an arrangement, or of the one that an operator reads first."""
     match node.operation:
-        case ArrangeOp(_, layout):
+        case ArrangeOp(_, layout) | CommandsOp(_, layout):
             return layout.key
         case LatestOp() | ReduceOp() | JoinOp() | AsofOp() | LockedOp():
             arranged = plan.nodes[node.inputs[0].node].operation

@@ -55,7 +55,7 @@ def _parts(operator: Operator, *, analyze: bool) -> list[str]:
     parts = []
     if operator.keys:
         parts.append(f"key: {', '.join(operator.keys)}")
-    if operator.kind in ("arrangement", "consolidate", "inspect"):
+    if operator.kind in ("arrangement", "commands", "consolidate", "inspect"):
         parts.append(f"exchange: {exchange(operator)}")
     if operator.state:
         count = "" if operator.updates is None else f", {operator.updates:,} updates"

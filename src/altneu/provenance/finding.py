@@ -107,7 +107,7 @@ class Finder:
         found: dict[str, list[str]] = {}
         for node in self.plan.nodes:
             operation = node.operation
-            if not isinstance(operation, ArrangeOp) or operation.transforms:
+            if not isinstance(operation, ArrangeOp) or (operation.transforms and not operation.commanded):
                 continue
             outside = not (self.plan.loop_around(node.scope) or self.plan.has_moments(node))
             if outside and operation.arrangement in self.existing:
@@ -215,6 +215,8 @@ class Scratch:
 
     def contents(self, node: ir.Node, at: At) -> Updates:
         """The updates of a collection of these sources, up to a time; rows that fail are none."""
+        commanded = {n.fingerprint: n.plain for n in ir.walk(node) if isinstance(n, ir.Source) and n.commanded_by}
+        node = replaced(node, commanded)
         with Session(retain="all") as session:
             session.maintain("#", Collection(node))
             session.wait_again(self.inputs)

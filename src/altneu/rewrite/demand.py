@@ -71,8 +71,8 @@ class _Flow:
         """Readers first, so that a node's readers have all spoken before it does."""
         flow = cls(kinds, {root.fingerprint: {}})
         for node in reversed(list(walk(root))):
-            if isinstance(node, Source) and node.keep:
-                flow.arranged[node.fingerprint, tuple(node.schema.names)] = {}
+            if isinstance(node, Source) and node.arranged_by:
+                flow.arranged[node.fingerprint, node.arranged_by] = {}
             for i, below in enumerate(node.inputs):
                 flow._pass(node, i, below)
         return flow

@@ -63,8 +63,8 @@ class _Needs:
         """Readers first, so that a node's readers have all spoken before it does."""
         needs = cls({root.fingerprint: _all(root)})
         for node in reversed(list(walk(root))):
-            if isinstance(node, Source) and node.keep:
-                needs.arranged[node.fingerprint, tuple(node.schema.names)] = _all(node)
+            if isinstance(node, Source) and node.arranged_by:
+                needs.arranged[node.fingerprint, node.arranged_by] = _all(node)
             for key in keys_of(node):
                 needs.arranged[node.fingerprint, key] = _all(node)
             needed = needs.nodes[node.fingerprint] = _something(node, needs.nodes[node.fingerprint])

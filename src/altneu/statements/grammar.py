@@ -114,7 +114,13 @@ def insert(p: Any) -> Insert:
     p.word("TABLE")
     name = p.name("a table's name")
     columns = p.names("a column") if p.word("(", advance=False) and not p.word("(", "SELECT", advance=False) else ()
-    return Insert(name, columns, p.query())
+    query = p.query()
+    if p.word("ON", "CONFLICT", advance=False) or p.word("ON", "DUPLICATE", advance=False):
+        p.fail(
+            "INSERT … ON CONFLICT is not supported: a table has no key. Take CREATE SOURCE … ENVELOPE UPSERT, or a "
+            "source that is declared in Python with key=..., and session.insert_or_update"
+        )
+    return Insert(name, columns, query)
 
 
 def delete(p: Any) -> Delete:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu import ir
 from altneu.errors import SchemaError
 from altneu.executor.spark_frames import few_rows
+from altneu.operators.keyed import COMMANDS, KIND, ROW
 from altneu.streams.late import CLOSED, LATE_TIME
 from altneu.types import quote_name
 
@@ -23,29 +24,39 @@ HERE_ROWS = 50_000  # a batch of no more rows is fetched to the driver
 Late = Literal["revise", "error", "drop"]
 
 
-def normalised(frame: DataFrame, source: ir.Source, controls: dict[str, str]) -> DataFrame:
-    """The columns of a source, and its times and diffs, given by the name of a column or a SQL expression, as longs.
+def normalised(frame: DataFrame, source: str, columns: Sequence[str], controls: dict[str, str]) -> DataFrame:
+    """Columns of a source, and its times, diffs and commands, each the name of a column or a SQL expression.
+
+    Times and diffs are longs, commands texts.
 
     Raises:
-        SchemaError: an expression is not a whole number.
+        SchemaError: an expression for a time or a diff is not a whole number, or one for a command no text.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sf
 
-    chosen = [sf.col(quote_name(n)) for n in source.schema.names]
+    chosen = [sf.col(quote_name(n)) for n in columns]
     for name, given in controls.items():
-        what = {TIME: "time", EVENT: "event time", DIFF: "diff"}[name]
+        what = {TIME: "time", EVENT: "event time", DIFF: "diff", KIND: "command"}[name]
         value = sf.col(quote_name(given)) if given in frame.columns else sf.expr(given)
         try:
             found = frame.select(value.alias(name)).schema[0].dataType
         except AnalysisException as error:
             raise SchemaError(
-                f"{what}={given!r} is neither a column of the stream for {source.name!r} nor an expression that Spark "
+                f"{what}={given!r} is neither a column of the stream for {source!r} nor an expression that Spark "
                 f"understands: {str(error).splitlines()[0]}"
             ) from None
+        if name == KIND:
+            if found.typeName() != "string":
+                raise SchemaError(
+                    f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a text: one "
+                    f"of {', '.join(COMMANDS)}"
+                )
+            chosen.append(value.alias(name))
+            continue
         if found.typeName() not in ("byte", "short", "integer", "long"):
             raise SchemaError(
-                f"{what}={given!r} of the stream for {source.name!r} is {found.simpleString()}, and must be a whole "
+                f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a whole "
                 "number; of a timestamp take unix_seconds(...) or unix_millis(...), which says what a tick is"
             )
         chosen.append(value.cast("long").alias(name))
@@ -65,17 +76,18 @@ class MicroBatch:
     """The rows of a micro-batch, whole or cut into pieces by a hash of their columns.
 
     A batch of few rows is fetched, once; of a large one Spark reads what it needs, from memory or disk after the first
-    time. The same rows are cut in the same way whenever they come.
+    time. The same rows are cut in the same way whenever they come. With a ``key`` rows are commands: each says where it
+    is in the batch, and those of one key stay together, so that they are obeyed in order.
     """
 
-    def __init__(self, frame: DataFrame, *, here: bool) -> None:
-        self.frame, self.here = frame, here
+    def __init__(self, frame: DataFrame, key: Sequence[str] | None = None, *, here: bool) -> None:
+        self.frame, self.key, self.here = _in_place(frame) if key else frame, key, here
         self._kept = False
         self._whole: Any = None
 
     def pieces(self, max_rows: int | None) -> int:
         """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
-        if max_rows is None or not _hashed(self.frame):
+        if max_rows is None or not self._hashed:
             return 1
         self._whole = few_rows(self.frame, HERE_ROWS) if self.here else self._fetched(self.frame)
         rows = self.frame.count() if self._whole is None else self._whole.num_rows
@@ -86,9 +98,17 @@ class MicroBatch:
         if of == 1:
             whole = self._whole if self._whole is not None else self._fetched(self.frame)
             return self.frame if whole is None else whole
-        part = self.frame.where(f"pmod(xxhash64({', '.join(_hashed(self.frame))}), {of}) = {piece}")
+        part = self.frame.where(f"pmod(xxhash64({', '.join(self._hashed)}), {of}) = {piece}")
         found = self._fetched(part)
         return part if found is None else found
+
+    @property
+    def _hashed(self) -> list[str]:
+        hashable = _hashed(self.frame)
+        if self.key is None:
+            return hashable
+        by_key = [quote_name(name) for name in self.key]
+        return by_key if {*by_key} <= {*hashable} else []
 
     def _fetched(self, frame: DataFrame) -> pa.Table | None:
         if self.here:
@@ -107,13 +127,20 @@ class MicroBatch:
             self.frame.unpersist()
 
 
+def _in_place(frame: DataFrame) -> DataFrame:
+    """Rows that say where in their batch they are."""
+    from pyspark.sql import functions as sf
+
+    return frame.withColumn(ROW, sf.monotonically_increasing_id())
+
+
 def _hashed(frame: DataFrame) -> list[str]:
     """Columns of the source that Spark can hash: those without maps.
 
     Times and diffs are not among them, as they may be asked for in another way when a batch comes again.
     """
     hashable = (f.name for f in frame.schema if "map<" not in f.dataType.simpleString())
-    return [quote_name(name) for name in hashable if name not in (TIME, EVENT, DIFF)]
+    return [quote_name(name) for name in hashable if name not in (TIME, EVENT, DIFF, KIND, ROW)]
 
 
 def measured(rows: Any, lower: int, source: str) -> Measured:

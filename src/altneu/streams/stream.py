@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.errors import InputError, StreamError
-from altneu.executor.inputs import Inputs, Stamp
+from altneu.executor.inputs import Commands, Inputs, Stamp
+from altneu.operators.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
-from altneu.sources import check_columns, two_times
+from altneu.sources import check_columns, commands_of, two_times
 from altneu.streams import checkpoint
 from altneu.streams.batch import DIFF, EVENT, TIME, Late, MicroBatch, late, measured, normalised, on_time, revised
 from altneu.streams.late import late_name, late_source
@@ -40,6 +41,7 @@ class Options:
     diff: int | str = 1
     watermark: int | None = None
     late: Late = "revise"
+    command: str | None = None
     max_rows: int | None = None
     restart: str | None = None
     on_step: OnStep | None = None
@@ -82,10 +84,15 @@ class Stream:
         time, self.event = two_times(source, options.time)
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
-        given = {TIME: time, EVENT: self.event, DIFF: options.diff}
-        check_columns(frame, Stamp(source.name, source.schema, session.lattice, Antichain.of(session.lattice, 0), 0, 1))
         self.source = source
-        self.frame = normalised(frame, source, {k: v for k, v in given.items() if isinstance(v, str)})
+        commands = self._commands(source)
+        self.schema = source.schema if commands is None else commands.read
+        given = {TIME: time, EVENT: self.event, DIFF: options.diff}
+        if commands is not None and isinstance(commands.kind, str):
+            given[KIND] = options.command
+        check_columns(frame, Stamp(source.name, self.schema, session.lattice, Antichain.of(session.lattice, 0), 0, 1))
+        controls = {k: v for k, v in given.items() if isinstance(v, str)}
+        self.frame = normalised(frame, source.name, self.schema.names, controls)
         if self.timed and options.late == "error":
             self._check_late_source()
         if options.max_rows is not None and not _is_deterministic(frame):
@@ -101,6 +108,23 @@ class Stream:
         self._busy = threading.RLock()
         self._batches, self._seconds, self._last, self._since = 0, 0.0, 0.0, 0.0
 
+    def _commands(self, source: ir.Source) -> Commands | None:
+        """How the rows of a micro-batch become commands, where the source takes them."""
+        given, name = self.options.command, source.name
+        if given is None:
+            return commands_of(source, self.session.next_call(), None)
+        if not isinstance(given, str):
+            raise InputError(f"command={given!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column")
+        if self.options.diff != 1:
+            raise InputError(f"command={given!r} of stream {name!r} says what becomes of a row; leave diff= out")
+        if self.timed and self.options.late == "error" and given != "insert":
+            raise InputError(
+                f'late="error" of stream {name!r} keeps late rows, and not what command={given!r} would do with them; '
+                'take late="revise" or "drop"'
+            )
+        kind: int | str = COMMANDS.index(given) if given in COMMANDS else KIND
+        return commands_of(source, self.session.next_call(), kind)
+
     def _check_late_source(self) -> None:
         name = late_name(self.name)
         wanted = late_source(self.source).schema
@@ -115,14 +139,16 @@ class Stream:
         event = EVENT if isinstance(self.event, str) else self.event
         diff = DIFF if isinstance(self.options.diff, str) else self.options.diff
         frontier = Antichain.of(self.session.lattice, lower)
+        commands = None if source is not self.source else self._commands(source)
         return Stamp(
             source.name,
-            source.schema,
+            source.schema if commands is None else commands.read,
             self.session.lattice,
             frontier,
             TIME if self.timed else lower,
             diff,
             event=event,
+            commands=None if commands is None else replace(commands, row=ROW),
         )
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -238,7 +264,7 @@ class Stream:
         if found is None:
             return
         first, of = found
-        rows = MicroBatch(frame, here=self.session.spark is None)
+        rows = MicroBatch(frame, self.source.commanded_by, here=self.session.spark is None)
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
             for piece in range(first, of):

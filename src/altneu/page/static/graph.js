@@ -137,7 +137,7 @@ export function show(place, known, [chosen]) {
 function fitted(text, group) {
   text.removeAttribute("textLength");
   const room = group.querySelector(".box").getBBox().width - 20;
-  if (text.getComputedTextLength() <= room) return;
+  if (room <= 0 || text.getComputedTextLength() <= room) return; // nothing has a width while the tab is hidden
   text.setAttribute("textLength", room);
   text.setAttribute("lengthAdjust", "spacingAndGlyphs");
 }
