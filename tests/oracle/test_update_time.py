@@ -9,6 +9,7 @@ import pytest
 
 import altneu as an
 from altneu import Collection, Session
+from altneu.executor.keeper import Keeper
 from altneu.executor.local import LocalExecutor
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.recompute import Row
@@ -136,10 +137,18 @@ def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
     assert retries.tasks > 0
 
 
-def test_a_state_in_parts_is_the_same():
-    """With room for next to nothing a stage is run for some keys after the others."""
-    runner = Runner("parts", lambda _: Session(memory="1m", shards=2), together=True)
-    JUDGE.run(runner, SOURCES, [3, TIMES])
+@pytest.mark.parametrize("room", [100, 2000])
+def test_a_stage_in_parts_makes_the_same(room):
+    """With room for a few rows a stage is run for some keys after the others."""
+
+    def opened(path):
+        session = Session(path=path, shards=2)
+        session._executor.keeper = Keeper(room)
+        return session
+
+    JUDGE.run(
+        Runner("parts", opened, ahead=True), SOURCES, [3, TIMES], ["of a source", "of groups", "locked and timed"]
+    )
 
 
 def test_what_is_owed_is_counted_in_64_bits():
