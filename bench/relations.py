@@ -136,6 +136,7 @@ def galen(findings: Findings, share: float, deletes: int, *, judged: bool) -> No
             "load, s",
             "CPU, s",
             "added MiB",
+            "added at most, bytes a row",
             "state, bytes a row",
             "a row deleted: p50, ms",
             "max",
@@ -148,13 +149,19 @@ def galen(findings: Findings, share: float, deletes: int, *, judged: bool) -> No
         f"{told['load']:.1f}",
         f"{told['cpu']:.1f}",
         f"{ours.added / MIB:,.0f}",
+        f"{ours.added / tuples:,.0f}",
         f"{told['kept'] / tuples:.0f}",
         *(f"{w:,.0f}" for w in wall),
         f"{used[0]:,.0f}",
     )
     again = f"{theirs.seconds * 1e3:,.0f}"
     spent = f"{theirs.result['cpu']:.1f}"
-    shown.add("DuckDB, anew", f"{theirs.seconds:.1f}", spent, f"{theirs.added / MIB:,.0f}", "", again, again, "")
+    theirs_added = f"{theirs.added / MIB:,.0f}", f"{theirs.added / tuples:,.0f}"
+    shown.add("DuckDB, anew", f"{theirs.seconds:.1f}", spent, *theirs_added, "", again, again, "")
+    shown.notes.append(
+        f"The load takes {ours.added / max(theirs.added, 1):.1f} times DuckDB's memory and "
+        f"{told['cpu'] / theirs.result['cpu']:.1f} times its CPU seconds."
+    )
     same = told["found"] == theirs.result["found"] == list(ROWS[share])
     shown.notes.append(f"The counts are {'the same' if same else 'NOT the same'}, and those that are known.")
     findings.tables.append(shown)

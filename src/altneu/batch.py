@@ -237,7 +237,7 @@ class Block:
 
     def take(self, index: Ints) -> Block:
         """Some of the rows, in order."""
-        times = np.ascontiguousarray(self.times[:, index])
+        times = self.times.take(index, axis=1)
         control = (self.key_hash[index], self.value_hash[index], times, self.diffs[index])
         return Block(self.layout, self.keys.take(index), self.values.take(index), *control, self.collision_free)
 

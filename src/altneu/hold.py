@@ -277,7 +277,7 @@ class Holds:
             yield tuple(lines[:, 0].tolist()), outer
             return
         order = np.lexsort(lines[::-1])
-        lines = lines[:, order]
+        lines = lines.take(order, axis=1)
         starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
         for index in np.split(order, starts):
             yield tuple(lines[:, 0].tolist()), outer.take(index)

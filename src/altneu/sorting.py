@@ -254,7 +254,7 @@ def settle(given: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorte
     same_key, same_data = _same(k, v)
     order_of = (k, v, order)
     if not len(same_key):
-        return _finish(order_of, given.times[:, order], given.diffs[order], collision_free=True)
+        return _finish(order_of, given.times.take(order, axis=1), given.diffs[order], collision_free=True)
     differs = np.ones(len(order), np.bool_)
     differs[same_data] = False
     wrong_keys = _differing(given.keys, order, k, same_key)
@@ -349,17 +349,18 @@ def _sum(
 ) -> Sorted:
     """Bring equal rows into the order of time and sum what has one time."""
     k, v, order = order_of
-    times = given.times[:, order]
-    if not differs.all():
-        keys = lattice.sort_keys(times)
-        if (~differs[1:] & _descends(keys)).any():
-            order = _sort_times(keys, order, differs)
-            times = given.times[:, order]
-        differs[1:] |= (times[:, 1:] != times[:, :-1]).any(axis=0)
+    times = given.times.take(order, axis=1)
+    if differs.all():
+        return _finish((k, v, order), times, given.diffs[order], collision_free=collision_free)
+    keys = lattice.sort_keys(times)
+    if (~differs[1:] & _descends(keys)).any():
+        order = _sort_times(keys, order, differs)
+        times = given.times.take(order, axis=1)
+    differs[1:] |= (times[:, 1:] != times[:, :-1]).any(axis=0)
     starts = np.flatnonzero(differs)
     diffs = sum_runs(given.diffs[order], starts)
     if len(starts) < len(order):
-        k, v, order, times = k[starts], v[starts], order[starts], times[:, starts]
+        k, v, order, times = k[starts], v[starts], order[starts], times.take(starts, axis=1)
     return _finish((k, v, order), times, diffs, collision_free=collision_free)
 
 
@@ -411,5 +412,5 @@ def _finish(order_of: tuple[Hashes, Hashes, Ints], times: Ints, diffs: Ints, *, 
     k, v, order = order_of
     if not diffs.all():
         kept = np.flatnonzero(diffs)
-        return Sorted(order[kept], k[kept], v[kept], times[:, kept], diffs[kept], collision_free)
+        return Sorted(order[kept], k[kept], v[kept], times.take(kept, axis=1), diffs[kept], collision_free)
     return Sorted(order, k, v, times, diffs, collision_free)

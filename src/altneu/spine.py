@@ -120,13 +120,17 @@ class Spine:
     def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
         """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
 
-        Cost:   what came then; of older batches only those that are being merged with it.
+        Cost:   what came then; of older batches only those that are being merged with it. Where ``since`` is not beyond
+                ``lower`` nothing that came then changes, and only merges on their way are ended.
         """
         nodes = self.nodes
+        stays = since.less_equal_frontier(lower)
         for i in range(len(nodes) - 1, -1, -1):
             node = nodes[i]
             if _described(node).upper.less_equal_frontier(lower):
                 break
+            if stays and isinstance(node, Batch):
+                continue
             batches = node.inputs if isinstance(node, Merge) else (node,)
             if sum(map(len, batches)) >= least:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))

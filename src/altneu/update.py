@@ -59,7 +59,7 @@ class Updates:
 
     def take(self, index: npt.NDArray[np.integer]) -> Updates:
         """Updates at ``index``, in that order."""
-        return Updates(self.rows.take(index), self.times[:, index], self.diffs[index])
+        return Updates(self.rows.take(index), self.times.take(index, axis=1), self.diffs[index])
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> Updates:
         """Updates whose mask is true."""

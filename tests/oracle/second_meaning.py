@@ -568,6 +568,32 @@ def locked(rule: AsOf, before: bool) -> Callable[[Sequence[History]], History]:
     return meaning
 
 
+def timed(then: Callable[[Rows], Rows]) -> Callable[[Sequence[History]], History]:
+    """What is made of the rows with the time at which each copy came; the first to come is the first to go."""
+
+    def meaning(inputs: Sequence[History]) -> History:
+        queues: dict[Row, list[int]] = {}
+        found: History = []
+        seen: Rows = Counter()
+        unsure = False
+        for t, held in enumerate(inputs[0]):
+            unsure |= any(n < 0 for n in held.rows.values()) or bool(held.codes) or held.unsure
+            for row, n in difference(held.rows, seen).items():
+                queue = queues.setdefault(row, [])
+                if n < 0:
+                    del queue[:-n]
+                elif len(queue) + n > MOST_ROWS:
+                    raise TooLargeError
+                else:
+                    queue += [t] * n
+            seen = held.rows
+            rows = then(Counter((*row, at) for row, queue in queues.items() for at in queue))
+            found.append(Held(rows, held.codes, unsure))
+        return found
+
+    return meaning
+
+
 def latest(places: Sequence[int], terms: Sequence[int]) -> Callable[[Sequence[History]], History]:
     """The greatest row of each key; only of logs that grow something is said."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -836,6 +837,25 @@ def _asof(w: Writer) -> Node:
     return w.projected(joined, outputs, [*(t for _, t in w.shape), "long"])
 
 
+def _timed(w: Writer) -> Node:
+    """When rows came: beside them, in a test of them, and since when a group has any."""
+    node, place = w.shaped(), w.rng.choice(range(3))
+    if place == 0:
+        columns = (*node.columns, ("n", "long"))
+        return Node("{0}.select('*', n='update_time()')", (node,), columns, over=M.timed(lambda rows: rows))
+    if place == 1:
+        odd = M.timed(lambda rows: Counter(row[:-1] for row in rows.elements() if row[-1] % 2))
+        return Node("{0}.filter(an.update_time() % 2 == 1)", (node,), node.columns, over=odd)
+    at = node.place("k")
+
+    def first(rows: M.Rows) -> M.Rows:
+        groups = M.by_key(rows, [at]).items()
+        return Counter((*key, min(row[-1] for row, _ in g), sum(n for _, n in g)) for key, g in groups)
+
+    text = "{0}.group_by('k').agg(v='min(update_time())', n='count(*)')"
+    return Node(text, (node,), (("k", "long"), ("v", "long"), ("n", "long")), over=M.timed(first))
+
+
 def _meets(w: Writer) -> Node:
     left, right, before = w.shaped(), w.shaped(), w.rng.random() < 0.5
     place = left.place("k")
@@ -1028,6 +1048,7 @@ VERBS: dict[str, Callable[[Writer], Node]] = {
     "window again": _window,
     "latest": _latest,
     "asof": _asof,
+    "timed": _timed,
     "meets": _meets,
     "there and back": _there_and_back,
     "delay": _delay,
@@ -1036,6 +1057,7 @@ VERBS: dict[str, Callable[[Writer], Node]] = {
 }
 NOT_IN_LOOPS = {
     "latest",
+    "timed",
     "meets",
     "there and back",
     "delay",
@@ -1046,4 +1068,4 @@ NOT_IN_LOOPS = {
     "join_function",
     "triples",
 }
-NOT_IN_TWO = {"latest", "meets", "there and back", "delay"}
+NOT_IN_TWO = {"latest", "timed", "meets", "there and back", "delay"}

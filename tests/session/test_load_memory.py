@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.executor import base
 from altneu.executor.base import ArrangementState
 from altneu.executor.schedule import Run
+from altneu.merging import Merge
 
 EDGES = an.source("edges", "x long, z long")
 MATCH = 40  # bytes: two columns, a time and a round, a diff
@@ -73,3 +75,29 @@ def test_nothing_of_a_step_outlives_it(uncollected):
     assert not [one for one in found if isinstance(one, Run)]
     kept = {id(state) for state in session.table.live.values()}
     assert all(id(one) in kept for one in found if isinstance(one, ArrangementState))
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_is_of_one_time_is_not_merged_again_after_the_rounds(monkeypatch, times):
+    """Folding history takes as long as all merges of a load, and there is nothing to fold within one time."""
+    folded, again = base._folded_after, []
+
+    def noting(state, region):
+        after = folded(state, region)
+        known = {id(batch) for batch in state.spine.batches}
+        merges = any(isinstance(node, Merge) for node in state.spine.nodes)
+        again.append(0 if merges else sum(len(b) for b in after.spine.batches if id(b) not in known))
+        return after
+
+    session = an.Session()
+    view = session.maintain("paths", closure())
+    session.insert("edges", all_pairs(2))
+    session.advance()
+    monkeypatch.setattr(base, "_folded_after", noting)
+    edges = all_pairs(60)
+    for time in range(times):
+        session.insert("edges", edges.slice(time * 1000, 1000 if time < times - 1 else None), time=1 + time)
+    session.advance(to=1 + times)
+    assert view.to_arrow().num_rows == 60 * 60
+    assert again
+    assert (sum(again) == 0) == (times == 1)

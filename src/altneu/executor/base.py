@@ -170,8 +170,11 @@ class Gathered:
 
     def settled(self) -> Updates:
         """Their sum."""
-        first = self._parts[0]
-        return consolidate(Updates.concat(self._parts, first.schema, self.lattice.width), self.lattice)
+        return consolidate(self.together(), self.lattice)
+
+    def together(self) -> Updates:
+        """The same as far as it was summed up on the way."""
+        return Updates.concat(self._parts, self._parts[0].schema, self.lattice.width)
 
 
 @dataclass
@@ -435,6 +438,10 @@ class _Stage:
         if gathered is None:
             return made
         gathered.add(made)
+        port = Port(i)
+        readers = self.plan.readers.get(port, ()) if port not in self.plan.outlets else (i,)
+        if all(isinstance(self.plan.nodes[r].operation, ArrangeOp) for r in readers):
+            return gathered.together()  # they sum it up
         return gathered.settled()
 
     def received(self, i: int) -> list[Updates]:
@@ -572,7 +579,7 @@ class _Stage:
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
         elif operation.locked is not None:
-            right = self.arranged(i, self.plan.nodes[i].inputs[1])
+            right = None if operation.locked.times else self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
         kept = new.packed()
         spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)

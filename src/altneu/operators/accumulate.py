@@ -194,7 +194,7 @@ class Accumulator:
         if overflow:
             raise DiffOverflowError(_OVERFLOW)
         positions = first[which]
-        return Updates(self._slots(keys.take(positions), slots), updates.times[:, positions], amounts)
+        return Updates(self._slots(keys.take(positions), slots), updates.times.take(positions, axis=1), amounts)
 
     def not_zero(self, slots: Updates) -> Mask:
         """Which slots, of those that are left of a difference, say that some count or sum of their group differs.

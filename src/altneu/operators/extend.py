@@ -258,7 +258,7 @@ def _built(
     lattice: Lattice,
 ) -> Updates:
     """Prefixes ``at`` with the values of a relation's rows, as far as known; times joined, diffs multiplied."""
-    times, diffs, churned = prefixes.times[:, at], prefixes.diffs[at], False
+    times, diffs, churned = prefixes.times.take(at, axis=1), prefixes.diffs[at], False
     for one, theirs in ((offered, rows), *confirmed):
         more, when = one.controls(theirs)
         times = lattice.join(times, lifted(when, one.lattice, lattice))

@@ -137,11 +137,11 @@ class History:
         """For updates of other rounds: the rounds at which they meet this one, each with its least times, a group."""
         lattice, mask = self.layout.lattice, ~self.within
         group = self.group[mask]
-        meet = lattice.join(self.times[:, mask], self.first[:, group])
+        meet = lattice.join(self.times.compress(mask, axis=1), self.first.take(group, axis=1))
         order = np.lexsort((*meet[round_columns(lattice)][::-1], group))
-        lines = np.concatenate([group[None], meet[round_columns(lattice)]])[:, order]
+        lines = np.concatenate([group[None], meet[round_columns(lattice)]]).take(order, axis=1)
         fresh = np.ones(len(order), np.bool_)
         fresh[1:] = (lines[:, 1:] != lines[:, :-1]).any(axis=0)
         starts = np.flatnonzero(fresh)
-        least = np.minimum.reduceat(meet[:, order], starts, axis=1) if len(starts) else meet
+        least = np.minimum.reduceat(meet.take(order, axis=1), starts, axis=1) if len(starts) else meet
         return Updates(self.keys.take(group[order[starts]]), least, np.ones(len(starts), np.int64))
