@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from altneu import algorithms, cdc, errors, logic, sinks, windows
 from altneu.collection import Collection, recursive, source
 from altneu.executor.spark_session import spark_session
-from altneu.expressions import col, fn, lit
+from altneu.expressions import col, fn, lit, update_time
 from altneu.reader import Reader, read
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
@@ -55,5 +55,6 @@ __all__ = [
     "sinks",
     "source",
     "spark_session",
+    "update_time",
     "windows",
 ]

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
-from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.grouping import Grouping, check_names, user_schema
 from altneu.joining import JoinKind, equijoin, having, padded, without
 from altneu.linear import BoundLogic, Function, Project
+from altneu.timed import with_update_time, without_update_time
 from altneu.types import quote_name, type_name
 from altneu.verbs import LinearVerbs, Verb, column_of
 from altneu.windowing import with_windows
@@ -80,7 +81,11 @@ class Collection(LinearVerbs):
             raise AttributeError(f"a collection has no {name!r}{instead}", name=name, obj=self)
 
     def _then(self, verb: Verb) -> Collection:
-        return self._linear(verb.bind(self.schema))
+        try:
+            return self._linear(verb.bind(self.schema))
+        except UpdateTimeError:
+            timed = Collection(with_update_time(self.node))
+        return Collection(without_update_time(timed._linear(verb.bind(timed.schema)).node))
 
     def _linear(self, logic: BoundLogic) -> Collection:
         if not logic.keeps_times:
@@ -461,9 +466,11 @@ class Collection(LinearVerbs):
 
     def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:
         """Group rows by columns or expressions; follow with ``agg`` or ``reduce``. No key: one group of everything."""
-        outputs = [parse_projection(k, self.schema) for k in keys]
-        outputs += [(name, parse(text, self.schema)) for name, text in named.items()]
-        return Grouping(self.node, outputs, Collection)
+        try:
+            return Grouping(self.node, _group_keys(keys, named, self.schema), Collection)
+        except UpdateTimeError:
+            node = with_update_time(self.node)
+        return Grouping(node, _group_keys(keys, named, node.schema), Collection)
 
     def _by_row(self, reducer: ir.Reducer) -> Collection:
         for f in self.schema:
@@ -617,6 +624,11 @@ class _Pair:
 
 def _names_two(time: Any) -> bool:
     return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
+
+
+def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema) -> list[tuple[str, Expr]]:
+    outputs = [parse_projection(k, schema) for k in keys]
+    return [*outputs, *((name, parse(text, schema)) for name, text in named.items())]
 
 
 def _comparable(

@@ -10,6 +10,7 @@ AltneuError
 │   ├── UnsupportedFunctionError   a function altneu does not evaluate, by name
 │   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
 │   ├── TemporalPredicateError     a use of logical_now() that is no bound of the times at which a row exists
+│   ├── UpdateTimeError            update_time() where it is no column yet; says how to make it one
 │   └── UnboundedCostError         session.maintain(strict=True) met an operator that re-reads everything
 ├── InputError                     refused input; nothing of it is kept
 │   ├── BeforeFrontierError        an update at a time that is closed already
@@ -70,7 +71,7 @@ class UnknownColumnError(PlanError):
     """
 
     def __init__(self, name: str, columns: Iterable[str], where: str = "") -> None:
-        self.name, self.columns = name, list(columns)
+        self.name, self.columns = name, [c for c in columns if not c.startswith("#")]
         place = f" (in {where})" if where else ""
         super().__init__(f"no column {name!r}{place}; the columns are: {', '.join(self.columns) or '(none)'}")
 
@@ -101,6 +102,16 @@ class NonDeterministicError(PlanError):
 
 class TemporalPredicateError(PlanError):
     """A use of ``logical_now()`` that is no bound of the times at which a row exists; names the term."""
+
+
+class UpdateTimeError(PlanError):
+    """``update_time()`` where the rows do not have it beside them; verbs that can give it to them do, and go on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "update_time() is about when a row of a collection came, and this is no place for it: make it a column "
+            'first, with select("*", came="update_time()"), in SQL SELECT *, update_time() AS came in a query in FROM'
+        )
 
 
 class UnboundedCostError(PlanError):

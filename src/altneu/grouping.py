@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from altneu import ir
 from altneu import types as T
-from altneu.errors import PlanError, SchemaError, TypeMismatchError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import (
     AggregateCall,
     AggregateExpr,
@@ -24,8 +24,10 @@ from altneu.expressions import (
     parse,
     parse_aggregate,
 )
+from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project, Unnest
+from altneu.timed import with_update_time
 from altneu.types import parse_schema, quote_name
 
 MOST_COLUMNS = 10_000
@@ -202,8 +204,13 @@ class Grouping(Generic[C]):
         wanted = [(None, c) for c in columns] + list(named.items())
         if not wanted:
             raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
-        results = [(name or _name_of(text), parse_aggregate(text, self.node.schema)) for name, text in wanted]
-        return self.wrap(aggregate_node(self.node, self.keys, results))
+        node = self.node
+        try:
+            results = _results(wanted, node.schema)
+        except UpdateTimeError:
+            node = with_update_time(node)
+            results = _results(wanted, node.schema)
+        return self.wrap(aggregate_node(node, self.keys, results))
 
     def reduce(
         self,
@@ -235,12 +242,17 @@ class Grouping(Generic[C]):
         clash = next((n for n in result.names if n in self.key), None)
         if clash is not None:
             raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
-        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in self.key])
+        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
+        plain = plain and UPDATE_TIME not in self.node.schema.names
         grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
         return self.wrap(
             ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function, version), result, with_diffs))
         )
+
+
+def _results(wanted: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
+    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in wanted]
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from altneu.expressions import Expr
-from altneu.expressions.names import ACCUMULABLE
+from altneu.expressions.names import ACCUMULABLE, UPDATE_TIME
 from altneu.linear import BoundLogic, Function
 from altneu.types import to_ddl
 
@@ -550,6 +550,23 @@ class AsOf(Derived):
 
 
 @dataclass(frozen=True, eq=False)
+class UpdateTime(Unary):
+    """The same rows with the time at which each copy came; of copies of a row the first to come is the first to go.
+
+    What it gives depends on its input's history, so rules change nothing below it for the sake of what is above: two
+    views that are written over one such collection say the same of a row.
+    """
+
+    def _schema(self) -> pa.Schema:
+        """That of the input, and the time."""
+        return self.input.schema.append(pa.field(UPDATE_TIME, pa.int64(), nullable=False))
+
+    def describe(self) -> str:
+        """Nothing beside the input."""
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
 class Consolidate(Unary):
     """The same collection, each (data, time) in one update."""
 
@@ -718,7 +735,14 @@ def told_by_arrival(node: Node) -> str | None:
     """The verb of a node that takes one time, outside loops, because it is about when rows come; None for others."""
     if isinstance(node, AsOf):
         return "a locked asof_join" if node.locked else None
+    if isinstance(node, UpdateTime):
+        return "update_time()"
     return type(node).__name__.lower() if isinstance(node, Inspect | Latest) else None
+
+
+def is_by_arrival(node: Node) -> bool:
+    """Whether what a node gives depends on when the rows came that are there, and not on them alone."""
+    return isinstance(node, UpdateTime | Integrate) or (isinstance(node, AsOf) and node.locked)
 
 
 @inputs_first

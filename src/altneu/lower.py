@@ -34,7 +34,7 @@ from altneu.linear import (
 from altneu.operators.join import JoinSpec
 from altneu.operators.keyed import command_schema
 from altneu.operators.latest import kept_schema
-from altneu.operators.locked import locked_layout
+from altneu.operators.locked import locked_layout, times_spec
 from altneu.order import Lattice
 from altneu.paths import delta_paths
 from altneu.physical import (
@@ -500,6 +500,21 @@ class Lowering:
         kept = self.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
         return self._joined(node, self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical))
 
+    def _update_time(self, node: ir.UpdateTime) -> Lowered:
+        """Kept by the whole row, wherever its input lies, so that the state is the same however that is computed."""
+        below = self.lower(node.input)
+        spec = times_spec(node.input.schema, node.schema)
+        layout = locked_layout(spec, self.lattice)
+        operation = ArrangeOp(_name(f"update time|{node.fingerprint}", layout.key), layout, locked=spec)
+        exchange = None if below.spread == layout.key else layout.key
+        logical, label = node.fingerprint, "update_time()"
+        kept = self.add(
+            operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=logical
+        )
+        number = self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical)
+        self._may_fail(node, Lowered(Port(number, 1), None))
+        return Lowered(Port(number), layout.key)
+
     def _joined(self, node: ir.AsOf, number: int) -> Lowered:
         """The output of an as-of join: spread as the left side's key is."""
         self._may_fail(node, Lowered(Port(number, 1), None))
@@ -633,6 +648,7 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.Reduce: Lowering._reduced,
     ir.Latest: Lowering._latest,
     ir.AsOf: Lowering._asof,
+    ir.UpdateTime: Lowering._update_time,
     ir.Consolidate: Lowering._consolidate,
     ir.Inspect: Lowering._inspect,
     ir.ArrangedBy: Lowering._arranged_by,
@@ -668,6 +684,7 @@ _HOSTED = (
     ir.Reduce,
     ir.Latest,
     ir.AsOf,
+    ir.UpdateTime,
 )  # lowered to HOSTS; what an Inspect shows is lowered to them too
 
 

@@ -25,6 +25,7 @@ from altneu.expressions import (
     parse_projection,
     split_temporal,
 )
+from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.grouping import check_names, user_schema
 from altneu.linear import (
@@ -100,7 +101,7 @@ class LinearVerbs(ABC):
             outputs: list[tuple[str, Expr]] = []
             for column in columns:
                 if isinstance(column, str) and column.strip() == "*":
-                    outputs += [(n, column_of(n, schema)) for n in schema.names]
+                    outputs += [(n, column_of(n, schema)) for n in _own(schema)]
                 else:
                     outputs.append(parse_projection(column, schema))
             outputs += [(name, parse(text, schema)) for name, text in named.items()]
@@ -355,7 +356,7 @@ class LinearVerbs(ABC):
             raise PlanError(f"generate_series(outer=...) must be True or False, got {outer!r}")
 
         def bind(schema: pa.Schema) -> BoundLogic:
-            check_names([*schema.names, as_])
+            check_names([*_own(schema), as_])
             return _logic(GenerateSeries(as_, *_series_arguments(start, stop, step, schema), outer))
 
         arguments = (_text(start), _text(stop), None if step is None else _text(step), as_, *(("outer",) * outer))
@@ -389,7 +390,7 @@ class LinearVerbs(ABC):
                 raise SchemaError(
                     f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), not {len(names)}"
                 )
-            check_names([*schema.names, *names, *([ordinality] if ordinality else [])])
+            check_names([*_own(schema), *names, *([ordinality] if ordinality else [])])
             return _logic(Unnest(expression, names, ordinality, outer))
 
         return self._then(
@@ -444,7 +445,7 @@ class LinearVerbs(ABC):
             text = column_of(column, schema)
             if text.type != T.STRING:
                 raise TypeMismatchError(f"json reads texts, but column {column!r} is {type_name(text.type)}")
-            check_names([*schema.names, *made.names])
+            check_names([*_own(schema), *made.names])
             return _logic(ParseJson(column, found))
 
         ways = tuple((paths or {}).items())
@@ -552,6 +553,11 @@ def column_of(name: str, schema: pa.Schema) -> Expr:
     if name not in schema.names:
         raise UnknownColumnError(name, schema.names)
     return parse(quote_name(name), schema)
+
+
+def _own(schema: pa.Schema) -> list[str]:
+    """The columns that a user knows of."""
+    return [n for n in schema.names if n != UPDATE_TIME]
 
 
 def _refuse_version(verb: str, version: Version) -> None:

@@ -24,7 +24,8 @@ PYSPARK_ROOMS = re.compile(
 )
 PUBLIC = [
     "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",
-    "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "windows",
+    "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "update_time",
+    "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 

@@ -160,6 +160,8 @@ def _meaning(
             return _latest(node, contents(below, now))
         case ir.AsOf(left, right) if node.locked:
             return locked(node, [(contents(left, t), contents(right, t)) for t in range(now + 1)], errors)
+        case ir.UpdateTime(below):
+            return update_times(node, [contents(below, t) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
         case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below):
@@ -533,6 +535,24 @@ def locked(node: ir.AsOf, history: list[tuple[Multiset, Multiset]], errors: Erro
             for met, n in found.items():
                 made[_pair(node, row, met)] += n
     return made
+
+
+def update_times(node: ir.UpdateTime, history: list[Multiset], errors: Errors) -> Multiset:
+    """When each copy of a row came: a queue for every row, and how often it is owed."""
+    copies: dict[Row, list[int]] = {}
+    owed: Multiset = Counter()
+    before: Multiset = Counter()
+    for time, rows in enumerate(history):
+        for row in rows.keys() | before.keys():
+            diff, queue = rows[row] - before[row], copies.setdefault(row, [])
+            paid = min(max(diff, 0), owed[row])
+            queue += [time] * (max(diff, 0) - paid)
+            taken = min(max(-diff, 0), len(queue))
+            del queue[:taken]
+            owed[row] += max(-diff, 0) - taken - paid
+        before = rows
+    errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.input.schema.names)) for row, n in owed.items() if n}
+    return Counter((*row, time) for row, queue in copies.items() for time in queue)
 
 
 # latest ---------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Random programs against a second oracle, which shares nothing with the first: neither its plans nor its meaning.
 
 A scene is a session: some sources and their history, some programs (views of random plans out of all verbs), and how it
-is run: shards, a bound of memory, a store that is closed and opened again, resharding, views that come late and are
-dropped and made again, rows of the future, several times closed in one step, two times, Spark. After every step each
-view's contents, changes, past and errors are compared with what ``second_meaning`` makes of the history.
+is run: shards, a bound of memory, a store that is closed and opened again, or left by a process that died, steps whose
+commit fails, resharding, views that come late and are dropped and made again, sources whose rows are given once more,
+rows of the future, several times closed in one step, two times, Spark. After every step each view's contents, changes,
+past and errors are compared with what ``second_meaning`` makes of the history.
 
     python -m tests.oracle.second --programs 20000 --seed 0          # on one core; --spark runs them on Spark
     python -m tests.oracle.second --scene 4711                       # one scene again
@@ -28,11 +29,12 @@ from typing import Any
 
 import altneu as an
 from altneu import Collection, Session, View
-from altneu.errors import PlanError, ViewHasErrorsError
-from tests.oracle.second_meaning import Held, History, Row, Rows, TooLargeError, canon, held
+from altneu.errors import AltneuError, InputError, PlanError, ViewHasErrorsError
+from tests.oracle.second_meaning import Held, History, Row, Rows, TooLargeError, canon, distinct, held, linear
 from tests.oracle.second_verbs import SQL_TYPES, TYPES, VALUES, Columns, Node, Variable, Writer
 
 PROGRAMS = 8  # in a scene
+REOPENED = 2  # times at most, in a scene
 Point = tuple[int, int | None]  # a time, and an event time where there are two
 Update = tuple[Row, Any, int]  # a row, its time or both, its diff
 Action = tuple[Any, ...]
@@ -53,6 +55,7 @@ class Scene:
     actions: tuple[Action, ...]
     options: dict[str, Any]
     durable: bool
+    given: bool = False  # what no source keeps is given once more, for views to come
 
     def points(self) -> list[Point]:
         """The times that are looked at."""
@@ -91,13 +94,18 @@ def _scene(rng: random.Random, seed: int, programs: int, spark: bool) -> Scene:
     nodes = {name: Node(name, (), shape) for name in sources}
     views = {f"view{i}": _program(rng, shape, nodes, bool(events)) for i in range(programs)}
     joins = {name: rng.choice(["auto", "auto", "delta", "binary"]) for name in views}
-    durable = rng.random() < 0.35 and not spark
+    durable = rng.random() < 0.35
     options: dict[str, Any] = {"shards": rng.choice([1, 1, 2, 3, 4, 5])}
-    if rng.random() < 0.4:
+    given = not keep and not events and rng.random() < 0.8
+    if rng.random() < 0.4 and not given:
         options["retain"] = rng.choice([1, 3, "all"])
     if rng.random() < 0.3:
         options["memory"] = rng.choice(["1m", "4m"])
-    plain = Scene(seed, shape, sources, times, events, keep, views, joins, (), options, durable)
+    if events and rng.random() < 0.5:
+        options["retain_events"] = rng.choice([1, 2])
+    if given:  # so that every source is read from the beginning
+        views |= {f"keys of {n}": _keys(node, rng.choice(["k", "v"])) for n, node in nodes.items()}
+    plain = Scene(seed, shape, sources, times, events, keep, views, joins, (), options, durable, given)
     return replace(plain, actions=tuple(_actions(rng, plain, spark)))
 
 
@@ -125,8 +133,16 @@ def _program(rng: random.Random, shape: Columns, sources: dict[str, Node], two_t
     return writer.pool[-1]
 
 
+def _keys(source: Node, column: str) -> Node:
+    texts, place = source.columns, source.place(column)
+    chosen = Node(f"{{0}}.select({column!r})", (source,), (texts[place],), linear(lambda row, _: [((row[place],), 1)]))
+    return Node("{0}.distinct()", (chosen,), chosen.columns, distinct, keeps=True)
+
+
 def _actions(rng: random.Random, made: Scene, spark: bool) -> Iterator[Action]:
-    late = [v for v, n in made.views.items() if made.keep and not n.by_arrival and rng.random() < 0.3]
+    able = [v for v, n in made.views.items() if (made.keep or made.given) and not n.by_arrival and v.startswith("view")]
+    late = [v for v in able if rng.random() < (0.5 if made.given else 0.3)]
+    given, reopened = made.keep, 0
     if made.keep:
         yield from (("maintain", name) for name in made.sources)
     yield from (("maintain", name) for name in made.views if name not in late)
@@ -134,34 +150,46 @@ def _actions(rng: random.Random, made: Scene, spark: bool) -> Iterator[Action]:
     waiting = {name: [*updates] for name, updates in made.sources.items()}
     shards, dropped = made.options["shards"], list[str]()
     for cut in cuts:
-        for name, updates in waiting.items():
-            early = rng.random() < 0.3
-            now = [u for u in updates if _time(u) < cut or (early and rng.random() < 0.5)]
-            waiting[name] = [u for u in updates if not any(u is other for other in now)]
-            rng.shuffle(now)
-            if now:
-                yield ("insert", name, tuple(now))
+        yield from _inserts(rng, waiting, cut)
         if rng.random() < 0.15:
             yield ("commit",)
-        if made.durable and rng.random() < 0.2:
-            yield ("reopen",)
+        if made.durable and reopened < REOPENED and rng.random() < 0.25:
+            reopened += 1
+            yield (rng.choice(["reopen", "crash"]),)
+        if made.durable and rng.random() < 0.15:
+            yield ("fail", cut)
         if spark:
             yield ("place", rng.choice(["spark", "driver", "driver"]))
         yield ("advance", cut)
-        if made.durable and rng.random() < 0.3:
-            yield ("reopen",)
+        if made.given and not given and rng.random() < 0.6:
+            given = True
+            yield from (("backfill", name, rng.random() < 0.4) for name in made.sources)
+        if made.durable and reopened < REOPENED and rng.random() < 0.3:
+            reopened += 1
+            yield (rng.choice(["reopen", "crash"]),)
         if rng.random() < 0.12 and shards < 8:
             shards *= rng.choice([2, 2, 3])
             yield ("reshard", shards)
-        for name in [n for n in late if rng.random() < 0.5]:
+        for name in [n for n in late if given and rng.random() < 0.5]:
             late.remove(name)
             yield ("maintain", name)
             if rng.random() < 0.3:
                 dropped.append(name)
-        if made.keep and dropped and rng.random() < 0.5:
+        if dropped and rng.random() < 0.5:
             name = dropped.pop()
             yield ("drop", name)
             late.append(name)
+
+
+def _inserts(rng: random.Random, waiting: dict[str, list[Update]], cut: int) -> Iterator[Action]:
+    """What is inserted before a step, now and then also what is of the future."""
+    for name, updates in waiting.items():
+        early = rng.random() < 0.3
+        now = [u for u in updates if _time(u) < cut or (early and rng.random() < 0.5)]
+        waiting[name] = [u for u in updates if not any(u is other for other in now)]
+        rng.shuffle(now)
+        if now:
+            yield ("insert", name, tuple(now))
 
 
 def _time(update: Update) -> int:
@@ -229,33 +257,38 @@ class Run:
     folder: Path | None = None
     views: dict[str, View] = field(default_factory=dict)
     sums: dict[str, dict[Point, Rows] | None] = field(default_factory=dict)  # None: not known
-    pending: bool = False
+    inserted: list[tuple[str, Update]] = field(default_factory=list)  # and in no commit so far
+    ahead: dict[str, int] = field(default_factory=dict)  # the greatest time of a row of each source
+    unfilled: bool = False  # what was given of some source was refused, as it waits
+    filled: int = 0
     exact: int = 0
     unsure: int = 0
 
     def run(self) -> None:
         self.plans = collections(self.scene)
-        self.folder = Path(tempfile.mkdtemp()) / "store" if self.scene.durable else None
+        self.scratch = Path(tempfile.mkdtemp())
+        self.folder = self.scratch / "store" if self.scene.durable else None
         self.session = self._open(**self.scene.options)
         try:
             for action in self.scene.actions:
                 getattr(self, f"_{action[0]}")(*action[1:])
         finally:
             self.session.close()
-            if self.folder is not None:
-                shutil.rmtree(self.folder.parent)
+            shutil.rmtree(self.scratch)
 
     def _open(self, **options: Any) -> Session:
         return Session(self.spark, self.folder, **options)
 
     def _maintain(self, name: str) -> None:
+        if self.unfilled and self.session.lower:
+            return
         view = self._maintained(name)
         if name in self.scene.views:
             self.views[name] = view
             self.sums[name] = {}
             if self.session.lower:
                 self._check_contents(name)
-                last = [p for p in self._readable(name) if p[0] == self.session.lower - 1]
+                last = [p for p in self.expected.points if p[0] == self.session.lower - 1]
                 known = {p: self._held(name, p) for p in last}
                 unsure = any(h.unsure for h in known.values())
                 self.sums[name] = None if unsure else {p: h.rows for p, h in known.items()}
@@ -278,13 +311,41 @@ class Run:
     def _insert(self, name: str, updates: tuple[Update, ...]) -> None:
         if name not in self.session.sources:
             return
-        for row, time, diff in updates:
-            self.session.insert(name, [row], time=time, diff=diff)
-            self.pending = True
+        for update in updates:
+            self._inserted(name, update)
+            self.inserted.append((name, update))
+            self.ahead[name] = max(self.ahead.get(name, 0), _time(update))
+
+    def _inserted(self, name: str, update: Update) -> None:
+        row, time, diff = update
+        self.session.insert(name, [row], time=time, diff=diff)
 
     def _commit(self) -> None:
         self.session.commit()
-        self.pending = False
+        self.inserted.clear()
+
+    def _backfill(self, name: str, wrong: bool) -> None:
+        """Give the rows of a source once more, perhaps wrong ones before; what waits for its time is in the way."""
+        lower = self.session.lower
+        rows = self.expected._sources[name][lower - 1].rows
+        if self.ahead.get(name, 0) >= lower:
+            self.unfilled = True
+            return
+        more = Counter(rows)
+        more[next(iter(rows), tuple(None for _ in self.scene.shape))] += 1
+        for given in (more, rows) if wrong else (rows,):
+            before = self.session.store.number, self.session._plan
+            try:
+                self.session.backfill(name, [(*row, n) for row, n in given.items() if n], diff="#n")
+                if given is not rows:
+                    raise DifferentError(f"{name}: a row too many was not seen, though its keys are kept")
+            except InputError as error:
+                assert (self.session.store.number, self.session._plan) == before
+                if given is rows:
+                    if "time has not come" not in str(error):
+                        raise
+                    self.unfilled = True
+        self.filled += 1
 
     def _place(self, where: str) -> None:
         if self.spark is not None:
@@ -294,9 +355,44 @@ class Run:
         self.session.reshard(shards)
 
     def _reopen(self) -> None:
-        if self.pending:
+        if self.inserted:
             self._commit()
         self.session.close()
+        self._opened_again()
+
+    def _crash(self) -> None:
+        """Go on with the store as a process leaves it that dies: what was in no commit is inserted again."""
+        assert self.folder is not None
+        left, self.folder = self.folder, Path(tempfile.mkdtemp(dir=self.scratch)) / "store"
+        shutil.copytree(left, self.folder)
+        self.session.close()
+        self._opened_again()
+        for name, update in self.inserted:
+            self._inserted(name, update)
+
+    def _fail(self, to: int) -> None:
+        """A step whose commit fails: nothing has happened, and it can be taken again."""
+        before = self.session.store.number, self.session.lower, self.session.has_pending
+
+        def fails(*_: Any) -> None:
+            raise OSError("no room")
+
+        self.session.store.commit = fails  # type: ignore[method-assign]
+        try:
+            self.session.advance(to)
+        except (AltneuError, OSError):
+            pass
+        else:
+            raise DifferentError("a step was taken whose commit failed")
+        finally:
+            del self.session.store.commit
+        if before != (self.session.store.number, self.session.lower, self.session.has_pending):
+            raise DifferentError("a failed step has changed the session")
+        if self.session.lower:
+            for name in self.views:
+                self._check_contents(name)
+
+    def _opened_again(self) -> None:
         self.session = self._open(**{k: v for k, v in self.scene.options.items() if k != "shards"})
         for name in [n for n in self.scene.sources if self.scene.keep]:
             self.session.maintain(name, self.plans[name])
@@ -308,7 +404,7 @@ class Run:
     def _advance(self, to: int) -> None:
         lower = self.session.lower
         self.session.advance(to)
-        self.pending = False
+        self.inserted.clear()
         for name in self.views:
             self._check_changes(name, lower, to)
             self._check_contents(name)
@@ -318,7 +414,8 @@ class Run:
 
     def _readable(self, name: str) -> list[Point]:
         since, until = self.views[name].since, self.session.lower
-        return [p for p in self.expected.points if since <= p[0] < until]
+        events = self.session._journal.events  # earlier ones are no longer told apart
+        return [p for p in self.expected.points if since <= p[0] < until and (p[1] is None or p[1] >= events)]
 
     def _read(self, name: str, point: Point) -> Rows:
         at: Any = point[0] if point[1] is None else point
@@ -372,7 +469,7 @@ class Run:
                 if t <= point[0] and (not event or event[0] <= point[1]):
                     rows[row] += diff
             wanted = self._held(name, point)
-            if not wanted.unsure:
+            if not wanted.unsure and (point[1] is None or point[1] >= self.session._journal.events):
                 self._same(name, f"the changes up to {point}", rows, wanted.rows)
             if point[0] == upper - 1:
                 after[point] = rows
@@ -403,7 +500,8 @@ def outcome(made: Scene, spark: Any = None, tally: Counter[str] | None = None) -
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is to be told
         return error
     if tally is not None:
-        tally.update(programs=len(made.views), exact=run.exact, unsure=run.unsure)
+        many = sum(name.startswith("view") for name in made.views)
+        tally.update(programs=many, exact=run.exact, unsure=run.unsure, filled=run.filled)
     return None
 
 
@@ -433,11 +531,11 @@ def _smaller(made: Scene) -> Iterator[Scene]:
             yield replace(made, views=views, actions=actions)
     yield from _plainer(made)
     for i, action in enumerate(made.actions):
-        if action[0] in ("commit", "reopen", "reshard", "place"):
+        if action[0] in ("commit", "reopen", "crash", "fail", "reshard", "place"):
             yield replace(made, actions=made.actions[:i] + made.actions[i + 1 :])
         if action[0] == "advance" and any(a[0] == "advance" for a in made.actions[i + 1 :]):
             yield replace(made, actions=made.actions[:i] + made.actions[i + 1 :])
-    if made.durable and not any(a[0] == "reopen" for a in made.actions):
+    if made.durable and not any(a[0] in ("reopen", "crash", "fail") for a in made.actions):
         yield replace(made, durable=False)
     for name, node in made.views.items():
         for other in _simpler(node):
@@ -484,28 +582,39 @@ def program(made: Scene, error: BaseException | None) -> str:
     ]
     lines += ["from decimal import Decimal", "import altneu as an", "nan, inf = float('nan'), float('inf')"]
     lines += [f"{name} = {made.declared(name)}" for name in made.sources]
-    lines += [f"{name} = {node.written()}" for name, node in made.views.items()]
+    lines += [f"{_variable(name)} = {node.written()}" for name, node in made.views.items()]
     options = ", ".join(f"{k}={v!r}" for k, v in made.options.items())
     lines += [
         f"session = an.Session(path=tempfile.mkdtemp(), {options})"
         if made.durable
         else f"session = an.Session({options})"
     ]
+    expected, closed = Expected(made), 0
     for action in made.actions:
         match action:
             case ("maintain", name):
-                lines.append(f"session.maintain({name!r}, {name}, joins={made.joins.get(name, 'auto')!r})")
+                lines.append(f"session.maintain({name!r}, {_variable(name)}, joins={made.joins.get(name, 'auto')!r})")
             case ("insert", name, updates):
                 lines += [
                     f"session.insert({name!r}, [{row!r}], time={time!r}, diff={diff})" for row, time, diff in updates
                 ]
-            case ("reopen",):
-                lines.append("# commit, close, open again and maintain the same views")
+            case ("reopen" | "crash" as how,):
+                lines.append(f"# {how}: open again and maintain the same views")
+            case ("fail", _):
+                lines.append("# a step whose commit fails")
+            case ("backfill", name, _):
+                rows = [(*row, n) for row, n in expected._sources[name][closed - 1].rows.items()]
+                lines.append(f"session.backfill({name!r}, {rows!r}, diff='#n')")
             case (verb, *arguments):
                 lines.append(f"session.{verb}({', '.join(map(repr, arguments))})")
                 if verb == "advance":
+                    closed = arguments[0]
                     lines += [f"print({n!r}, session.view({n!r}).to_pylist(errors='ignore'))" for n in made.views]
     return "\n".join(lines)
+
+
+def _variable(name: str) -> str:
+    return name.replace(" ", "_")
 
 
 def search(

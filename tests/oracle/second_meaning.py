@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import reduce
 from math import fsum, isnan
+from operator import or_
 from typing import Any
 
 NAN = float("nan")
@@ -396,6 +398,80 @@ def median(values: Values) -> float | None:
     return float(found[middle]) if len(found) % 2 else (found[middle - 1] + found[middle]) / 2
 
 
+def spread(values: Values, *, sample: bool, root: bool) -> float | None:
+    """Variance or standard deviation, rounded as ``ROUNDED`` says."""
+    found = listed(values)
+    count = len(found) - sample
+    if not found or count == 0:
+        return None
+    middle = Fraction(sum(map(Fraction, found))) / len(found)
+    exact = sum((Fraction(x) - middle) ** 2 for x in found) / count
+    return rounded(float(exact) ** 0.5 if root else float(exact))
+
+
+def covariance(values: Values) -> float | None:
+    pairs = [(Fraction(a), Fraction(b)) for (a, b), n in values for _ in range(n)]
+    if not pairs:
+        return None
+    left, right = (sum(p[i] for p in pairs) / len(pairs) for i in (0, 1))
+    return rounded(float(sum((a - left) * (b - right) for a, b in pairs) / len(pairs)))
+
+
+ROUNDED = "round({} + 0.0000031D, 5)"  # what lies half way between two is so for no quotient of small numbers
+
+
+def rounded(value: float) -> float:
+    if abs(value) > 10**6:
+        raise TooLargeError
+    return float(Decimal(repr(value + 0.0000031)).quantize(Decimal("0.00001"), ROUND_HALF_UP))
+
+
+def between(fraction: Fraction) -> Callable[[Values], float | None]:
+    """``percentile``: in proportion between two values."""
+
+    def meaning(values: Values) -> float | None:
+        found = listed(values)
+        if not found:
+            return None
+        place = fraction * (len(found) - 1)
+        low = int(place)
+        high = min(low + 1, len(found) - 1)
+        return float(found[low] + (place - low) * (found[high] - found[low]))
+
+    return meaning
+
+
+def reached(fraction: Fraction, *, descending: bool = False) -> Callable[[Values], Any]:
+    """``percentile_disc``: the first value that a fraction of all is not behind."""
+
+    def meaning(values: Values) -> Any:
+        found = sorted(listed(values), key=order, reverse=descending)
+        return found[max(-int(-fraction * len(found) // 1), 1) - 1] if found else None
+
+    return meaning
+
+
+def by_other(values: Values, *, greatest: bool) -> Any:
+    """``max_by`` and ``min_by`` of pairs; the first values decide between equal second ones."""
+    pairs = [pair for pair, _ in values]
+    key = lambda pair: (order(pair[1]), order(pair[0]))  # noqa: E731
+    return (max if greatest else min)(pairs, key=key)[0] if pairs else None
+
+
+def joined(values: Values, between_texts: str, *, descending: bool = False) -> str | None:
+    """``listagg`` of pairs of a text and what it is ordered by."""
+    pairs = sorted((pair for pair, n in values for _ in range(n)), key=lambda pair: order(pair[0]))
+    if len(pairs) > MOST_ROWS:
+        raise TooLargeError
+    pairs.sort(key=lambda pair: order(pair[1]), reverse=descending)
+    return between_texts.join(text for text, _ in pairs) if pairs else None
+
+
+def bits(values: Values) -> int | None:
+    found = [x for x, _ in values]
+    return reduce(or_, found) if found else None
+
+
 def mode(values: Values) -> Any:
     counts = Counter(dict(merged(values)))
     return min(counts, key=lambda x: (-counts[x], order(x))) if counts else None
@@ -487,6 +563,32 @@ def locked(rule: AsOf, before: bool) -> Callable[[Sequence[History]], History]:
             seen = left.rows
             rows = Counter(pair for queue in queues.values() for pair in queue if pair is not None)
             found.append(Held(rows, left.codes | right.codes, unsure))
+        return found
+
+    return meaning
+
+
+def timed(then: Callable[[Rows], Rows]) -> Callable[[Sequence[History]], History]:
+    """What is made of the rows with the time at which each copy came; the first to come is the first to go."""
+
+    def meaning(inputs: Sequence[History]) -> History:
+        queues: dict[Row, list[int]] = {}
+        found: History = []
+        seen: Rows = Counter()
+        unsure = False
+        for t, held in enumerate(inputs[0]):
+            unsure |= any(n < 0 for n in held.rows.values()) or bool(held.codes) or held.unsure
+            for row, n in difference(held.rows, seen).items():
+                queue = queues.setdefault(row, [])
+                if n < 0:
+                    del queue[:-n]
+                elif len(queue) + n > MOST_ROWS:
+                    raise TooLargeError
+                else:
+                    queue += [t] * n
+            seen = held.rows
+            rows = then(Counter((*row, at) for row, queue in queues.items() for at in queue))
+            found.append(Held(rows, held.codes, unsure))
         return found
 
     return meaning

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from math import isnan
 from types import SimpleNamespace
 from typing import Any
@@ -471,6 +474,32 @@ def _unnest(w: Writer) -> Node:
     return w.linear(node, verb, logic, (*node.columns, *added))
 
 
+def _json(w: Writer) -> Node:
+    """Fields of a JSON text, some in an object inside, some absent, some null; a text that is none is an error row."""
+    node = w.shaped()
+    k, v, form = node.place("k"), node.place("v"), w.rng.randrange(3)
+    whole = """concat('{"n":', coalesce(cast(k as string), 'null'), ',"in":{"c":', cast(v as string), '}}')"""
+    text = [whole, f"case when v = 1 then '{{}}' else {whole} end", f"case when v = 4 then 'no' else {whole} end"][form]
+    names = [n for n, _ in node.columns]
+    made = f"{{0}}.select({_escaped(', '.join(map(repr, names)))}, j={_escaped(repr(text))})"
+    made += ".json('j', 'n long, o long', paths={{'o': 'in.c'}})"
+    made += f".select({', '.join(map(repr, [*names, 'n', 'o']))})"
+
+    def meaning(_: int, inputs: Sequence[M.Rows]) -> M.Said:
+        said = M.Said()
+        for row, count in inputs[0].items():
+            if form == 2 and row[v] == 4:
+                said.codes.add("INVALID_JSON")
+                said.unsure |= count < 0
+            elif row[v] is None or (form == 1 and row[v] == 1):
+                said.add((*row, None, None), count)
+            else:
+                said.add((*row, row[k], row[v]), count)
+        return said
+
+    return Node(made, (node,), (*node.columns, ("n", "long"), ("o", "long")), meaning)
+
+
 def _repeat(w: Writer) -> Node:
     node = w.pick()
     name = w.long(node)
@@ -648,7 +677,45 @@ def _all_of(w: Writer, node: Node) -> list[M.Aggregate]:
             )
             more(f"median({name})", "double", column, M.median)
             more(f"count(distinct {name}, {name} + 1)", "long", column, lambda v: len(M.merged(v)))
+            _more_of_numbers(w, node, name, more)
+        if kind == "string":
+            _more_of_texts(w, node, name, more)
     return found
+
+
+def _more_of_numbers(w: Writer, node: Node, name: str, more: Callable[..., None]) -> None:
+    """Spreads, percentiles, bits, and what belongs to the greatest or least of another column."""
+    i = node.place(name)
+    column: Value = lambda row: row[i]  # noqa: E731
+    sample, root = w.rng.random() < 0.5, w.rng.random() < 0.5
+    call = f"{'stddev' if root else 'var'}_{'samp' if sample else 'pop'}({name})"
+    more(M.ROUNDED.format(call), "other", column, partial(M.spread, sample=sample, root=root))
+    quarter = Fraction(w.rng.randint(0, 4), 4)
+    more(f"percentile({name}, {float(quarter)}D)", "double", column, M.between(quarter))
+    more(f"percentile_approx({name}, {float(quarter)}D)", "long", column, M.reached(quarter))
+    text = f"percentile_disc({float(quarter)}D) within group (order by {name} desc)"
+    more(text, "double", column, lambda v: None if not v else float(M.reached(quarter, descending=True)(v)))
+    more(f"bit_or({name})", "long", column, M.bits)
+    other = w.rng.choice([n for n, kind in node.columns if kind in LETTERS.values()])
+    place, most = node.place(other), w.rng.random() < 0.5
+    both = lambda row: None if row[place] is None else (row[i], row[place])  # noqa: E731
+    more(f"{'max' if most else 'min'}_by({name}, {other})", "long", both, partial(M.by_other, greatest=most))
+    number = w.long(node)
+    there = node.place(number)
+    pairs = lambda row: None if None in (row[i], row[there]) else (row[i], row[there])  # noqa: E731
+    more(M.ROUNDED.format(f"covar_pop({name}, {number})"), "other", pairs, M.covariance)
+
+
+def _more_of_texts(w: Writer, node: Node, name: str, more: Callable[..., None]) -> None:
+    """Texts joined, in their own order or in that of another column."""
+    i = node.place(name)
+    own: Value = lambda row: None if row[i] is None else (row[i], 0)  # noqa: E731
+    more(f"listagg({name}, '+')", "other", own, partial(M.joined, between_texts="+"))
+    number, down = w.long(node), w.rng.random() < 0.5
+    place = node.place(number)
+    ordered: Value = lambda row: None if row[i] is None else (row[i], row[place])  # noqa: E731
+    text = f"listagg({name}, ',') within group (order by {number}{' desc' * down})"
+    more(text, "other", ordered, partial(M.joined, between_texts=",", descending=down))
 
 
 def _agg(w: Writer) -> Node:
@@ -768,6 +835,25 @@ def _asof(w: Writer) -> Node:
     outputs = [(n, n, _of([i], lambda x: x)) for i, (n, _) in enumerate(w.shape)]
     outputs.append(("n", "`right.v`", _of([joined.place("`right.v`")], lambda x: x)))
     return w.projected(joined, outputs, [*(t for _, t in w.shape), "long"])
+
+
+def _timed(w: Writer) -> Node:
+    """When rows came: beside them, in a test of them, and since when a group has any."""
+    node, place = w.shaped(), w.rng.choice(range(3))
+    if place == 0:
+        columns = (*node.columns, ("n", "long"))
+        return Node("{0}.select('*', n='update_time()')", (node,), columns, over=M.timed(lambda rows: rows))
+    if place == 1:
+        odd = M.timed(lambda rows: Counter(row[:-1] for row in rows.elements() if row[-1] % 2))
+        return Node("{0}.filter(an.update_time() % 2 == 1)", (node,), node.columns, over=odd)
+    at = node.place("k")
+
+    def first(rows: M.Rows) -> M.Rows:
+        groups = M.by_key(rows, [at]).items()
+        return Counter((*key, min(row[-1] for row, _ in g), sum(n for _, n in g)) for key, g in groups)
+
+    text = "{0}.group_by('k').agg(v='min(update_time())', n='count(*)')"
+    return Node(text, (node,), (("k", "long"), ("v", "long"), ("n", "long")), over=M.timed(first))
 
 
 def _meets(w: Writer) -> Node:
@@ -938,6 +1024,7 @@ VERBS: dict[str, Callable[[Writer], Node]] = {
     "triples": _triples,
     "series": _series,
     "unnest": _unnest,
+    "json": _json,
     "repeat": _repeat,
     "negate": _negate,
     "minus": _minus,
@@ -961,6 +1048,7 @@ VERBS: dict[str, Callable[[Writer], Node]] = {
     "window again": _window,
     "latest": _latest,
     "asof": _asof,
+    "timed": _timed,
     "meets": _meets,
     "there and back": _there_and_back,
     "delay": _delay,
@@ -969,6 +1057,7 @@ VERBS: dict[str, Callable[[Writer], Node]] = {
 }
 NOT_IN_LOOPS = {
     "latest",
+    "timed",
     "meets",
     "there and back",
     "delay",
@@ -979,4 +1068,4 @@ NOT_IN_LOOPS = {
     "join_function",
     "triples",
 }
-NOT_IN_TWO = {"latest", "meets", "there and back", "delay"}
+NOT_IN_TWO = {"latest", "timed", "meets", "there and back", "delay"}

@@ -580,7 +580,7 @@ class _Stage:
         if operation.latest is not None:
             new = latest(Arranged(layout, old, new), operation.latest)
         elif operation.locked is not None:
-            right = self.arranged(i, self.plan.nodes[i].inputs[1])
+            right = None if operation.locked.times else self.arranged(i, self.plan.nodes[i].inputs[1])
             new = lock(Arranged(layout, old, new), right, operation.locked, folded)
         kept = new.packed()
         spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -371,5 +372,11 @@ def batch_rows(batch: Batch | Data) -> int:
     return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
 
 
+@cache
+def _version(name: str) -> str:
+    """A library's version, for which its metadata is read once."""
+    return version(name)
+
+
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}
+    return {name: _version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}

@@ -92,7 +92,7 @@ class _Reading:
         nodes = [plan.nodes[i] for i, users in self.users.items() if name in users]
         exchanges = sum(1 for node in nodes if node.exchange is not None)
         worst = max((bound_of(plan, node) for node in nodes), key=_BOUNDS.index)
-        by_arrival = any(isinstance(node.operation, IntegrateOp) for node in nodes)
+        by_arrival = any(isinstance(node.operation, IntegrateOp | LockedOp) for node in nodes)
         return ExplainedView(name, plan.nodes[contents].identity, len(ports.errors), exchanges, worst, by_arrival)
 
     def operator(self, i: int, view: str | None) -> Operator:
@@ -207,6 +207,8 @@ def _state(operation: ArrangeOp | CommandsOp) -> str:
     if isinstance(operation, CommandsOp):
         return "commands of times to come, and nothing of those that were obeyed"
     layout, locked = operation.layout, operation.locked
+    if locked is not None and locked.times:
+        return f"arrangement ({', '.join(layout.key)}), each row that is there with when it came"
     if locked is not None:
         met = ", ".join(locked.met) or "nothing but its key"
         return f"arrangement ({', '.join(layout.key)}), each row that is there with what it met ({met})"

@@ -56,6 +56,7 @@ Kind = Literal[
     "join",
     "delta join",
     "as-of join",
+    "update time",
     "reduce",
     "window",
     "enter",
@@ -106,6 +107,8 @@ def kind_of(node: PhysicalNode) -> Kind:
         return "delta join"  # in several shards it is the sum of its paths
     if isinstance(operation, ReduceOp) and isinstance(operation.spec, WindowFunctions):
         return "window"
+    if isinstance(operation, LockedOp) and operation.spec.times:
+        return "update time"
     return _KINDS[type(operation)]
 
 

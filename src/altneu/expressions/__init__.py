@@ -5,7 +5,7 @@ their reasons. No row is ever evaluated by itself.
 """
 
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
-from altneu.expressions.column import Col, col, fn, lit
+from altneu.expressions.column import Col, col, fn, lit, update_time
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
@@ -47,5 +47,6 @@ __all__ = [
     "shared_subexpressions",
     "simplify",
     "split_temporal",
+    "update_time",
     "walk",
 ]

@@ -288,6 +288,30 @@ def _call(name: str, args: tuple[Any, ...]) -> Col:
     return Col(exp.Anonymous(this=name, expressions=[_operand(a) for a in args]))
 
 
+def update_time() -> Col:
+    """The time at which a row came into a collection, as a column.
+
+    It is the session's time, a bigint, at which this copy of the row was inserted; a retraction takes away the copy
+    that came first, with its time. It stands in the linear verbs of a collection, and in ``agg``. docs/update_time.md
+    has all of it.
+
+    Cost:   one exchange by row; each row that is there is kept with its time, once for all views of the collection.
+            A change reads the copies of that row alone.
+
+    >>> import altneu as an
+    >>> flags = an.source("flags", "name string, enabled boolean")
+    >>> enabled = flags.filter("enabled").select("name", since=an.update_time())
+    >>> with an.Session() as session:
+    ...     view = session.maintain("enabled", enabled)
+    ...     session.insert("flags", [("dark", True)], time=3)
+    ...     session.insert("flags", [("beta", True)], time=5)
+    ...     _ = session.advance(to=9)
+    ...     sorted(view.to_pylist())
+    [('beta', 5), ('dark', 3)]
+    """
+    return _call("update_time", ())
+
+
 class _Functions:
     """Any SQL function as an attribute: ``fn.upper(col("carrier"))``; a text is a constant, no column."""
 

@@ -20,6 +20,7 @@ from altneu import types as T
 from altneu.canonical import canonical, varies
 from altneu.errors import ExpressionSyntaxError
 from altneu.expressions import registry
+from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.printing import literal_sql
 from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
 
@@ -206,7 +207,7 @@ class Column(Expr):
     @property
     def sql(self) -> str:
         """Canonical text."""
-        return T.quote_name(self.name)
+        return "update_time()" if self.name == UPDATE_TIME else T.quote_name(self.name)
 
     @property
     def text(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+UPDATE_TIME = "#update_time"
+"""The column in which plans have what ``update_time()`` is of a row."""
+
 MOMENTS_OF_ONE = (
     "var_pop",
     "var_samp",

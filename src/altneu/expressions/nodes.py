@@ -18,10 +18,12 @@ from altneu.errors import (
     SchemaError,
     TypeMismatchError,
     UnsupportedFunctionError,
+    UpdateTimeError,
 )
 from altneu.expressions import intervals
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
 from altneu.expressions.expr import Expr, Literal
+from altneu.expressions.names import UPDATE_TIME
 
 if TYPE_CHECKING:
     from altneu.expressions.build import Builder
@@ -261,11 +263,26 @@ def _locate(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
     return call("locate", args)
 
 
+def _update_time(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+    """The column that a plan has of it beside the rows.
+
+    Raises:
+        UpdateTimeError: it has none.
+    """
+    if nodes:
+        raise TypeMismatchError(f"update_time() takes no argument, not {len(nodes)}: it is of the row")
+    found = self.find(UPDATE_TIME)
+    if found is None:
+        raise UpdateTimeError
+    return found
+
+
 SPECIAL: dict[str, Callable[[Builder, Sequence[exp.Expr]], Expr]] = {
     "nullif": _nullif,
     "locate": _locate,
     "position": _locate,
     "struct": _struct,
+    "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),
 }

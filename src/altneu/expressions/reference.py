@@ -53,8 +53,9 @@ _TAIL = """\
 * Sums, and variances and their kin, are computed from exact sums and rounded at the end: they do not overflow on the
   way (Spark's `try_sum` may be null where this is a number), and differ from Spark's in the last digits.
 * Regular expressions are RE2's: no look-around, no back references. `$` is the end of the text only.
-* Formats are constants, and so is the second argument of `round`, `ceil` and `floor`. Patterns may be columns: each is
-  compiled once for the rows that have it, and one that is no regular expression is an error row.
+* Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
+  each distinct pattern of a batch is compiled once, and a row whose pattern is not a regular expression is an error
+  row.
 * Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
 * Where Spark silently wraps around, altneu gives an error: `div` of decimals beyond bigint, decimals beyond the range
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
@@ -62,12 +63,13 @@ _TAIL = """\
   inserted; `map_keys`, `map_values`, `map_entries` and a cast to a text show it. Spark keeps the order of making.
 * Functions that make rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months adds to the
   value before, and Spark's `sequence` to the start ([linear.md](linear.md#counts)).
-* Dates reach to the year 5881580 and timestamps to 294247, and back as far, as in Spark; Python's own to the years 1 to
-  9999. Beyond them `to_pylist`, subscriptions, sinks of databases, pages and error rows have the text that a cast to
-  string gives (`'+10000-01-01'`), which may be inserted and retracted again. A Python function is not called with such
-  a row, which is an error row (PYTHON_VALUE). `to_arrow` and Parquet files have the value.
-* A value has at most 2,147,483,647 bytes and an array 2,147,483,632 elements, as in Spark; a row with a larger one is
-  an error (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), before there is memory for it.
+* As in Spark, dates reach the year 5881580 and timestamps the year 294247, and as far back. Python's own types only
+  cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and error rows
+  give the text of a cast to string (`'+10000-01-01'`); the same text may be inserted and retracted. A row with such a
+  value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files hold the
+  value itself.
+* As in Spark, a value has at most 2,147,483,647 bytes and an array at most 2,147,483,632 elements. A row whose value
+  would be larger is an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED); no memory is taken for the value.
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 

@@ -5,6 +5,8 @@ rows are of four kinds: how many copies met something at a time, how many met no
 (counted once a copy), and how often the row was retracted while no copy was there. What comes in and waits for its time
 is a fifth.
 
+Without a right side nothing is met, and what is shown of a copy is when it came: that is ``update_time()``.
+
 Copies go in the order in which they came: a retraction takes back what the earliest copy met. A row retracted while no
 copy is there is an error, and the next copy that comes makes good for that: it meets nothing and nothing is kept of it.
 Updates of a left row at one time are one update, their sum.
@@ -46,7 +48,8 @@ class LockSpec:
 
     ``schemas`` and ``keys`` are those of both sides; ``outputs`` lists (name, side, column). With ``stamps`` and
     ``rule`` the nearest right row by these columns is met, else all rows of the key. With ``keeps`` a row that meets
-    nothing has nulls. ``simultaneous`` says whether right changes of the left row's own time count.
+    nothing has nulls. ``simultaneous`` says whether right changes of the left row's own time count. With ``times``
+    there is no right side, and the outputs are the left row's columns and when it came.
     """
 
     schema: pa.Schema
@@ -57,11 +60,19 @@ class LockSpec:
     stamps: tuple[str, str] | None
     rule: Rule | None
     simultaneous: bool
+    times: bool = False
 
     @property
     def met(self) -> tuple[str, ...]:
         """Right columns that are kept of a match."""
         return tuple(dict.fromkeys(column for _, side, column in self.outputs if side == 1))
+
+
+def times_spec(schema: pa.Schema, timed: pa.Schema) -> LockSpec:
+    """What keeps when rows of a schema came; ``timed`` has one column more, for that."""
+    outputs = (*((n, 0, n) for n in schema.names), (timed.names[-1], 0, _AT))
+    keys = tuple(schema.names), ()
+    return LockSpec(timed, (schema, pa.schema([])), keys, outputs, True, None, None, True, times=True)
 
 
 def locked_layout(spec: LockSpec, lattice: Lattice) -> Layout:
@@ -85,11 +96,12 @@ def arrivals(updates: Updates, layout: Layout, since: Antichain | None) -> Updat
     return Updates(rows, updates.times if since is None else since.advance(updates.times), updates.diffs)
 
 
-def lock(memory: Arranged, right: Arranged, spec: LockSpec, since: Antichain | None) -> Batch:
+def lock(memory: Arranged, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> Batch:
     """The changes that left rows make to what is kept.
 
-    Shape:  ``memory`` is the arrangement of ``locked_layout``, its ``new`` rows as ``arrivals`` makes them. With
-            ``since`` the sides were read back and folded up to there: right rows as of then were there before.
+    Shape:  ``memory`` is the arrangement of ``locked_layout``, its ``new`` rows as ``arrivals`` makes them; no
+            ``right`` where nothing is met. With ``since`` the sides were read back and folded up to there: right rows
+            as of then were there before.
     Cost:   one lookup of the left rows that come or go, and one in the right side for each that comes: with a rule
             O(log n), without one as many rows as it meets. No exchange; state as above.
     Law:    at every time what is kept of the copies that are there is what each met when it came, whatever steps times
@@ -272,8 +284,11 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     return changes[:, :made].copy(), owing[:, :told].copy(), came[:entries].copy(), overflow
 
 
-def _look_up(groups: Groups, came: Ints, right: Arranged, spec: LockSpec, since: Antichain | None) -> _Met:
+def _look_up(groups: Groups, came: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
     """The right rows that new entries meet, each at its own time."""
+    if right is None:
+        none = np.empty(0, np.int64)
+        return _Met(none, none, none, Rows.empty(pa.schema([])))
     left = groups.keys.take(groups.new_group[came])
     times = groups.new_times[came]
     if since is not None and not spec.simultaneous:  # what was there as of the fold was there before
@@ -361,17 +376,17 @@ def locked_rows(changes: Batch, spec: LockSpec, operator: str) -> tuple[Updates,
     kind = _ints(updates.rows, _KIND)
     shown = (kind == MET) | ((kind == ALONE) & spec.keeps)
     made = updates.filter(shown)
-    names = {(0, n): n for n in spec.schemas[0].names} | {(1, n): f"#met.{n}" for n in spec.met}
+    names = {(0, n): n for n in (*spec.schemas[0].names, _AT)} | {(1, n): f"#met.{n}" for n in spec.met}
     columns = tuple(made.rows.column(names[side, column]) for _, side, column in spec.outputs)
     rows = made.with_rows(Rows(spec.schema, columns, len(made)))
     owed = updates.filter(kind == OWED)
     if not len(owed):
         return rows, no_errors(len(updates.times))
-    left = owed.rows.select(spec.schemas[0].names)
+    left, side = owed.rows.select(spec.schemas[0].names), "" if spec.times else "left "
     texts: dict[str, Sequence[object]] = {
         "operator": [operator] * len(owed),
         "code": [NEGATIVE_MULTIPLICITY] * len(owed),
-        "message": ["a left row was retracted while none was there; the next one that comes makes good for it"]
+        "message": [f"a {side}row was retracted while none was there; the next one that comes makes good for it"]
         * len(owed),
         "row": [show_row(left.schema.names, row) for row in left.to_pylist()],
     }

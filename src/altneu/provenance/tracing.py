@@ -154,6 +154,8 @@ class Tracer:
                 return self._group(node, rows, found)
             case ir.Latest():
                 return rows
+            case ir.UpdateTime(below):
+                return counted(agreeing(found, rows.select(below.schema.names))).rows
             case _:
                 return counted(agreeing(found, rows)).rows
 
@@ -252,6 +254,8 @@ def label(node: ir.Node) -> str:
             return f"join of {len(node.parts)} collections"
         case ir.AsOf():
             return f"as-of join on {', '.join(node.left_key)}"
+        case ir.UpdateTime():
+            return "update_time()"
         case ir.Reduce(_, key, reducer):
             return f"{reducer}, group by {', '.join(key)}" if key else f"{reducer}, one group"
         case ir.Result(loop, index):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from altneu.errors import PlanError
 from altneu.expressions import Column, Expr
-from altneu.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, inputs_first
+from altneu.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
 from altneu.linear import (
     BoundLogic,
     Extend,
@@ -34,7 +34,7 @@ from altneu.linear import (
 from altneu.linear.mapping import mapped
 from altneu.linear.normal import normalise
 from altneu.paths import Keyed, delta_paths, is_cyclic
-from altneu.rewrite.transform import readers, with_inputs
+from altneu.rewrite.transform import readers, replaced, with_inputs
 
 Joins = Literal["auto", "delta", "binary"]
 Exists = Callable[[Node, tuple[str, ...]], bool]
@@ -60,7 +60,27 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
 
 
 def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
-    """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list."""
+    """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list.
+
+    Joins below an ``update_time()`` are chosen by themselves, whatever is arranged: all views over it read one.
+    """
+    instead: dict[str, Node] = {}
+    chosen: list[str] = []
+    for node in walk(root):
+        if isinstance(node, UpdateTime):
+            below, more = _chosen_above(replaced(node.input, instead), _nothing, joins)
+            instead[node.fingerprint] = UpdateTime(below)
+            chosen += more
+    made, more = _chosen_above(replaced(root, instead) if instead else root, exists, joins)
+    return made, [*chosen, *more]
+
+
+def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
+    return False
+
+
+def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) -> tuple[Node, list[str]]:
+    """The same for what is above each ``update_time()``."""
     counts = readers(root)
     made: dict[str, Node] = {}
     done: dict[str, Node] = {}
@@ -103,6 +123,9 @@ def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "a
             done[place] = with_inputs(made[place], [done[i.fingerprint] for i in made[place].inputs])
         elif place not in made:
             made[place] = change(node)
+            if isinstance(node, UpdateTime):
+                done[place] = node
+                continue
             todo.append((node, True))
             todo += [(below, False) for below in reversed(made[place].inputs)]
     return done[root.fingerprint], chosen

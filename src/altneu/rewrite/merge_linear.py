@@ -11,6 +11,7 @@ from altneu.linear import BoundLogic, Negate, Project
 from altneu.linear.normal import normalise
 from altneu.rewrite.transform import readers, transform
 
+_NORMAL = "#in normal form"
 _LONG = 64  # nodes in a run that is not merged from below, one by one, as each is then brought into normal form again
 
 
@@ -33,10 +34,24 @@ def merge_linear(node: Node) -> Node:
         under = new.input
         if isinstance(under, Linear) and (counts[old.input.fingerprint] == 1 or _costs_nothing(under.logic)):
             new = Linear(under.input, under.logic.followed_by(new.logic))
-        logic = normalise(new.logic, new.input.schema)
-        return Linear(new.input, logic) if logic else new.input
+        return _in_normal_form(new)
 
     return transform(node, merged)
+
+
+def _in_normal_form(node: Linear) -> Node:
+    """The node with its logic in normal form, or its input where that does nothing; the node itself where it is so.
+
+    That a node is so is noted with it: rules pass over a plan again and again, and most of it stays as it is.
+    """
+    if _NORMAL in node.__dict__:
+        return node
+    logic = normalise(node.logic, node.input.schema)
+    if not logic:
+        return node.input
+    made = node if logic is node.logic else Linear(node.input, logic)
+    made.__dict__[_NORMAL] = True
+    return made
 
 
 def _long_runs(root: Node, counts: Counter[str]) -> dict[str, int]:

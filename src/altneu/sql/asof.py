@@ -9,9 +9,10 @@ from sqlglot import exp
 from altneu import ir
 from altneu.asof import AsOfOptions, Direction, absent, as_of
 from altneu.errors import PlanError
+from altneu.expressions import Col
 from altneu.joining import padded
 from altneu.sql.joins import Part, keyed, links
-from altneu.sql.scope import columns_in, extended, renamed
+from altneu.sql.scope import bound, columns_in, extended, renamed
 
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}
 _MEANS: dict[type[exp.Expr], tuple[Direction, bool]] = {
@@ -22,10 +23,18 @@ _MEANS: dict[type[exp.Expr], tuple[Direction, bool]] = {
 }
 
 
-def asof(left: Part, right: Part, conditions: Sequence[exp.Expr], *, keeps: bool) -> Part:
+def asof(
+    left: Part,
+    right: Part,
+    conditions: Sequence[exp.Expr],
+    *,
+    keeps: bool,
+    ties: Sequence[tuple[str, bool, bool]] = (),
+) -> Part:
     """An as-of join: equalities of keys, and one comparison of timestamps, ``left.t >= right.t``.
 
-    The answer follows the rows there are: late rows correct it (``mode="revising"`` of ``asof_join``).
+    The answer follows the rows there are: late rows correct it (``mode="revising"`` of ``asof_join``). ``ties`` is the
+    order of the right side, where it was given one: column of the plan, descending, nulls first.
 
     Raises:
         PlanError: not exactly one comparison of both sides, or other conditions.
@@ -55,7 +64,8 @@ def asof(left: Part, right: Part, conditions: Sequence[exp.Expr], *, keeps: bool
     right, their_stamp = _stamped(right, other)
     direction, exact = _MEANS[kind]
     how = "left" if keeps else "inner"
-    options = AsOfOptions("revising", (stamp, their_stamp), direction, None, exact, how, True)
+    order = [Col(exp.Ordered(this=bound(c), desc=down, nulls_first=first)) for c, down, first in ties]
+    options = AsOfOptions("revising", (stamp, their_stamp), direction, None, exact, how, True, order or None)
     outputs = tuple((n, side, c) for side, part in ((0, left), (1, right)) for n, c in part.names.items())
     joined = as_of((left.node, right.node), keys, outputs, options)
     alone = absent(left.node, (*keys[0], stamp)) if keeps else None

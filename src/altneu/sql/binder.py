@@ -21,6 +21,7 @@ from altneu.sql.recursion import with_recursive
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
+from altneu.sql.times import with_times
 from altneu.syntax import place_of
 from altneu.types import type_name
 
@@ -94,7 +95,7 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * has all of them")
         _refuse_clock(tree)
-        tree = with_spans(spelled_out(tree.copy()))
+        tree = with_times(with_spans(spelled_out(tree.copy())))
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)

@@ -14,19 +14,23 @@ from altneu.collection import Collection
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import parse
 from altneu.joining import JoinKind, columns_of, project
+from altneu.linear import Project
 from altneu.sql import tables
 from altneu.sql.asof import asof
 from altneu.sql.grouped import has_aggregate
 from altneu.sql.joins import Part, inner, meet, outer, partners
+from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
+from altneu.sql.times import TIMED, timed
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
     from altneu.sql.binder import Binder
 
+Order = Sequence[tuple[str, bool, bool]]
 _KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
@@ -53,6 +57,7 @@ class FromClause:
         self.where = [c for c in found if not has_subquery(c)]
         self.nested = [c for c in found if has_subquery(c)]
         self.joins: list[exp.Join] = []
+        self.orders: dict[int, Order] = {}  # of the queries in FROM whose order counts
 
     def relation(self) -> Relation:
         """The rows that FROM and WHERE leave."""
@@ -65,6 +70,10 @@ class FromClause:
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
         found = {id(item): self._item(item) for item in plain}
         bound_items = {place: relation for place, relation in found.items() if relation is not None}
+        if TIMED in self.tree.meta:
+            others = len(self.joins) + len(self.tree.args.get("laterals") or ())
+            alone = timed(bound_items.get(id(items[0])) if items else None, others)
+            bound_items = {id(item): alone for item in items}
         equated = self._equated(bound_items) if len(bound_items) == len(found) else None
         joins_around = bool(self.around and self.around.taken) and equated is None
         if joins_around and not self._pads_left:
@@ -95,12 +104,22 @@ class FromClause:
             relation = self.binder.table(item)
         else:
             try:
-                relation = self.binder.query(several or _query_in(item)).relation
+                answer = self.binder.query(several or self._ordered(item))
+                relation = answer.relation
+                self.orders[id(item)] = _by_columns(relation.node, answer.order)
             except UnknownColumnError:
                 if self.around is None:
                     raise
                 return None
         return relation if item.args.get("joins") else _aliased(relation, item)
+
+    def _ordered(self, item: exp.Expr) -> exp.Expr:
+        """The query of an item; that an ASOF JOIN has on its right is asked for its order."""
+        tree = _query_in(item)
+        if any(join.this is item and (join.args.get("method") or "").upper() == "ASOF" for join in self.joins):
+            tree = tree.copy()
+            tree.meta[SHOWN] = True
+        return tree
 
     def _first(self, item: exp.Expr, relation: Relation | None) -> None:
         if relation is None:
@@ -186,7 +205,7 @@ class FromClause:
         left = self._closed(early=True)
         right = self._put(relation)
         asked = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
-        self.parts = [asof(left, right, asked, keeps=keeps)]
+        self.parts = [asof(left, right, asked, keeps=keeps, ties=self.orders.get(id(join.this), ()))]
 
     def _merge(self, join: exp.Join, first: int, how: JoinKind) -> list[exp.Expr]:
         """USING and NATURAL: equalities, and one column for each pair; an inner join asks them itself."""
@@ -366,6 +385,15 @@ class FromClause:
         node: ir.Node = Collection(project(outer_node, outputs)).distinct().node
         self.parts.append(Part.of(node))
         self.carried = names
+
+
+def _by_columns(node: ir.Node, order: Order) -> Order:
+    """An order of a query's rows, by outputs in the place of keys that are equal to them."""
+    last = node.logic.steps[-1] if isinstance(node, ir.Linear) and node.logic.steps else None
+    outputs = dict(last.outputs) if isinstance(last, Project) else {}
+    own = {name for name, _, _ in order}
+    same = {key: n for n, value in outputs.items() if n not in own for key in own if outputs.get(key) == value}
+    return [(same.get(key, key), descending, first) for key, descending, first in order]
 
 
 def _type_of(tree: exp.Expr, items: Iterable[Relation]) -> pa.DataType | None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
-from altneu.expressions.names import AGGREGATES
+from altneu.expressions.names import AGGREGATES, UPDATE_TIME
 from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
 from altneu.sql.ordering import all_of_them, computed_keys
@@ -141,6 +141,11 @@ def _refuse_row_of_nothing(made: Groups, having: Sequence[exp.Expr], qualify: Se
         "not supported: in a subquery that reads the query around, HAVING or QUALIFY without GROUP BY that nothing may "
         "meet; compare with the aggregate as a scalar subquery"
     )
+
+
+def _shown(column: exp.Column) -> str:
+    """A column as it was written."""
+    return "update_time()" if column.name == UPDATE_TIME else str(column.sql("spark"))
 
 
 def _qualify(tree: exp.Select) -> list[exp.Expr]:
@@ -273,7 +278,7 @@ class Groups:
                 if (part := self._part_of_key(node)) is not None:
                     return part
                 raise TypeMismatchError(
-                    f"the column {node.sql('spark')!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
+                    f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
                     "take its max or min"
                 )
             return node

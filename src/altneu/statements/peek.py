@@ -13,14 +13,14 @@ import pyarrow as pa
 from altneu import ir
 from altneu.catalogue import check_maintained
 from altneu.collection import Collection
-from altneu.errors import HydrationError
+from altneu.errors import HydrationError, PlanError
 from altneu.executor.base import StepMode
 from altneu.executor.inputs import Inputs
 from altneu.executor.measured import Measurements
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
 from altneu.hydrate import hydration_plan, missing
-from altneu.physical import Plan, ViewPorts
+from altneu.physical import ArrangeOp, Plan, ViewPorts
 from altneu.reading import ASKED, Known, Time
 from altneu.view import OnErrors, View
 
@@ -83,6 +83,7 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
             f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP{again}"
         )
     plan, node = planned(session, collection)
+    _refuse_times_of_now(plan, journal.existing())
     layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
     try:
         table.layouts = plan.arranged
@@ -125,6 +126,22 @@ def _noted(plan: Plan, existing: set[str], told: Explained) -> Explained:
     return replace(told, notes=(f"arrangements: {there} there already, {lacking} to build",))
 
 
+def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
+    """Refuse ``update_time()`` of rows of which no view keeps when they came.
+
+    Raises:
+        PlanError: with the remedy.
+    """
+    for name in plan.arrangements_of(NAME):
+        operation = plan.nodes[plan.arrangements[name]].operation
+        if isinstance(operation, ArrangeOp) and operation.locked and operation.locked.times and name not in existing:
+            raise PlanError(
+                "update_time() is kept by views, and none keeps it of these rows: in a query that is answered once all "
+                "of them would come now. CREATE MATERIALIZED VIEW … AS SELECT *, update_time() AS came FROM …, in "
+                "Python session.maintain(...), and query that"
+            )
+
+
 def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     """The plan of all views and of a collection beside them, and the collection's own.
 
@@ -135,13 +152,15 @@ def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
     catalogue, journal = session._catalogue, session._journal
     collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
-    plan = catalogue.lowered(session.shards, more={NAME: node})
-    try:
-        hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
-    except HydrationError:
-        upon = catalogue.upon_views(collection)
-        if upon is None:
-            raise
-        plan, node = catalogue.lowered(session.shards, more={NAME: upon}), upon
-        hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
+    nodes = [node] if (upon := catalogue.upon_views(collection)) is None else [node, upon]
+    if any(map(ir.is_by_arrival, ir.walk(node))):
+        nodes.reverse()  # what a view has seen come, a rewritten plan would let come now
+    for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
+        plan = catalogue.lowered(session.shards, more={NAME: node})
+        try:
+            hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
+            break
+        except HydrationError:
+            if last:
+                raise
     return plan, node

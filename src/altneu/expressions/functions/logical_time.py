@@ -1,11 +1,11 @@
-"""The session's own time, which stands in the predicates of filters and is never evaluated."""
+"""The session's own time and the time at which a row came: both are given by plans and never evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from altneu.errors import TemporalPredicateError
+from altneu.errors import TemporalPredicateError, UpdateTimeError
 from altneu.expressions.registry import Typing, register
 
 if TYPE_CHECKING:
@@ -35,3 +35,23 @@ def _rule(args: Sequence[Expr]) -> Typing:
 def logical_now(call: Call, count: int) -> NoReturn:
     """Never called: a filter turns each comparison into a bound when the plan is built."""
     raise AssertionError(f"{call.text} is a bound of a filter, not a value")
+
+
+def _no_place(args: Sequence[Expr]) -> Typing:
+    raise UpdateTimeError
+
+
+@register(
+    "update_time",
+    rule=_no_place,
+    style="vector",
+    group=GROUP,
+    usage="update_time()",
+    doc="The session's time at which this copy of the row came into the collection, a bigint. In the linear verbs and "
+    "in agg; in SQL in a SELECT over one table, view or query. [update_time.md](update_time.md) says which copy a "
+    "retraction takes.",
+    fold=False,
+)
+def update_time(call: Call, count: int) -> NoReturn:
+    """Never called: a plan gives it as a column."""
+    raise AssertionError(f"{call.text} is a column, not a call")
