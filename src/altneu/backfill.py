@@ -50,14 +50,16 @@ def backfill(session: Session, source: str | Collection, rows: Any, diff: int | 
     declared = _declared(session, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
-    _refuse_history(session, declared.name)
-    inputs = _inputs(session, declared, rows, diff)
+    since = _folded(session, declared.name)
     journal, table, name = session._journal, session.table, declared.name
+    inputs = _inputs(session, declared, rows, diff, since)
     plan = session._catalogue.lowered(session.shards, also=[declared])
     _refuse_waiting(session, plan, name)
     layouts, mark, was_kept = table.layouts, table.mark(), name in journal.kept
+    before = journal.since
     try:
         with journal.undoing():
+            journal.since = since
             if name in journal.filled:
                 _fill(session, plan, declared, inputs)
             if not was_kept:
@@ -68,10 +70,10 @@ def backfill(session: Session, source: str | Collection, rows: Any, diff: int | 
                     session._catalogue.plan = plan
     except BaseException:
         if was_kept or name not in journal.kept:
-            table.layouts = layouts
+            table.layouts, journal.since = layouts, before
         raise
     if was_kept:
-        table.layouts = layouts
+        table.layouts, journal.since = layouts, before
         table.restore(mark)  # the rows are right, and nothing is new
 
 
@@ -120,24 +122,33 @@ def _refuse_commands(source: ir.Source) -> None:
         )
 
 
-def _refuse_history(session: Session, name: str) -> None:
-    since, now = session._journal.since, session.lower - 1
+def _folded(session: Session, name: str) -> int:
+    """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
+
+    Raises:
+        InputError: somebody does.
+    """
+    since, now = session._since_after(session.lower), session.lower - 1
     if since < now:
+        leases, subscribed = session._journal.store.leases(), session.subscribers.since
+        readers = sorted({lease.name for lease in leases if lease.since is not None and lease.since < now})
+        ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
+        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(session.retain)
         raise InputError(
-            f"source {name!r} cannot be backfilled while times before {now} are kept apart: views can be read from "
-            f"{since} on, and the rows given say nothing of the past. Open the session without retain= (and end "
-            "subscriptions and leases that ask for history), advance once, and backfill then"
+            f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the rows "
+            f"given do not say what the source held then. The history is kept for: {'; '.join(ends)}. End them, or "
+            "open the session without retain=, and backfill then"
         )
+    return max(since, 0)
 
 
-def _inputs(session: Session, source: ir.Source, rows: Any, diff: int | str) -> Inputs:
+def _inputs(session: Session, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
     """The rows as inputs of a step, all of the present.
 
     Raises:
         InputError: the source never had any, and there are some.
         SchemaError: they do not fit its columns.
     """
-    since = session._journal.since
     frontier = Antichain.of(session.lattice, since)
     stamp = Stamp(source.name, source.schema, session.lattice, frontier, since, diff)
     inputs = Inputs()

@@ -1035,7 +1035,8 @@ class Session(Closing):
         """What an interrupt says of the step that it came in."""
         if committed:
             return f"the step is committed, lower is {self.lower}"
-        return f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
+        undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
+        return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more is due than one takes up.

@@ -48,8 +48,8 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _from_python(list(data), columns, schema, source)
     raise InputError(
-        f"cannot insert a {type(data).__name__} into {source!r}; use a Spark DataFrame, an Arrow table, "
-        "a pandas or Polars frame, or a list of tuples or dictionaries"
+        f"the rows for {source!r} must be a Spark DataFrame, an Arrow table, a pandas or Polars frame, or a list of "
+        f"tuples or dictionaries, got a {type(data).__name__}; one row is a list of one"
     )
 
 

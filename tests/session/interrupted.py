@@ -29,7 +29,10 @@ VIEWS = {
     "most": N.distinct().top_k(2, "v desc", per="k"),
 }
 SAID = [
-    "altneu: nothing of the step is committed, lower is {}, and what was inserted is still there",
+    (
+        "altneu: nothing of the step is committed, lower is {}, and what was inserted is still there: "
+        "advance() takes the step again, session.discard() forgets the rows"
+    ),
     "altneu: the step is committed, lower is {}",
 ]
 

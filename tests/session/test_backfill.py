@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pandas as pd
 import pyarrow as pa
@@ -252,14 +254,41 @@ def test_history_that_is_kept_apart_is_in_the_way_and_goes(tmp_path):
             session.insert("a", rows)
             session.advance()
         with pytest.raises(
-            InputError, match=r"times before 1 are kept apart.* from 0 on.*without retain=.*advance once"
+            InputError, match=r"times before 1 can be read, from 0 on.*kept for: retain=\. .*without retain="
         ):
             session.backfill("a", ROWS)
     with an.Session(path=tmp_path) as session:
         session.maintain("sum", SUM)
-        session.advance()
         session.backfill("a", ROWS)
         assert len(session.maintain("late", LATE).to_pylist()) == 3
+    with an.Session(path=tmp_path) as session:
+        session.maintain("sum", SUM)
+        assert len(session.maintain("late", LATE).to_pylist()) == 3
+
+
+def test_a_sink_is_in_the_way_until_it_is_up_to_date(tmp_path):
+    target = tmp_path / "out.db"
+    with an.Session(path=tmp_path / "store") as session:
+        sums = session.maintain("sum", A.group_by("k").agg(n="sum(v)"))
+        sink = an.sinks.database(sums, lambda: sqlite3.connect(target), "sums", mode="upsert", key=["k"])
+        for rows in (ROWS[:2], ROWS[2:]):
+            session.insert("a", rows)
+            session.advance()
+            sink.run()
+        session.advance()
+        with pytest.raises(InputError, match=r"before 2 can be read, from 1 on.*readers and sinks \(sink-"):
+            session.backfill("a", ROWS)
+        sink.run()
+        session.backfill("a", ROWS)
+        late = session.maintain("late", LATE)
+        assert len(late.to_pylist()) == 3
+        session.retract("a", ROWS[1:2])
+        session.advance()
+        sink.run()
+        with closing(sqlite3.connect(target)) as connection:
+            there = connection.execute("SELECT * FROM sums").fetchall()
+        assert sorted(there) == sorted(session.view("sum").to_pylist())
+        assert len(late.to_pylist()) == 2
 
 
 def test_two_times_are_refused_and_not_advised():

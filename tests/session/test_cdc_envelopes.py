@@ -181,7 +181,9 @@ def test_what_cannot_be_decoded_is_an_error_row(decoder, event, code):
 
 
 def test_what_changes_no_row_is_passed_over():
-    assert decoded(an.cdc.maxwell, {"type": "bootstrap-start", "data": {}}, {"type": "table-alter"})[0] == []
+    for kind in ("bootstrap-start", "bootstrap-complete"):
+        assert decoded(an.cdc.maxwell, {"type": kind, "data": {}}) == ([], [])
+    assert decoded(an.cdc.maxwell, {"type": "insert", "data": {}}) == ([], ["MISSING_FIELDS"])
     assert decoded(an.cdc.maxwell, {"type": "table-alter"}) == ([], [])
     assert decoded(an.cdc.canal, {"type": "ALTER", "isDdl": True, "data": None}) == ([], [])
     assert decoded(an.cdc.mongodb, {"operationType": "createIndexes"}) == ([], [])

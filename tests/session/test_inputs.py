@@ -201,8 +201,8 @@ REFUSED = {
         SchemaError,
         "does not fit",
     ),
-    "something else": (42, InputError, "cannot insert a int"),
-    "a text": ("1,x", InputError, "cannot insert a str"),
+    "something else": (42, InputError, "got a int"),
+    "a text": ("1,x", InputError, "got a str"),
 }
 
 

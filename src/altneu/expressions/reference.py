@@ -52,7 +52,10 @@ _TAIL = """\
   joined texts, `any_value`. What Spark's `approx_` aggregates come near to is exact here.
 * Sums, and variances and their kin, are computed from exact sums and rounded at the end: they do not overflow on the
   way (Spark's `try_sum` may be null where this is a number), and differ from Spark's in the last digits.
-* Regular expressions are RE2's: no look-around, no back references. `$` is the end of the text only.
+* Regular expressions are RE2's, which differ from Java's: no look-around, no back references, no possessive
+  quantifiers. `$` is the end of the text only. Inside a class `[` and `&&` are characters and `[:alpha:]` is a POSIX
+  class; there is no intersection. `(?i)` folds case for all of Unicode, `\\b` knows ASCII letters only, `\\s` has no
+  vertical tab, `.` stops at `\\n` alone.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
   each distinct pattern of a batch is compiled once, and a row whose pattern is not a regular expression is an error
   row.
