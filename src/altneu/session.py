@@ -347,9 +347,8 @@ class Session(Closing):
         ...     alerts = session.maintain("alerts", readings.filter("degrees > 90"), contents=False)
         ...     _ = alerts.subscribe(lambda row, time, diff: print(row, time, diff))
         ...     session.insert("readings", [("a", 20), ("b", 95)])
-        ...     _ = session.advance()
-        ...     step = session.advance()
-        ...     step.state_rows
+        ...     steps = [session.advance() for _ in range(3)]
+        ...     steps[-1].state_rows
         ('b', 95) 0 1
         0
         """

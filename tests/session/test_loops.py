@@ -57,10 +57,10 @@ def recorded_rounds(rounds):
     """Notes the rounds of the stages that are run."""
     stage_run = local.StageRun
 
-    def noting(plan, stage, shard, snapshot, inbox, region, mode, keeper):
+    def noting(plan, stage, shard, snapshot, inbox, region, *more):
         if not rounds or rounds[-1] != region.rounds:
             rounds.append(region.rounds)
-        return stage_run(plan, stage, shard, snapshot, inbox, region, mode, keeper)
+        return stage_run(plan, stage, shard, snapshot, inbox, region, *more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "StageRun", noting)
