@@ -119,10 +119,13 @@ def _ties(given: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> t
     """An order of the right side's columns.
 
     Raises:
-        PlanError: it has no columns, or something else than columns.
+        PlanError: it is no order, has no columns, or something else than columns.
     """
     if given is None:
         return ()
+    named: object = given
+    if not isinstance(named, str | Col | Sequence) or (not isinstance(named, Col) and not named):
+        raise PlanError(f"ties must be an order of the right side's columns, such as 'seq desc', got {given!r}")
     keys = parse_order(given, schema)
     other = next((key for key in keys if not key.expr.is_column), None)
     if other is not None:

@@ -384,6 +384,9 @@ def test_ties_are_said_and_tell_plans_apart():
         ({"mode": "logical", "ties": "seq"}, "say time='column'"),
         ({"mode": "revising", "time": "at", "ties": "seq + 1"}, "names columns of the right side"),
         ({"mode": "revising", "time": "at", "ties": "nothing"}, "no column 'nothing'"),
+        ({"mode": "revising", "time": "at", "ties": 5}, "ties must be an order of the right side's columns, .*got 5"),
+        ({"mode": "revising", "time": "at", "ties": ""}, "ties must be an order .*got ''"),
+        ({"mode": "revising", "time": "at", "ties": []}, r"ties must be an order .*got \[\]"),
     ],
 )
 def test_ties_that_say_nothing_are_refused(arguments, said):
