@@ -841,7 +841,10 @@ def source(
     [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
     """
     if time is not None and not _names_two(time):
-        raise SchemaError(f'time={time!r}: a source with two times names both, such as time=("system", "event")')
+        raise SchemaError(
+            f'time must name the two times of a source, such as time=("system", "event"), got {time!r}; of a source '
+            f"with one time it is given where rows are inserted: session.insert({name!r}, rows, time=...)"
+        )
     if not name:
         raise SchemaError("a source needs a name")
     columns = user_schema(schema)
