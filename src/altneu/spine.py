@@ -29,7 +29,7 @@ __all__ = ["EFFORT", "Spine", "merge"]
 EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
 SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
 AT_ONCE = 16  # a merge of so many times the rows inserted, or fewer, is done at once
-_FEW_OLDER = 8  # summing up takes away twice the older updates at most: not done to so many times as many
+_FEW_OLDER = 8  # folding takes away at most twice the older updates: too little where there are fewer than an eighth
 TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
 
 _Node = Batch | Merge
@@ -123,32 +123,23 @@ class Spine:
     def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
         """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
 
-        Where ``since`` is not beyond ``lower`` no time of what came then changes, and only what was there before can be
-        summed up with it: that is done where it is neither more nor much less than what came.
+        Where ``since`` is not beyond ``lower`` the times of what came then do not change, and folding a batch only sums
+        up its older updates with newer ones: a batch with few older updates stays as it is.
 
-        Cost:   what came then, twice at most; of older batches else only those that are being merged with it.
+        Cost:   what came then; of older batches only those that were, or are being, merged with it.
         """
         nodes = self.nodes
         stays = since.less_equal_frontier(lower)
-        if stays and self._is_worth_summing(lower, least):
-            return Spine(self.layout, (merge(self.batches, since),), self.upper)
         for i in range(len(nodes) - 1, -1, -1):
             node = nodes[i]
             if _described(node).upper.less_equal_frontier(lower):
                 break
-            if stays and isinstance(node, Batch):
+            if stays and isinstance(node, Batch) and _before(node, lower) * _FEW_OLDER < len(node):
                 continue
             batches = node.inputs if isinstance(node, Merge) else (node,)
             if sum(map(len, batches)) >= least:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))
         return Spine(self.layout, nodes, self.upper)
-
-    def _is_worth_summing(self, lower: Antichain, least: int) -> bool:
-        rows = len(self)
-        if rows < least:
-            return False
-        older = sum(_before(batch, lower) for batch in self.batches)
-        return older <= rows - older <= _FEW_OLDER * older
 
     def from_time(self, start: int) -> Spine:
         """This spine without the batches that end before ``start``, the first coordinate of a time.
@@ -216,12 +207,10 @@ def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple
 
 
 def _before(batch: Batch, lower: Antichain) -> int:
-    """How many updates of a batch are before a frontier."""
-    if batch.description.upper.less_equal_frontier(lower):
-        return len(batch)
+    """How many updates of a batch are at epochs before those of a frontier, the first coordinate of a time."""
     if lower.less_equal_frontier(batch.description.lower):
         return 0
-    start = int(lower.elements[0].min(initial=0))
+    start = int(lower.elements[0].min())
     return sum(int(np.count_nonzero(block.times[0] < start)) for block in batch.blocks)
 
 
