@@ -348,8 +348,8 @@ def _sources_of(collection: Collection) -> list[ir.Source]:
 def described(plan: Plan, name: str, node: ir.Node) -> Described:
     """What a reader without the plan has to know of a view."""
     ports = plan.views[name]
-    operations = {n: plan.nodes[plan.arrangements[n]].operation for n in (ports.contents, *ports.errors)}
-    return Described(ports, {n: o.layout for n, o in operations.items()}, ir.coordinates(node))  # type: ignore[union-attr]
+    layouts = {name: plan.layouts[name] for name in (ports.contents, *ports.errors)}
+    return Described(ports, layouts, ir.coordinates(node))
 
 
 def check_maintained(name: object, collection: object) -> None:

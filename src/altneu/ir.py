@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -44,9 +44,18 @@ def inputs_first(function: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 class Node:
-    """A collection, described."""
+    """A collection, described.
 
+    ``tag`` is what fingerprints call a class, whatever it is renamed to: stored views are found by them.
+    """
+
+    tag: ClassVar[str]
     schema: pa.Schema
+
+    def __init_subclass__(cls, tag: str = "") -> None:
+        super().__init_subclass__()
+        if tag:
+            cls.tag = tag
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -61,9 +70,7 @@ class Node:
     @inputs_first
     def fingerprint(self) -> str:
         """Stable across processes: equal plans have equal fingerprints, so that they share state."""
-        text = "\n".join(
-            [type(self).__name__, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)]
-        )
+        text = "\n".join([self.tag, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)])
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -85,7 +92,7 @@ def _schema_of(node: Node) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class Source(Node):
+class Source(Node, tag="Source"):
     """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views.
 
     With a ``key``, or ``distinct``, what comes in are commands, and an arrangement of the rows that are there is kept.
@@ -137,7 +144,7 @@ class Unary(Derived):
 
 
 @dataclass(frozen=True, eq=False)
-class Constant(Node):
+class Constant(Node, tag="Constant"):
     """Rows that are there from the least time on and never change."""
 
     rows: tuple[tuple[object, ...], ...]
@@ -149,7 +156,7 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(Unary):
+class Linear(Unary, tag="Linear"):
     """Linear logic, update by update."""
 
     logic: BoundLogic
@@ -164,7 +171,7 @@ class Linear(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Derived):
+class Concat(Derived, tag="Concat"):
     """The sum of collections of one schema."""
 
     parts: tuple[Node, ...]
@@ -187,7 +194,7 @@ class Concat(Derived):
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Derived):
+class Join(Derived, tag="Join"):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
     ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
@@ -217,7 +224,7 @@ class Join(Derived):
 
 
 @dataclass(frozen=True, eq=False)
-class MultiJoin(Node):
+class MultiJoin(Node, tag="MultiJoin"):
     """Equijoin of several collections at once, without intermediate results; what a tree of ``Join`` may become.
 
     ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
@@ -261,7 +268,7 @@ class Aggregate:
         return self.function in ACCUMULABLE and not self.distinct and not several
 
     def __repr__(self) -> str:
-        options = f", options={self.options!r}" * bool(self.options)  # fingerprints are made of it
+        options = f", options={self.options!r}" * bool(self.options)
         return (
             f"Aggregate(function={self.function!r}, arguments={self.arguments!r}, type={self.type!r}, "
             f"distinct={self.distinct!r}{options})"
@@ -278,6 +285,9 @@ class Aggregates:
     calls: tuple[Aggregate, ...]
     default_row: bool = False
 
+    def __repr__(self) -> str:
+        return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r})"
+
     def __str__(self) -> str:
         return ", ".join(map(str, self.calls))
 
@@ -285,6 +295,9 @@ class Aggregates:
 @dataclass(frozen=True)
 class Distinct:
     """One copy of every row whose count is positive."""
+
+    def __repr__(self) -> str:
+        return "Distinct()"
 
     def __str__(self) -> str:
         return "distinct"
@@ -296,6 +309,9 @@ class CountOf:
 
     column: str
 
+    def __repr__(self) -> str:
+        return f"CountOf(column={self.column!r})"
+
     def __str__(self) -> str:
         return f"count as {self.column}"
 
@@ -305,6 +321,9 @@ class Threshold:
     """Every row as often as a Python function says for its count."""
 
     function: Function
+
+    def __repr__(self) -> str:
+        return f"Threshold(function={self.function!r})"
 
     def __str__(self) -> str:
         return f"threshold {self.function.name}"
@@ -316,6 +335,9 @@ class TopK:
 
     k: int
     order: tuple[tuple[str, bool, bool], ...]  # column, descending, nulls first
+
+    def __repr__(self) -> str:
+        return f"TopK(k={self.k!r}, order={self.order!r})"
 
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
@@ -333,6 +355,9 @@ class Frame:
     rows: bool
     start: int | str | None
     end: int | str | None
+
+    def __repr__(self) -> str:
+        return f"Frame(rows={self.rows!r}, start={self.start!r}, end={self.end!r})"
 
     def __str__(self) -> str:
         start = _bound(self.start, "unbounded preceding")
@@ -360,6 +385,12 @@ class WindowCall:
     frame: Frame | None = None
     number: int = 1
     ignore_nulls: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"WindowCall(call={self.call!r}, order={self.order!r}, frame={self.frame!r}, "
+            f"number={self.number!r}, ignore_nulls={self.ignore_nulls!r})"
+        )
 
     def __str__(self) -> str:
         order = ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
@@ -391,6 +422,9 @@ class WindowFunctions:
 
     calls: tuple[WindowCall, ...]
 
+    def __repr__(self) -> str:
+        return f"WindowFunctions(calls={self.calls!r})"
+
     def __str__(self) -> str:
         return f"window {', '.join(map(str, self.calls))}"
 
@@ -402,6 +436,9 @@ class PythonReduce:
     function: Function
     result: pa.Schema
     with_diffs: bool = False
+
+    def __repr__(self) -> str:
+        return f"PythonReduce(function={self.function!r}, result={self.result!r}, with_diffs={self.with_diffs!r})"
 
     def __str__(self) -> str:
         return f"reduce {self.function.name}"
@@ -426,7 +463,7 @@ class AsOfRule:
         ties = f", ties by {', '.join(order)}" if self.ties else ""
         return f"{self.direction}{within}{'' if self.exact else ', no exact matches'}{ties}"
 
-    def __repr__(self) -> str:  # fingerprints are made of it
+    def __repr__(self) -> str:
         ties = f", ties={self.ties!r}" * bool(self.ties)
         return f"AsOfRule(direction={self.direction!r}, tolerance={self.tolerance!r}, exact={self.exact!r}{ties})"
 
@@ -452,15 +489,22 @@ class AsOfReduce:
     rule: AsOfRule
     keeps: bool
 
+    def __repr__(self) -> str:
+        return (
+            f"AsOfReduce(side={self.side!r}, stamp={self.stamp!r}, left={self.left!r}, right={self.right!r}, "
+            f"shown={self.shown!r}, rule={self.rule!r}, keeps={self.keeps!r})"
+        )
+
     def __str__(self) -> str:
         return f"as-of join, {self.rule}"
 
 
+# Fingerprints are made of what __repr__ gives, whatever becomes of the names of classes and fields.
 Reducer = Aggregates | Distinct | CountOf | Threshold | TopK | WindowFunctions | PythonReduce | AsOfReduce
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Unary):
+class Reduce(Unary, tag="Reduce"):
     """A function of each group of rows with equal key; an empty group yields nothing."""
 
     key: tuple[str, ...]
@@ -497,7 +541,7 @@ class Reduce(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Latest(Unary):
+class Latest(Unary, tag="Latest"):
     """The input is a log of events; of each key, the one that is greatest in the order of some columns.
 
     Ties are decided by the whole row. An event that is there more than once counts once.
@@ -512,7 +556,7 @@ class Latest(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class AsOf(Derived):
+class AsOf(Derived, tag="AsOf"):
     """Each left row with right rows of equal key as of its timestamp, or as of when it came.
 
     ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
@@ -550,7 +594,7 @@ class AsOf(Derived):
 
 
 @dataclass(frozen=True, eq=False)
-class UpdateTime(Unary):
+class UpdateTime(Unary, tag="UpdateTime"):
     """The same rows with the time at which each copy came; of copies of a row the first to come is the first to go.
 
     What it gives depends on its input's history, so rules change nothing below it for the sake of what is above: two
@@ -567,7 +611,7 @@ class UpdateTime(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Consolidate(Unary):
+class Consolidate(Unary, tag="Consolidate"):
     """The same collection, each (data, time) in one update."""
 
     def describe(self) -> str:
@@ -576,7 +620,7 @@ class Consolidate(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Inspect(Unary):
+class Inspect(Unary, tag="Inspect"):
     """The same collection; after each commit a Python function is shown its consolidated updates."""
 
     function: Function
@@ -587,7 +631,7 @@ class Inspect(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrangedBy(Unary):
+class ArrangedBy(Unary, tag="ArrangedBy"):
     """The same collection, which rules leave as it is; a view of it is arranged by some columns.
 
     Plans are rewritten with it and lowered without it, but for the root: it says no more than where a view's rows lie.
@@ -601,7 +645,7 @@ class ArrangedBy(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Variable(Node):
+class Variable(Node, tag="Variable"):
     """What a variable of a loop holds at the start of a round.
 
     ``level`` counts the loops around it that were being written when its own was, so that of two loops one inside the
@@ -618,7 +662,7 @@ class Variable(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class EnterAt(Unary):
+class EnterAt(Unary, tag="EnterAt"):
     """A collection from outside of which each row enters a loop at the round that an expression says."""
 
     rounds: Expr
@@ -646,17 +690,17 @@ class Moments(Unary):
 
 
 @dataclass(frozen=True, eq=False)
-class Differentiate(Moments):
+class Differentiate(Moments, tag="Differentiate"):
     """The changes of a collection, each there at the earlier moment of its time and gone at the later one."""
 
 
 @dataclass(frozen=True, eq=False)
-class ToNeu(Moments):
+class ToNeu(Moments, tag="ToNeu"):
     """A collection in a scope of moments, each change at the later moment of its time."""
 
 
 @dataclass(frozen=True, eq=False)
-class Integrate(Moments):
+class Integrate(Moments, tag="Integrate"):
     """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
 
 
@@ -666,7 +710,7 @@ _FIRST_MAX_ROUNDS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(Derived):
+class Loop(Derived, tag="Loop"):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
@@ -703,7 +747,7 @@ class Loop(Derived):
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Derived):
+class Result(Derived, tag="Result"):
     """What a variable of a loop comes to."""
 
     loop: Loop

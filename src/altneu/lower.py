@@ -748,7 +748,7 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     found: list[PhysicalNode] = []
     seen: Counter[str] = Counter()
     for node in nodes:
-        told = [type(node.operation).__name__]
+        told = [node.operation.tag]
         if isinstance(node.operation, ArrangeOp | CommandsOp | FeedOp | FeedbackOp):
             told.append(node.operation.arrangement)
         else:

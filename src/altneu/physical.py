@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -38,15 +38,28 @@ class Port(NamedTuple):
     output: int = 0
 
 
+class Operation:
+    """What a node of a physical plan does.
+
+    ``tag`` is what the names of state call a class, whatever it is renamed to: stores are read by them.
+    """
+
+    tag: ClassVar[str]
+
+    def __init_subclass__(cls, tag: str) -> None:
+        super().__init_subclass__()
+        cls.tag = tag
+
+
 @dataclass(frozen=True)
-class SourceOp:
+class SourceOp(Operation, tag="SourceOp"):
     """Updates that a session was given for a source."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class ConstantOp:
+class ConstantOp(Operation, tag="ConstantOp"):
     """Rows of the least time; they flow once, when what reads them is hydrated."""
 
     rows: tuple[tuple[object, ...], ...]
@@ -58,7 +71,7 @@ _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those 
 
 
 @dataclass(frozen=True)
-class ReadOp:
+class ReadOp(Operation, tag="ReadOp"):
     """The whole contents of an arrangement that exists already, for hydration.
 
     With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
@@ -69,26 +82,26 @@ class ReadOp:
 
 
 @dataclass(frozen=True)
-class LinearOp:
+class LinearOp(Operation, tag="LinearOp"):
     """Linear logic; output 0 the rows, output 1 the errors."""
 
     logic: BoundLogic
 
 
 @dataclass(frozen=True)
-class ConcatOp:
+class ConcatOp(Operation, tag="ConcatOp"):
     """The sum of the inputs."""
 
 
 @dataclass(frozen=True)
-class ExplodeOp:
+class ExplodeOp(Operation, tag="ExplodeOp"):
     """Rows into the additive slots of their group, combined before they are exchanged."""
 
     accumulator: Accumulator
 
 
 @dataclass(frozen=True)
-class ArrangeOp:
+class ArrangeOp(Operation, tag="ArrangeOp"):
     """The one stateful operation: updates into an arrangement, future ones into its hold.
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
@@ -113,7 +126,7 @@ class ArrangeOp:
 
 
 @dataclass(frozen=True)
-class CommandsOp:
+class CommandsOp(Operation, tag="CommandsOp"):
     """Commands to a source that are due; those of later times wait, and nothing else is kept."""
 
     arrangement: str
@@ -121,7 +134,7 @@ class CommandsOp:
 
 
 @dataclass(frozen=True)
-class RowsOp:
+class RowsOp(Operation, tag="RowsOp"):
     """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
 
     Where the ``key`` is the whole row, no key has.
@@ -131,7 +144,7 @@ class RowsOp:
 
 
 @dataclass(frozen=True)
-class LatestOp:
+class LatestOp(Operation, tag="LatestOp"):
     """The rows of an arrangement of latest events; output 1 the errors of those that were retracted.
 
     As with joins and reduces, ``logic`` is applied to the rows at once; output 2 is its errors.
@@ -142,19 +155,19 @@ class LatestOp:
 
 
 @dataclass(frozen=True)
-class ConsolidateOp:
+class ConsolidateOp(Operation, tag="ConsolidateOp"):
     """The step's updates, each (data, time) once."""
 
 
 @dataclass(frozen=True)
-class TapOp:
+class TapOp(Operation, tag="TapOp"):
     """The step's updates, consolidated and handed to a Python function after the commit."""
 
     function: Function
 
 
 @dataclass(frozen=True)
-class JoinOp:
+class JoinOp(Operation, tag="JoinOp"):
     """Equijoin of two arrangements, and the linear logic that is applied to its matches before they are built.
 
     Output 0 the rows, output 2 the errors of the logic.
@@ -165,7 +178,7 @@ class JoinOp:
 
 
 @dataclass(frozen=True)
-class DeltaJoinOp:
+class DeltaJoinOp(Operation, tag="DeltaJoinOp"):
     """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
 
     Output 0 the rows, output 2 the errors of the logic.
@@ -176,7 +189,7 @@ class DeltaJoinOp:
 
 
 @dataclass(frozen=True)
-class AsofOp:
+class AsofOp(Operation, tag="AsofOp"):
     """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
 
     spec: AsofSpec
@@ -184,12 +197,12 @@ class AsofOp:
 
 
 @dataclass(frozen=True)
-class NewsOp:
+class NewsOp(Operation, tag="NewsOp"):
     """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
 
 
 @dataclass(frozen=True)
-class CountOp:
+class CountOp(Operation, tag="CountOp"):
     """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
 
     offer: Offer
@@ -197,7 +210,7 @@ class CountOp:
 
 
 @dataclass(frozen=True)
-class ProposeOp:
+class ProposeOp(Operation, tag="ProposeOp"):
     """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
 
     With ``number`` it is one of several relations, and prefixes have been counted.
@@ -208,7 +221,7 @@ class ProposeOp:
 
 
 @dataclass(frozen=True)
-class ConfirmOp:
+class ConfirmOp(Operation, tag="ConfirmOp"):
     """Prefixes, the first input, that an arrangement, the second, has too."""
 
     offer: Offer
@@ -216,7 +229,7 @@ class ConfirmOp:
 
 
 @dataclass(frozen=True)
-class LockedOp:
+class LockedOp(Operation, tag="LockedOp"):
     """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
 
     spec: LockSpec
@@ -224,7 +237,7 @@ class LockedOp:
 
 
 @dataclass(frozen=True)
-class ReduceOp:
+class ReduceOp(Operation, tag="ReduceOp"):
     """A function of each group of an arrangement, and the linear logic that is applied to its results.
 
     Output 0 the rows, output 1 the errors of the function, output 2 those of the logic.
@@ -235,12 +248,12 @@ class ReduceOp:
 
 
 @dataclass(frozen=True)
-class EnterOp:
+class EnterOp(Operation, tag="EnterOp"):
     """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
 
 
 @dataclass(frozen=True)
-class EnterAtOp:
+class EnterAtOp(Operation, tag="EnterAtOp"):
     """Updates that have entered a loop, moved to the round that an expression says of each row.
 
     Those of ``limit`` rounds on stay outside, where the loop stops there.
@@ -251,34 +264,34 @@ class EnterAtOp:
 
 
 @dataclass(frozen=True)
-class LeaveOp:
+class LeaveOp(Operation, tag="LeaveOp"):
     """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
 
 
 @dataclass(frozen=True)
-class DifferentiateOp:
+class DifferentiateOp(Operation, tag="DifferentiateOp"):
     """Each update at the earlier moment of its time, and its opposite at the later one."""
 
 
 @dataclass(frozen=True)
-class ToNeuOp:
+class ToNeuOp(Operation, tag="ToNeuOp"):
     """Each update at the later moment of its time."""
 
 
 @dataclass(frozen=True)
-class IntegrateOp:
+class IntegrateOp(Operation, tag="IntegrateOp"):
     """The updates of earlier moments, each at the time whose moment it was."""
 
 
 @dataclass(frozen=True)
-class FeedbackOp:
+class FeedbackOp(Operation, tag="FeedbackOp"):
     """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
 
     arrangement: str
 
 
 @dataclass(frozen=True)
-class FeedOp:
+class FeedOp(Operation, tag="FeedOp"):
     """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
 
     arrangement: str
@@ -292,39 +305,6 @@ HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
 """Operations that take over the linear logic that alone reads their rows."""
 LOGIC_ERRORS = 2
 """The output on which they give its errors."""
-
-
-Operation = (
-    SourceOp
-    | ConstantOp
-    | ReadOp
-    | LinearOp
-    | ConcatOp
-    | ExplodeOp
-    | ArrangeOp
-    | CommandsOp
-    | RowsOp
-    | LatestOp
-    | ConsolidateOp
-    | TapOp
-    | JoinOp
-    | DeltaJoinOp
-    | NewsOp
-    | CountOp
-    | ProposeOp
-    | ConfirmOp
-    | AsofOp
-    | LockedOp
-    | ReduceOp
-    | EnterOp
-    | EnterAtOp
-    | LeaveOp
-    | DifferentiateOp
-    | ToNeuOp
-    | IntegrateOp
-    | FeedbackOp
-    | FeedOp
-)
 
 
 @dataclass(frozen=True)

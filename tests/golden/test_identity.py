@@ -92,4 +92,10 @@ def test_every_node_reducer_and_operation_is_among_them():
     nodes = [node for plan, _ in made for node in ir.walk(plan.node)]
     assert {type(node) for node in nodes} == concrete(ir.Node) - {ir.MultiJoin}  # rules make it, and AsOfReduce
     assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == set(ir.Reducer.__args__) - {ir.AsOfReduce}
-    assert set().union(*(placed(*one)[1] for one in made)) == set(Operation.__args__) - {ReadOp}  # has no state
+    assert set().union(*(placed(*one)[1] for one in made)) == concrete(Operation) - {ReadOp}  # has no state
+
+
+def test_no_two_classes_have_one_tag():
+    for kind in (ir.Node, Operation):
+        tags = [made.__dict__["tag"] for made in concrete(kind)]
+        assert len({*tags}) == len(tags)
