@@ -11,10 +11,11 @@ import random
 from collections.abc import Iterable, Iterator
 
 import altneu as an
-from altneu import ir
-from altneu.functions import with_functions
 from altneu.linear import Function
-from altneu.physical import Operation, PhysicalNode, ReadOp
+from altneu.linear.modules import library
+from altneu.plan import ir
+from altneu.plan.functions import with_functions
+from altneu.plan.physical import Operation, PhysicalNode, ReadOp
 from tests.golden import plans
 from tests.golden.golden import check
 from tests.oracle import (
@@ -99,3 +100,19 @@ def test_no_two_classes_have_one_tag():
     for kind in (ir.Node, Operation):
         tags = [made.__dict__["tag"] for made in concrete(kind)]
         assert len({*tags}) == len(tags)
+
+
+def test_functions_of_users_know_the_public_names_by_where_they_were_first():
+    homes = {
+        "altneu": ["arrow"],
+        "altneu.collection": ["Collection", "recursive", "source"],
+        "altneu.executor.spark_session": ["spark_session"],
+        "altneu.expressions.column": ["col", "fn", "lit", "update_time"],
+        "altneu.reader": ["Reader", "read"],
+        "altneu.session": ["Session", "Step"],
+        "altneu.store.survey": ["StoreCheck", "check_store"],
+        "altneu.streams.late": ["late_rows"],
+        "altneu.view": ["View"],
+    }
+    known = {name: library(vars(an)[name].__module__) for name in an.__all__ if hasattr(vars(an)[name], "__module__")}
+    assert known == {name: home for home, names in homes.items() for name in names}
