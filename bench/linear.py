@@ -14,7 +14,7 @@ from altneu.collections.logic import Logic
 from altneu.columnar.rows import Rows
 from altneu.linear import BoundLogic
 from altneu.linear.normal import normalise
-from altneu.operators.linear import run_logic
+from altneu.operators.linear.logic import run_logic
 from altneu.order import Antichain, Epoch
 from altneu.runtime.inputs import Stamp
 from altneu.trace.update import Updates

@@ -15,7 +15,7 @@ from altneu.engine.engine import Engine, Placement
 from altneu.engine.history import Past, Step
 from altneu.engine.reading import OnErrors, Time
 from altneu.explain import Explained, Form, rendered
-from altneu.operators.keyed import DELETE_KEY, INSERT_OR_UPDATE
+from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs

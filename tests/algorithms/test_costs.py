@@ -7,7 +7,7 @@ import random
 import pytest
 
 import altneu as an
-from altneu.operators import touched_history
+from altneu.operators.reduce import touched_history
 
 
 @pytest.mark.parametrize("nodes", [30, 300])

@@ -36,7 +36,7 @@ from altneu.linear import (
     Update,
 )
 from altneu.linear.normal import normalise
-from altneu.operators.linear import run_logic
+from altneu.operators.linear.logic import run_logic
 from altneu.trace.update import Updates
 from altneu.types import parse_schema
 

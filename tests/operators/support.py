@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.reduce import ReduceOutput
+from altneu.operators.reduce.families import ReduceOutput
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates

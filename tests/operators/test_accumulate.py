@@ -12,10 +12,8 @@ import pytest
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, TypeMismatchError, UnknownColumnError
-from altneu.operators.accumulate import MOST_ARGUMENTS, SLOT, Accumulator
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.bitmap import empty_set, following, insert, preceding, remove
-from altneu.operators.exact_sum import (
+from altneu.operators.kernels.bitmap import empty_set, following, insert, preceding, remove
+from altneu.operators.kernels.exact_sum import (
     DECIMAL,
     DOUBLE,
     INTEGER,
@@ -27,7 +25,9 @@ from altneu.operators.exact_sum import (
     scale_divide,
     to_double,
 )
-from altneu.operators.grouping import group_rows
+from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.reduce.accumulate import MOST_ARGUMENTS, SLOT, Accumulator
+from altneu.operators.reduce.aggregates import Aggregate
 from altneu.order import Epoch, Product
 from altneu.trace.update import Updates
 from tests.operators.support import updates_of

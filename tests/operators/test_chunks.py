@@ -9,7 +9,7 @@ import pytest
 import altneu as an
 from altneu.columnar.rows import Rows
 from altneu.linear.normal import normalise
-from altneu.operators import linear
+from altneu.operators.linear import logic as linear
 from altneu.trace.update import Updates
 
 COUNT = 1000

@@ -13,9 +13,9 @@ import pytest
 
 from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError
-from altneu.operators import extend
-from altneu.operators.extend import DeltaSpec, delta_join
-from altneu.operators.join import TooManyMatches
+from altneu.operators.delta_join import extend
+from altneu.operators.delta_join.extend import DeltaSpec, delta_join
+from altneu.operators.join.pairs import TooManyMatches
 from altneu.order import AltNeu, Antichain, Epoch, Product
 from altneu.plan import ir
 from altneu.plan.paths import delta_paths, is_cyclic

@@ -13,9 +13,9 @@ import pytest
 import altneu as an
 from altneu.columnar.rows import Rows
 from altneu.linear import BoundLogic, Filter, Temporal
-from altneu.operators import join as joining
-from altneu.operators.join import JoinSpec, TooManyMatches, join
-from altneu.operators.linear import run_logic
+from altneu.operators.join import pairs as joining
+from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join
+from altneu.operators.linear.logic import run_logic
 from altneu.order import Epoch, Product
 from altneu.plan.rewrite import optimise
 from altneu.trace.batch import Arranged, Batch, Description, Layout

@@ -12,8 +12,8 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
-from altneu.operators import keyed
-from altneu.operators.keyed import (
+from altneu.operators.source import keyed
+from altneu.operators.source.keyed import (
     CALL,
     COMMANDS,
     DELETE,

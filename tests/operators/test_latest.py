@@ -14,8 +14,8 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError
-from altneu.operators.latest import RETRACTED_EVENT, current, events, kept_schema, latest
-from altneu.operators.spans import show_row
+from altneu.operators.kernels.spans import show_row
+from altneu.operators.latest.events import RETRACTED_EVENT, current, events, kept_schema, latest
 from altneu.order import Antichain, Epoch, Product
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.spine import merge

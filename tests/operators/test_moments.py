@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.operators.accumulable import Aggregates
-from altneu.operators.accumulate import Accumulator
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.exact_number import number_at, parted, plus, product, whole
-from altneu.operators.moments import PRODUCTS
-from altneu.operators.order_tree import grow, place_of
-from altneu.operators.ranked import GeneralAggregates
-from altneu.operators.reduce import reduce
+from altneu.operators.kernels.exact_number import number_at, parted, plus, product, whole
+from altneu.operators.kernels.order_tree import grow, place_of
+from altneu.operators.reduce.accumulable import Aggregates
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.families import reduce
+from altneu.operators.reduce.moments import PRODUCTS
+from altneu.operators.reduce.ranked import GeneralAggregates
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, Run, updates_of
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from altneu.columnar.rows import Rows
-from altneu.operators import extend, join
-from altneu.operators.extend import delta_join, delta_join_pieces
-from altneu.operators.join import JoinSpec, join_pieces
+from altneu.operators.delta_join import extend
+from altneu.operators.delta_join.extend import delta_join, delta_join_pieces
+from altneu.operators.join import pairs as join
+from altneu.operators.join.pairs import JoinSpec, join_pieces
 from altneu.order import Epoch, Product
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates

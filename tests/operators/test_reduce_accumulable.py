@@ -12,9 +12,9 @@ import pytest
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.operators.accumulate import Accumulator
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.reduce import (
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.families import (
     Aggregates,
     CountOf,
     Distinct,

@@ -10,9 +10,9 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.ranked import GeneralAggregates, reduce_general
-from altneu.operators.reduce import reduce
+from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.families import reduce
+from altneu.operators.reduce.ranked import GeneralAggregates, reduce_general
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 

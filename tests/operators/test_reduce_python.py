@@ -8,7 +8,7 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.operators.reduce import PythonReduce, reduce
+from altneu.operators.reduce.families import PythonReduce, reduce
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 

@@ -13,8 +13,8 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError, StepFailedError, TypeMismatchError, UnknownColumnError
-from altneu.operators import lined_up
-from altneu.operators.reduce import reduce
+from altneu.operators.reduce import lined_up
+from altneu.operators.reduce.families import reduce
 from altneu.plan import ir
 from altneu.plan.kernels import reduce_spec_of
 from altneu.trace.batch import Layout

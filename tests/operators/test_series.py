@@ -17,8 +17,8 @@ import altneu as an
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
-from altneu.operators.expansion import Expansion
-from altneu.operators.series import series
+from altneu.operators.linear.expansion import Expansion
+from altneu.operators.linear.series import series
 
 DAY = 86_400_000_000
 TYPES = {T.BYTE: 8, T.SHORT: 16, T.INT: 32, T.LONG: 64}

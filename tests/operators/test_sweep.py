@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.operators.sweep import sweep
+from altneu.operators.join.sweep import sweep
 
 # By key: values, each with its changes (time, diff) of distinct times.
 changes = st.dictionaries(st.integers(0, 9), st.sampled_from([-2, -1, 1, 2]), min_size=1, max_size=5)

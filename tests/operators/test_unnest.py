@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from altneu import types as T
-from altneu.operators.expansion import Expansion
-from altneu.operators.unnest import unnest
+from altneu.operators.linear.expansion import Expansion
+from altneu.operators.linear.unnest import unnest
 
 LISTS = T.list_type(T.LONG)
 TEXTS = pa.map_(T.STRING, T.list_type(T.STRING))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import altneu as an
 from altneu.columnar.hashing import hash_bits
-from altneu.operators import join as joins
-from altneu.operators.join import JoinSpec, TooManyMatches, join
-from altneu.operators.wave import wave
+from altneu.operators.join import pairs as joins
+from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join
+from altneu.operators.join.wave import wave
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
 from altneu.runtime import base
 from altneu.trace.batch import Arranged, Batch, Description, Layout

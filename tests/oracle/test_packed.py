@@ -10,7 +10,9 @@ import pytest
 
 from altneu import Session
 from altneu.columnar import columns
-from altneu.operators import extend, join, rounds
+from altneu.operators.delta_join import extend
+from altneu.operators.join import pairs as join
+from altneu.operators.reduce import rounds
 from altneu.runtime import base
 from altneu.trace import batch
 from tests.oracle import test_asof, test_delta_joins, test_loops, test_operators

@@ -14,7 +14,7 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
-from altneu.operators import along
+from altneu.operators.reduce import along
 from altneu.plan.rewrite import optimise
 from tests.oracle.histories import random_cuts
 from tests.oracle.recompute import Multiset, Row, plain, recompute, without_zeros

@@ -10,7 +10,7 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
-from altneu.operators import asof
+from altneu.operators.asof import revising as asof
 
 NOON = datetime.fromisoformat("2013-01-01T11:30:00")
 L = an.source("l", "k long, at long, a string", keep=True)

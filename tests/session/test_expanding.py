@@ -12,8 +12,8 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import DiffOverflowError
-from altneu.operators import linear
-from altneu.operators.expansion import Expansion
+from altneu.operators.linear import logic as linear
+from altneu.operators.linear.expansion import Expansion
 from altneu.runtime import base
 
 A = an.source("a", "k long, n long, xs array<long>", keep=True)

@@ -19,7 +19,7 @@ from altneu.errors import (
     UnknownColumnError,
     ViewHasErrorsError,
 )
-from altneu.operators import keyed
+from altneu.operators.source import keyed
 
 USERS = an.source("users", "id long, name string", key="id")
 PAIRS = an.source("pairs", "a long, b long", distinct=True)

@@ -13,7 +13,7 @@ import altneu as an
 from altneu import Session
 from altneu.errors import TooWideError
 from altneu.expressions import limits
-from altneu.operators import linear
+from altneu.operators.linear import logic as linear
 
 ROWS = an.source("rows", "k long, s string", keep=True)
 LARGE = {

@@ -7,7 +7,7 @@ import pytest
 import altneu as an
 from altneu import Session, col
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError, UpdateTimeError
-from altneu.operators import locked
+from altneu.operators.asof import locked
 from tests.oracle.runners import state_left
 
 FLAGS = an.source("flags", "name string, enabled boolean", keep=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError, SchemaError, SourceFailedError
-from altneu.operators.keyed import COMMANDS
+from altneu.operators.source.keyed import COMMANDS
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Stamp, named
 

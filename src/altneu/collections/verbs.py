@@ -51,7 +51,7 @@ from altneu.linear import (
     Update,
 )
 from altneu.operators.json_text import Unit, json_fields
-from altneu.operators.linear import run_logic
+from altneu.operators.linear.logic import run_logic
 from altneu.runtime.inputs import conform
 from altneu.trace.update import Updates
 from altneu.types import quote_name, type_name

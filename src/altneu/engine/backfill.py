@@ -16,7 +16,7 @@ from altneu.engine.catalogue import kept_source
 from altneu.engine.engine import Engine
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
-from altneu.operators.accumulate import Accumulator
+from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.plan.physical import (

@@ -20,7 +20,7 @@ from altneu.explain.model import (
     Operator,
 )
 from altneu.explain.words import kind_of, labelled, logic_of
-from altneu.operators.reduce import AccumulableSpec
+from altneu.operators.reduce.families import AccumulableSpec
 from altneu.plan.physical import (
     ArrangeOp,
     AsofOp,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from altneu.operators.reduce import AccumulableSpec, WindowFunctions
+from altneu.operators.reduce.families import AccumulableSpec, WindowFunctions
 from altneu.plan.physical import (
     HOSTS,
     ArrangeOp,

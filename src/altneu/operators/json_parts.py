@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, load8
 from altneu.columnar.rows import Ints
-from altneu.operators.compiled import compiled
 from altneu.operators.json_scan import (
     ARRAY,
     COMMA,
@@ -21,6 +20,7 @@ from altneu.operators.json_scan import (
     skip_space,
     unescape,
 )
+from altneu.operators.kernels.compiled import compiled
 
 
 @compiled

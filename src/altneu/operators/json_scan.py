@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from altneu.columnar.columns import load8, load64, load_int64
 from altneu.columnar.rows import Ints
-from altneu.operators.compiled import compiled
+from altneu.operators.kernels.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -11,8 +11,8 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.linear.steps import JsonField
-from altneu.operators.expansion import Mask
 from altneu.operators.json_values import UNITS, Reader, Values
+from altneu.operators.linear.expansion import Mask
 
 Unit = str | Mapping[str, str]
 

@@ -17,7 +17,7 @@ from altneu.columnar.python_values import python_values, readable
 from altneu.columnar.rows import Rows
 from altneu.engine.reading import refuse_without_contents
 from altneu.errors import ReadError, UnknownColumnError
-from altneu.operators.spans import show_row
+from altneu.operators.kernels.spans import show_row
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.shot import Shot
 from altneu.runtime.read import contents, summed

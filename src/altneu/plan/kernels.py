@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from altneu.expressions import Column, Expr, Literal, literal
 from altneu.linear import BoundLogic, Project
-from altneu.operators import reduce as kernels
-from altneu.operators.accumulate import Accumulator
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.asof import AsofSpec, Rule, UnionSpec
-from altneu.operators.locked import LockSpec
-from altneu.operators.window_functions import Frame, WindowCall
+from altneu.operators.asof.locked import LockSpec
+from altneu.operators.asof.revising import AsofSpec, Rule, UnionSpec
+from altneu.operators.reduce import families as kernels
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.window_functions import Frame, WindowCall
 from altneu.plan import ir
 
 

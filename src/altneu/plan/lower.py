@@ -28,10 +28,10 @@ from altneu.linear import (
     RowStep,
     Unnest,
 )
-from altneu.operators.join import JoinSpec
-from altneu.operators.keyed import command_schema
-from altneu.operators.latest import kept_schema
-from altneu.operators.locked import locked_layout, times_spec
+from altneu.operators.asof.locked import locked_layout, times_spec
+from altneu.operators.join.pairs import JoinSpec
+from altneu.operators.latest.events import kept_schema
+from altneu.operators.source.keyed import command_schema
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.kernels import accumulator_of, asof_spec_of, lock_spec_of, mixed, reduce_spec_of

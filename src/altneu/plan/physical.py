@@ -18,13 +18,13 @@ import pyarrow as pa
 from altneu.errors import ERROR_SCHEMA
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Function
-from altneu.operators.accumulate import Accumulator
-from altneu.operators.asof import AsofSpec
-from altneu.operators.candidates import Offer
-from altneu.operators.extend import DeltaSpec, ExtensionSpec
-from altneu.operators.join import JoinSpec
-from altneu.operators.locked import LockSpec
-from altneu.operators.reduce import ReduceSpec
+from altneu.operators.asof.locked import LockSpec
+from altneu.operators.asof.revising import AsofSpec
+from altneu.operators.delta_join.candidates import Offer
+from altneu.operators.delta_join.extend import DeltaSpec, ExtensionSpec
+from altneu.operators.join.pairs import JoinSpec
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.families import ReduceSpec
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from altneu.expressions import Column
 from altneu.linear import BoundLogic, Outputs, Project
-from altneu.operators.candidates import Offer
-from altneu.operators.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
+from altneu.operators.delta_join.candidates import Offer
+from altneu.operators.delta_join.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.paths import Extension, Keyed, Part, Path, Variables

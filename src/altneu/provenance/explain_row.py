@@ -13,7 +13,7 @@ from altneu.columnar.rows import Rows, array_of
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time, refuse_without_contents
 from altneu.errors import ReadError
-from altneu.operators.spans import show_row
+from altneu.operators.kernels.spans import show_row
 from altneu.plan import ir
 from altneu.provenance.explanation import Explanation, InputRows
 from altneu.provenance.finding import (

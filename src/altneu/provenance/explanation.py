@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.engine.reading import updates_table
-from altneu.operators.spans import show_row
+from altneu.operators.kernels.spans import show_row
 from altneu.trace.update import Updates
 
 _SHOWN = 10

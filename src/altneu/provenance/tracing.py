@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.linear import run_logic
+from altneu.operators.linear.logic import run_logic
 from altneu.order import Epoch
 from altneu.plan import ir
 from altneu.provenance.explanation import Support

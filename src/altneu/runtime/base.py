@@ -21,15 +21,15 @@ import pyarrow as pa
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.narrow import narrow_rows
 from altneu.columnar.rows import Rows
-from altneu.operators.asof import asof_join
-from altneu.operators.extend import confirm, counted, delta_join_pieces, news, proposed
-from altneu.operators.join import Meter, join_pieces
-from altneu.operators.keyed import changed, conflicts
-from altneu.operators.latest import current, events, latest
-from altneu.operators.linear import pieces, run_logic
-from altneu.operators.locked import arrivals, lock, locked_rows
-from altneu.operators.reduce import reduce
-from altneu.operators.rounds import reduce_in_round
+from altneu.operators.asof.locked import arrivals, lock, locked_rows
+from altneu.operators.asof.revising import asof_join
+from altneu.operators.delta_join.extend import confirm, counted, delta_join_pieces, news, proposed
+from altneu.operators.join.pairs import Meter, join_pieces
+from altneu.operators.latest.events import current, events, latest
+from altneu.operators.linear.logic import pieces, run_logic
+from altneu.operators.reduce.families import reduce
+from altneu.operators.reduce.rounds import reduce_in_round
+from altneu.operators.source.keyed import changed, conflicts
 from altneu.order import (
     AltNeu,
     Antichain,

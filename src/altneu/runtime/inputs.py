@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from altneu.columnar.canonical import canonical, repeated_keys
 from altneu.columnar.rows import Ints, Rows, as_array
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
-from altneu.operators.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
+from altneu.operators.source.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
 from altneu.order import Antichain, Lattice, difference
 from altneu.trace.update import Updates
 from altneu.types import normalise_type, type_name

@@ -10,7 +10,7 @@ import numpy as np
 from altneu.columnar.rows import Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
-from altneu.operators.spans import show_row
+from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
 from altneu.runtime.base import ArrangementState
 from altneu.runtime.keeper import ranges

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.errors import SchemaError
-from altneu.operators.keyed import COMMANDS, KIND, ROW
+from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.runtime.spark.frames import few_rows
 from altneu.streams.late import CLOSED, LATE_TIME
 from altneu.types import quote_name

@@ -13,7 +13,7 @@ from altneu.collections.sources import check_columns, commands_of, two_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
 from altneu.errors import InputError, StreamError
-from altneu.operators.keyed import COMMANDS, KIND, ROW
+from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Inputs, Stamp

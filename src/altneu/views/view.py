@@ -13,7 +13,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import Followed, OnErrors, Readings, Time, refuse_without_contents, updates_table
 from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
-from altneu.operators.groups import NEGATIVE_MULTIPLICITY
+from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.read import At, contents, negatives

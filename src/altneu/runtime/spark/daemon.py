@@ -23,7 +23,7 @@ def preload() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         for name in PRELOADED:
             importlib.import_module(name)
-        from altneu.operators import linear
+        from altneu.operators.linear import logic as linear
         from altneu.runtime.spark.worker import warm
 
         warm()

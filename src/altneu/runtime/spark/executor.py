@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
-from altneu.operators.join import TooManyMatches
+from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import Region, StepMode, run

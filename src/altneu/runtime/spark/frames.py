@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.keyed import ROW
+from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.wire import SPARK_SCHEMA

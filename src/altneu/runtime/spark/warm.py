@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.accumulate import Accumulator
-from altneu.operators.aggregates import Aggregate
-from altneu.operators.join import JoinSpec, join
-from altneu.operators.reduce import Aggregates, reduce
+from altneu.operators.join.pairs import JoinSpec, join
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.families import Aggregates, reduce
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.spine import Spine

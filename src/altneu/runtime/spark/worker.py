@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.errors import AltneuError
-from altneu.operators.accumulate import Accumulator
+from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
 from altneu.runtime.base import ArrangementState, Message, Region, Sent, StageResult, StepMode, run

@@ -1,0 +1,1 @@
+"""As-of joins by event time and by arrival."""

@@ -1,0 +1,210 @@
+"""The parts of ordered arrangements that an as-of join has to read: windows around what is new, and no more.
+
+Both sides are arranged by key and, within a key, by their timestamps (``Layout.order``). A *barrier* is a timestamp at
+which a right row was there before the step and of which nothing is new: some right row is there throughout. No left
+row looks past a barrier, so what is new between two neighbouring barriers concerns only left rows between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from altneu.columnar.columns import load64
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.lookup import first_at
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.compiled import compiled
+from altneu.trace.batch import Batch, Layout, Matches, matches_of, runs_of
+
+_FIRST, _LAST = np.uint64(0), np.uint64(2**64 - 1)
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Timestamps, as ``ordered_words``, around which an as-of join reads.
+
+    Shape:  ``keys`` K distinct rows with ``key_hash``; n points: ``key`` (n,) numbers them, ``word`` (n,) is the
+            timestamp, and ``moves`` (n,) says of which the right side may change.
+    """
+
+    keys: Rows
+    key_hash: Hashes
+    key: Ints
+    word: Hashes
+    moves: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of timestamps of keys: span i is of ``key[i]``, from ``low[i]`` up to and with ``high[i]``."""
+
+    key: Ints
+    low: Hashes
+    high: Hashes
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Spans between barriers, disjoint, that have all points in them.
+
+    Left rows are read in ``spans``, and only where the right side ``moves`` (W,); right rows in ``reach``, which is a
+    barrier wider on both sides where a left row may not meet its own timestamp.
+    """
+
+    spans: Spans
+    reach: Spans
+    moves: npt.NDArray[np.bool_]
+
+
+def windows(points: Points, old: Sequence[Batch], new: Batch, *, exact: bool) -> Windows:
+    """The windows of the points, in order of key and timestamp, for a right side of ``old`` and ``new`` batches.
+
+    Cost:   O(log n) for each point and old batch, unless many timestamps beside it are new or hold nothing.
+    """
+    order = np.lexsort((points.word, points.key))
+    before, after = _lines(points, old), _lines(points, (new,))
+    key, edges, moves = _windows(points.key[order], points.word[order], points.moves[order], before, after, not exact)
+    return Windows(Spans(key, edges[0], edges[1]), Spans(key, edges[2], edges[3]), moves)
+
+
+def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints]:
+    """Where the keys are: runs of rows, where those of each key start, and each block's addresses."""
+    hits, used = runs_of(batches, points.key_hash, points.keys)
+    table = np.array([b.addresses[:2, 0] for b in used], np.int64).reshape(-1, 2)
+    return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), table
+
+
+def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layout) -> Matches:
+    """The updates of batches in spans, ``probe`` being the span.
+
+    Cost:   O(log n) for each span and batch, and what is found.
+    """
+    hits, used = runs_of(batches, points.key_hash, points.keys)
+    starts = np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1))
+    table = np.array([b.addresses[0, 0] for b in used], np.int64)
+    return matches_of(_cut(hits, starts, table, spans.key, spans.low, spans.high), used, layout)
+
+
+@compiled
+def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) -> Ints:
+    """Runs cut to spans, as lines (span, block, start, stop)."""
+    out = np.empty((len(key) + 8, 4), np.int64)
+    made = 0
+    for s in range(len(key)):
+        for h in range(starts[key[s]], starts[key[s] + 1]):
+            address = table[hits[h, 1]]
+            start = first_at(address, hits[h, 2], hits[h, 3], low[s])
+            stop = hits[h, 3]
+            if high[s] < _LAST:
+                stop = first_at(address, start, hits[h, 3], high[s] + _ONE)
+            if start < stop:
+                if made == len(out):
+                    more = np.empty((2 * made, 4), np.int64)
+                    more[:made] = out
+                    out = more
+                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = s, hits[h, 1], start, stop
+                made += 1
+    return out[:made]
+
+
+@compiled
+def _signed(address: int) -> int:
+    return np.int64(load64(address))  # type: ignore[return-value]
+
+
+@compiled
+def _is_new(word: np.uint64, key: int, new: Any) -> bool:
+    hits, starts, table = new
+    for h in range(starts[key], starts[key + 1]):
+        address = table[hits[h, 1], 0]
+        at = first_at(address, hits[h, 2], hits[h, 3], word)
+        if at < hits[h, 3] and load64(address + 8 * at) == word:
+            return True
+    return False
+
+
+@compiled
+def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
+    """The greatest barrier below a word, or the first word when there is none."""
+    hits, starts, table = old
+    first, last = starts[key], starts[key + 1]
+    for h in range(first, last):
+        at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
+    while True:
+        best, found = _FIRST, False
+        for h in range(first, last):
+            if at[h - first] > hits[h, 2]:
+                best = max(best, load64(table[hits[h, 1], 0] + 8 * (at[h - first] - 1)))
+                found = True
+        if not found:
+            return _FIRST
+        total = 0
+        for h in range(first, last):
+            p = at[h - first]
+            while p > hits[h, 2] and load64(table[hits[h, 1], 0] + 8 * (p - 1)) == best:
+                p -= 1
+                total += _signed(table[hits[h, 1], 1] + 8 * p)
+            at[h - first] = p
+        if total > 0 and not _is_new(best, key, new):
+            return best
+
+
+@compiled
+def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
+    """The least barrier above a word, or the last word when there is none."""
+    hits, starts, table = old
+    first, last = starts[key], starts[key + 1]
+    for h in range(first, last):
+        at[h - first] = hits[h, 3]
+        if word < _LAST:
+            at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + _ONE)
+    while True:
+        best, found = _LAST, False
+        for h in range(first, last):
+            if at[h - first] < hits[h, 3]:
+                best = min(best, load64(table[hits[h, 1], 0] + 8 * at[h - first]))
+                found = True
+        if not found:
+            return _LAST
+        total = 0
+        for h in range(first, last):
+            p = at[h - first]
+            while p < hits[h, 3] and load64(table[hits[h, 1], 0] + 8 * p) == best:
+                total += _signed(table[hits[h, 1], 1] + 8 * p)
+                p += 1
+            at[h - first] = p
+        if total > 0 and not _is_new(best, key, new):
+            return best
+
+
+@compiled
+def _windows(key: Ints, word: Any, moves: Any, old: Any, new: Any, wide: bool) -> Any:
+    """Windows of points that are sorted by key and word: their keys, (low, high, reach low, reach high), and moves."""
+    edges = np.empty((4, len(key)), np.uint64)
+    keys, moved = np.empty(len(key), np.int64), np.zeros(len(key), np.bool_)
+    most = 1
+    for k in range(len(old[1]) - 1):
+        most = max(most, old[1][k + 1] - old[1][k])
+    at = np.empty(most, np.int64)
+    made = 0
+    for p in range(len(key)):
+        again = made > 0 and keys[made - 1] == key[p]
+        if not (again and (word[p] < edges[1, made - 1] or edges[1, made - 1] == _LAST)):
+            low, high = _below(word[p], key[p], old, new, at), _above(word[p], key[p], old, new, at)
+            if not (again and low <= edges[1, made - 1]):
+                keys[made], edges[0, made] = key[p], low
+                made += 1
+            edges[1, made - 1] = high
+        moved[made - 1] |= moves[p]
+    for w in range(made):
+        edges[2, w], edges[3, w] = edges[0, w], edges[1, w]
+        if wide:
+            edges[2, w] = _below(edges[0, w], keys[w], old, new, at)
+            edges[3, w] = _above(edges[1, w], keys[w], old, new, at)
+    return keys[:made].copy(), edges[:, :made].copy(), moved[:made].copy()

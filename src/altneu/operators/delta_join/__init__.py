@@ -1,0 +1,1 @@
+"""Joins of several arrangements at once, without intermediate results."""

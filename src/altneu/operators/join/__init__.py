@@ -1,0 +1,1 @@
+"""Equijoins of two arrangements."""

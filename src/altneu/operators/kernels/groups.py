@@ -1,0 +1,205 @@
+"""The groups a step touches: their keys, what arrived for them, and where their history lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.rows import Ints, Rows
+from altneu.errors import ERROR_SCHEMA, PlanError
+from altneu.operators.kernels.compiled import compiled
+from altneu.trace.batch import Arranged, Block, Layout, find_in
+from altneu.trace.update import Updates
+
+Words = TypeVar("Words", Ints, Hashes)
+
+NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION, PYTHON_VALUE = (
+    "NEGATIVE_MULTIPLICITY",
+    "ARITHMETIC_OVERFLOW",
+    "PYTHON_EXCEPTION",
+    "PYTHON_VALUE",
+)
+
+
+NOTHING_PENDED = Updates.empty(pa.schema([]), 1)
+
+
+@dataclass(frozen=True)
+class ReduceOutput:
+    """What a reduce made of a step: rows, errors (``ERROR_SCHEMA``), and times at which it must look again.
+
+    ``pended`` holds rows of the key at those times; outside loops there are none.
+    """
+
+    oks: Updates
+    errs: Updates
+    pended: Updates
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The K distinct keys of a step's updates, the updates, and what the groups held before.
+
+    Shape:  ``keys`` K rows; ``new_group`` (n,), ascending, the group of each new update, with ``new_values`` n rows,
+            ``new_hashes`` of the values, ``new_times`` and ``new_diffs`` (n,); ``old_start`` (K + 1,): the old updates
+            of group g are those from ``old_start[g]`` up to ``old_start[g + 1]`` of ``old_values``, ``old_hashes`` and
+            ``old_diffs``.
+
+    The times of old updates are not kept: over a total order all of them are before every new one, and sum up.
+    """
+
+    layout: Layout
+    keys: Rows
+    new_group: Ints
+    new_values: Rows
+    new_hashes: Hashes
+    new_times: Ints
+    new_diffs: Ints
+    old_start: Ints
+    old_values: Rows
+    old_hashes: Hashes
+    old_diffs: Ints
+
+    def __len__(self) -> int:
+        return self.keys.count
+
+
+def touched(given: Arranged | Groups) -> Groups:
+    """Number the groups that have new updates, and fetch their history; groups that are given stay as they are.
+
+    Cost:   O(d log n + what the groups hold) for d new updates.
+    """
+    if isinstance(given, Groups):
+        return given
+    arranged, layout = given, given.layout
+    hashes, keys = arranged.new.distinct_keys()
+    values, value_hashes, times, diffs = arranged.new.updates_by_key()
+    new = (number_new(arranged), values, value_hashes, times[0], diffs)
+    if not any(len(batch) for batch in arranged.old):
+        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
+        return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
+    old = find_in(arranged.old, hashes, keys)
+    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
+    return Groups(layout, keys, *new, starts, old.values, old.value_hash, old.diffs)
+
+
+def is_quiet(given: Arranged | Groups) -> bool:
+    """Whether nothing is new."""
+    return not len(given.new if isinstance(given, Arranged) else given.new_diffs)
+
+
+def number_new(arranged: Arranged) -> Ints:
+    """The group of each new update, in batch order; groups are those of ``distinct_keys``."""
+    blocks = arranged.new.blocks
+    if len(arranged.new) < 2 or arranged.new.distinct_keys()[1].count < 2:
+        return np.zeros(len(arranged.new), np.int64)
+    return _number(blocks)
+
+
+def _number(blocks: Sequence[Block]) -> Ints:
+    """Group of each row; equal keys are contiguous, and a key's run may go on in the next block."""
+    parts = []
+    count = 0
+    for i, block in enumerate(blocks):
+        starts = block.run_starts()
+        fresh = np.zeros(len(block), np.int64)
+        fresh[starts] = 1
+        if i > 0 and all(
+            _last(a).equals(b.slice(0, 1)) for a, b in zip(blocks[i - 1].keys.columns, block.keys.columns, strict=True)
+        ):
+            fresh[0] = 0
+        ids = np.cumsum(fresh) + (count - 1)
+        count = int(ids[-1]) + 1
+        parts.append(ids)
+    return _join(parts)
+
+
+def _last(column: pa.Array) -> pa.Array:
+    return column.slice(len(column) - 1, 1)
+
+
+def _join(parts: Sequence[Words]) -> Words:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def require_total(given: Arranged | Groups, operator: str) -> None:
+    """Refuse times that are only partially ordered; those of groups that are given are moments of a chain.
+
+    Raises:
+        PlanError: the lattice is not a total order.
+    """
+    lattice = given.layout.lattice
+    if isinstance(given, Arranged) and not lattice.is_total:
+        raise PlanError(
+            f"{operator} takes totally ordered times, not {lattice!r}; reduce before the times become partial"
+        )
+
+
+def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates]) -> ReduceOutput:
+    """Put a reduce's output together; nothing is pended."""
+    failed = Updates.concat(errs, ERROR_SCHEMA, 1) if errs else no_errors(1)
+    return ReduceOutput(Updates.concat(oks, schema, 1), failed, NOTHING_PENDED)
+
+
+@lru_cache
+def no_errors(width: int) -> Updates:
+    """No error rows."""
+    return Updates.empty(ERROR_SCHEMA, width)
+
+
+def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: Sequence[tuple[str, str]]) -> Updates:
+    """Error updates for the groups and times of the new updates ``at``, each with its (code, message)."""
+    if not len(at):
+        return no_errors(1)
+    names = groups.keys.schema.names
+    shown = [show_key(names, row) for row in groups.keys.take(groups.new_group[at]).to_pylist()]
+    columns: dict[str, Sequence[object]] = {
+        "operator": [operator] * len(at),
+        "code": [code for code, _ in texts],
+        "message": [message for _, message in texts],
+        "row": shown,
+    }
+    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), groups.new_times[at].reshape(1, -1), diffs)
+
+
+def show_key(names: Sequence[str], row: Sequence[object]) -> str:
+    """A key as readable text.
+
+    >>> show_key(["carrier", "hour"], ("UA", 5)), show_key([], ())
+    ('carrier=UA, hour=5', 'all rows')
+    """
+    if not names:
+        return "all rows"
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in zip(names, row, strict=True))
+
+
+def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Positions by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
+    order = np.arange(len(groups)) if _in_order(groups, times) else np.lexsort((times, groups))
+    return order, _moments(groups, times, order)
+
+
+@compiled
+def _in_order(groups: Ints, times: Ints) -> bool:
+    ordered = True
+    for i in range(1, len(groups)):
+        ordered &= groups[i] != groups[i - 1] or times[i] >= times[i - 1]
+    return ordered
+
+
+@compiled
+def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
+    starts = np.empty(len(order) + 1, np.int64)
+    made = 0
+    for p in range(len(order)):
+        if p == 0 or groups[order[p]] != groups[order[p - 1]] or times[order[p]] != times[order[p - 1]]:
+            starts[made] = p
+            made += 1
+    starts[made] = len(order)
+    return starts[: made + 1]

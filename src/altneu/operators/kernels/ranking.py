@@ -1,0 +1,107 @@
+"""The order of values, for any type that has one: as int64 codes that compare as the values do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu.columnar.columns import children
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.grouping import bucket
+
+Mask = npt.NDArray[np.bool_]
+Order = tuple[str, bool, bool]  # column, descending, nulls first
+
+_LOW_BITS = np.int64(2**63 - 1)
+
+
+def codes(column: pa.Array) -> Ints:
+    """One int64 a value, ordered as the values are (NaN greatest); what stands at a null means nothing.
+
+    Maps compare as the lists of their entries: SQL gives them no order, but ties between rows are decided by it.
+
+    Cost:   O(n) for numbers, dates, times and booleans; one sort for the rest.
+
+    >>> ranked = codes(pa.array([1.5, float("nan"), -2.0, float("inf")]))
+    >>> np.argsort(ranked).tolist()
+    [2, 0, 3, 1]
+    """
+    type_ = column.type
+    if pa.types.is_floating(type_):
+        bits = _filled(column, 0.0).to_numpy(zero_copy_only=False).astype(np.float64).view(np.int64)
+        return np.where(bits < 0, bits ^ _LOW_BITS, bits)
+    if pa.types.is_boolean(type_):
+        return np.asarray(_filled(column, False).to_numpy(zero_copy_only=False), np.int64)
+    if pa.types.is_integer(type_):
+        return np.asarray(_filled(column, 0).to_numpy(zero_copy_only=False), np.int64)
+    if pa.types.is_temporal(type_):
+        words = pa.int32() if type_.bit_width == 32 else pa.int64()
+        return codes(column.view(words))
+    if pa.types.is_struct(type_):
+        fields = [column.field(i) for i in range(type_.num_fields)]
+        lines = [line for field in fields for line in sort_lines(field, descending=False, nulls_first=True)]
+        return dense(lines, len(column))
+    if pa.types.is_list(type_) or pa.types.is_map(type_):
+        return _list_codes(column)
+    if pa.types.is_null(type_):
+        return np.zeros(len(column), np.int64)
+    return pc.rank(column, "ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _filled(column: pa.Array, value: object) -> pa.Array:
+    return column.fill_null(value) if column.null_count else column
+
+
+def dense(lines: Sequence[Ints], count: int) -> Ints:
+    """Ranks of positions by several lines of keys, the first line weighing most; equal keys share a rank."""
+    if not lines:
+        return np.zeros(count, np.int64)
+    order = np.lexsort(lines[::-1])
+    ranks = np.empty(count, np.int64)
+    differs = np.logical_or.reduce([line[order][1:] != line[order][:-1] for line in lines])
+    ranks[order] = np.concatenate([np.zeros(min(count, 1), np.int64), np.cumsum(differs)])
+    return ranks
+
+
+def _list_codes(column: pa.Array) -> Ints:
+    """Lists compare element by element, nulls first, and a list is less than one it begins."""
+    offsets, parts = children(column)
+    lines = [line for part in parts for line in sort_lines(part, descending=False, nulls_first=True)]
+    inner = dense(lines, len(parts[0])).tolist()
+    keys = [tuple(inner[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    rank = {key: i for i, key in enumerate(sorted(set(keys)))}
+    return np.array([rank[key] for key in keys], np.int64)
+
+
+def sort_lines(column: pa.Array, *, descending: bool, nulls_first: bool) -> list[Ints]:
+    """Lines of keys for a lexicographic sort: one that puts nulls in their place when there are any, and the codes."""
+    line = codes(column)
+    if descending:
+        line = ~line
+    if not column.null_count:
+        return [line]
+    null = np.asarray(column.is_null(), np.bool_)
+    line = np.where(null, 0, line)
+    return [(~null if nulls_first else null).astype(np.int64), line]
+
+
+def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
+    """Positions by (group, keys), and where each of ``count`` groups starts (one more at the end)."""
+    order = np.argsort(lines[0]) if len(lines) == 1 else np.lexsort(lines[::-1])
+    by_group, starts = bucket(groups[order], count)
+    return order[by_group], starts
+
+
+def whole_order(rows: Rows, order: Sequence[Order] = ()) -> list[Ints]:
+    """Lines of keys by ``order``, ties decided by every column in turn, ascending, nulls first."""
+    named = {name for name, _, _ in order}
+    rest: list[Order] = [(name, False, True) for name in rows.schema.names if name not in named]
+    return [
+        line
+        for name, descending, nulls_first in [*order, *rest]
+        for line in sort_lines(rows.column(name), descending=descending, nulls_first=nulls_first)
+    ] or [np.zeros(rows.count, np.int64)]

@@ -1,0 +1,1 @@
+"""The latest event of each key of a log."""

@@ -1,0 +1,1 @@
+"""Linear logic, evaluated over batches of updates."""

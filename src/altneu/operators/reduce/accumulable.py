@@ -1,0 +1,327 @@
+"""Reduce over slots: a few numbers per group are the state, and each moment costs what changed at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.python_values import exception_text, value_text
+from altneu.columnar.rows import Ints, Rows
+from altneu.errors import DiffOverflowError, ImpureFunctionError
+from altneu.operators.kernels.changes import emit_change, finals_for, room_for, tell
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.exact_sum import SCRATCH, bump
+from altneu.operators.kernels.groups import (
+    NEGATIVE_MULTIPLICITY,
+    PYTHON_EXCEPTION,
+    Groups,
+    ReduceOutput,
+    error_updates,
+    in_time_order,
+    is_quiet,
+    output,
+    require_total,
+    touched,
+)
+from altneu.operators.reduce.accumulate import Accumulator, Mask, whole
+from altneu.operators.reduce.aggregates import (
+    DATA,
+    EMPTY,
+    NEGATIVE,
+    OVERFLOW,
+    Aggregate,
+    column_of,
+    finish_one,
+    group_state,
+)
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates
+
+_LARGEST_COUNT = 2**62
+_OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """Accumulable aggregates of each group. With ``default_row`` the empty group has a row too."""
+
+    accumulator: Accumulator
+    default_row: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Key columns, then one column an aggregate."""
+        return self.accumulator.output_schema
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Each row whose count is positive, once."""
+
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class CountOf:
+    """Each row once, with its count (negative ones too) in a further column."""
+
+    row_schema: pa.Schema
+    column: str = "count"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The row's columns and the count."""
+        return pa.schema([*self.row_schema, pa.field(self.column, pa.int64(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Each row as often as ``function`` says for its count; a row whose count is zero is not asked about."""
+
+    schema: pa.Schema
+    function: Callable[[int], int]
+
+
+Made = tuple[list[Updates], list[Updates]]  # rows and errors
+AccumulableSpec = Aggregates | Distinct | CountOf | Threshold
+
+
+def counter(schema: pa.Schema) -> Accumulator:
+    """The accumulator behind Distinct, CountOf and Threshold: only the count of each row."""
+    return Accumulator(tuple(schema.names), (), schema)
+
+
+def default_row(spec: Aggregates) -> Rows:
+    """The row of the empty group of a global aggregate: counts are 0, everything else is null.
+
+    The caller emits it once, at the least time; from then on ``reduce_accumulable`` replaces it and brings it back.
+
+    >>> schema = pa.schema([("x", pa.int64())])
+    >>> calls = (Aggregate("n", "count", ()), Aggregate("s", "sum", ("x",)))
+    >>> default_row(Aggregates(Accumulator((), calls, schema), default_row=True)).to_pylist()
+    [(0, None)]
+    """
+    return empty_group_row(spec.accumulator.aggregates, spec.schema)
+
+
+def empty_group_row(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Rows:
+    """The row of the empty group under ``schema``: 0 for counts, empty lists for collect, null for the rest."""
+    values: list[Any] = [
+        0 if a.function == "count" else [] if a.function.startswith("collect") else None for a in aggregates
+    ]
+    return Rows.from_pylist([tuple(values)], schema)
+
+
+def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator: str = "reduce") -> ReduceOutput:
+    """Bring the results of the touched groups up to date.
+
+    Shape:  an arrangement of slots by the key columns in; rows of ``spec.schema`` and error rows out, at the times of
+            the new updates at which a result differs from the one before; -1 for the row that was, +1 for the row
+            that is.
+    Cost:   O(d log n) for d new slots, over all groups at once; no exchange, no state beside the arrangement.
+    Law:    at every time the output accumulates to the aggregate of what the input accumulates to
+            (tests/operators/test_reduce_accumulable.py).
+
+    Raises:
+        PlanError: the times are not totally ordered.
+        DiffOverflowError: a slot leaves the signed 64-bit range.
+    """
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    groups = touched(given)
+    match spec:
+        case Aggregates():
+            return _aggregate(groups, spec, operator)
+        case Distinct():
+            made = _distinct(groups, _count(groups), spec, operator)
+        case CountOf():
+            made = _count_of(groups, _count(groups), spec)
+        case Threshold():
+            made = _threshold(groups, _count(groups), spec, operator)
+    return output(spec.schema, *made)
+
+
+def _aggregate(groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
+    accumulator = spec.accumulator
+    order, starts = in_time_order(groups.new_group, groups.new_times)
+    changes, overflow = _walk(
+        (order, starts, groups.new_group, _slots(groups.new_values), groups.new_diffs),
+        (groups.old_start, _slots(groups.old_values), groups.old_diffs),
+        accumulator.kinds,
+        accumulator.finishing,
+        spec.default_row,
+        accumulator.slots,
+    )
+    if overflow:
+        raise DiffOverflowError(_OVERFLOW_MESSAGE)
+    types = [spec.schema.field(a.name).type for a in accumulator.aggregates]
+
+    def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
+        return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
+
+    return tell(changes, groups, finals, spec.schema, accumulator.aggregates, operator)
+
+
+def _slots(values: Rows) -> Ints:
+    return whole(values.columns[0])
+
+
+@compiled
+def _finals(
+    finishing: Ints,
+    kinds: Ints,
+    sums: Ints,
+    default_row: bool,
+    states: Ints,
+    valid: Mask,
+    words: Ints,
+    line: int,
+    magnitude: Ints,
+) -> None:
+    """Write the group's state and finals into line ``line``."""
+    count = sums[0]
+    states[line] = group_state(sums, count, kinds, magnitude)
+    if states[line] == NEGATIVE or (states[line] == EMPTY and not default_row):
+        return
+    states[line] = DATA
+    for a in range(len(finishing)):
+        state, some, words[0, line, a], words[1, line, a] = finish_one(finishing[a], sums, count, magnitude)
+        valid[line, a] = some
+        if state != DATA:
+            states[line] = NEGATIVE if state == NEGATIVE else OVERFLOW + a
+            return
+
+
+@compiled
+def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, width: int) -> Any:
+    """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
+    order, starts, groups, slots, amounts = new
+    old_starts, old_slots, old_amounts = old
+    sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
+    lines, shown, told = room_for(len(starts) - 1, len(finishing))
+    states, valid, words = finals_for(len(finishing))
+    made, current, line = 0, -1, 0
+    overflow = False
+    for m in range(len(starts) - 1):
+        at = order[starts[m]]
+        if groups[at] != current:
+            current = groups[at]
+            sums[:] = 0
+            for p in range(old_starts[current], old_starts[current + 1]):
+                overflow |= bump(sums, old_slots[p], old_amounts[p])
+            _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
+        for p in range(starts[m], starts[m + 1]):
+            overflow |= bump(sums, slots[order[p]], amounts[order[p]])
+        line = 1 - line
+        _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
+        made = emit_change(states, valid, words, 1 - line, at, lines, shown, told, made)
+    return (lines[:, :made], shown[:, :made], told[:, :, :made]), overflow
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Moments at which a count changed: position of a new update (for group and time), the count before and after."""
+
+    at: Ints
+    before: Ints
+    after: Ints
+
+
+def _count(groups: Groups) -> _Counts:
+    order, starts = in_time_order(groups.new_group, groups.new_times)
+    before, after, overflow = _running(
+        order, starts, groups.new_group, groups.new_diffs, groups.old_start, groups.old_diffs
+    )
+    if overflow:
+        raise DiffOverflowError(_OVERFLOW_MESSAGE)
+    changed = np.flatnonzero(before != after)
+    return _Counts(order[starts[changed]], before[changed], after[changed])
+
+
+@compiled
+def _running(
+    order: Ints, starts: Ints, groups: Ints, diffs: Ints, old_starts: Ints, old_diffs: Ints
+) -> tuple[Ints, Ints, bool]:
+    """The count of each moment's group before and after it; overflow seen."""
+    sums = np.zeros(len(old_starts) - 1, np.int64)
+    before, after = np.empty(len(starts) - 1, np.int64), np.empty(len(starts) - 1, np.int64)
+    overflow = False
+    for g in range(len(sums)):
+        for p in range(old_starts[g], old_starts[g + 1]):
+            overflow |= bump(sums, g, old_diffs[p])
+    for m in range(len(starts) - 1):
+        g = groups[order[starts[m]]]
+        before[m] = sums[g]
+        for p in range(starts[m], starts[m + 1]):
+            overflow |= bump(sums, g, diffs[order[p]])
+        after[m] = sums[g]
+    return before, after, overflow
+
+
+def _counted(groups: Groups, at: Ints, diffs: Ints, schema: pa.Schema, counts: Ints | None = None) -> Updates:
+    """Rows of the groups (with their counts) wherever a diff is not zero."""
+    some = np.flatnonzero(diffs)
+    keys = groups.keys.take(groups.new_group[at[some]])
+    columns = keys.columns if counts is None else (*keys.columns, pa.array(counts[some]))
+    return Updates(Rows(schema, columns, keys.count), groups.new_times[at[some]].reshape(1, -1), diffs[some])
+
+
+def _distinct(groups: Groups, counts: _Counts, spec: Distinct, operator: str) -> Made:
+    shown = (counts.after > 0).astype(np.int64) - (counts.before > 0)
+    wrong = (counts.after < 0).astype(np.int64) - (counts.before < 0)
+    bad = np.flatnonzero(wrong)
+    text = (NEGATIVE_MULTIPLICITY, "the row is more often retracted than inserted")
+    errs = error_updates(operator, groups, counts.at[bad], wrong[bad], [text] * len(bad))
+    return [_counted(groups, counts.at, shown, spec.schema)], [errs]
+
+
+def _count_of(groups: Groups, counts: _Counts, spec: CountOf) -> Made:
+    was, is_ = -(counts.before != 0).astype(np.int64), (counts.after != 0).astype(np.int64)
+    return [
+        _counted(groups, counts.at, was, spec.schema, counts.before),
+        _counted(groups, counts.at, is_, spec.schema, counts.after),
+    ], []
+
+
+def _threshold(groups: Groups, counts: _Counts, spec: Threshold, operator: str) -> Made:
+    asked = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
+    before, after = ([asked[count] for count in c.tolist()] for c in (counts.before, counts.after))
+    shown = [_number_or_0(b) - _number_or_0(a) for a, b in zip(before, after, strict=True)]
+    failures: list[tuple[int, int, str]] = []
+    for i, (a, b) in enumerate(zip(before, after, strict=True)):
+        if a != b:
+            failures += [(i, diff, text) for diff, text in ((-1, a), (1, b)) if isinstance(text, str)]
+    at = counts.at[np.array([i for i, _, _ in failures], np.int64)]
+    diffs = np.array([diff for _, diff, _ in failures], np.int64)
+    errs = error_updates(operator, groups, at, diffs, [(PYTHON_EXCEPTION, text) for _, _, text in failures])
+    return [_counted(groups, counts.at, np.array(shown, np.int64), spec.schema)], [errs]
+
+
+def _number_or_0(answer: int | str) -> int:
+    return answer if isinstance(answer, int) else 0
+
+
+def _ask(function: Callable[[int], int], count: int) -> int | str:
+    """What the function says for a count, or the text of its failure."""
+    if count == 0:
+        return 0
+    try:
+        answer = function(count)
+    except ImpureFunctionError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
+        return exception_text(error)
+    if isinstance(answer, bool | int | np.integer):
+        answer = int(answer)
+        return (
+            answer
+            if abs(answer) < _LARGEST_COUNT
+            else f"the function returned {answer}, which is beyond 2^62, for {count}"
+        )
+    return f"the function returned {value_text(answer)} for {count}, not an int"

@@ -1,0 +1,447 @@
+"""Accumulable aggregates: updates become additive slots, and the slots are all the state there is.
+
+An update ``(row, time, diff)`` becomes updates ``(key columns, slot number)`` whose diffs are amounts: slot 0 takes
+the diff, the slots of each argument (``exact_sum``) take its nulls and the digits of its value times the diff. Slots
+are an ordinary collection, so an ordinary arrangement keeps them, consolidation adds them up, and a bulk load may
+bring sums made elsewhere (``from_partials``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, Rows
+from altneu.errors import DiffOverflowError, PlanError, SchemaError, UnknownColumnError
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.exact_sum import (
+    ANYTHING,
+    DECIMAL,
+    DIGITS,
+    DOUBLE,
+    INTEGER,
+    NULLS,
+    PRODUCT,
+    STRIDE,
+    add_bits,
+    add_product,
+    add_value,
+    bump,
+    digit_count,
+    slots_of_extra,
+)
+from altneu.operators.kernels.grouping import bucket, group_rows
+from altneu.operators.reduce.aggregates import (
+    Aggregate,
+    check_names,
+    finishing_table,
+    number_kind,
+    result_type,
+    sums_of,
+)
+from altneu.order import Lattice
+from altneu.trace.update import Updates
+
+SLOT = "#slot"
+_MOST_SLOTS = 2**15 - 1
+_MOST_FACTORS = 4
+MOST_ARGUMENTS = _MOST_SLOTS // STRIDE
+_WORD = 1 << 32
+_TABLE_SIZE = 1 << 18  # sums that are added up at once: 2 MiB
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Explodes updates into the slots of accumulable aggregates.
+
+    Each distinct argument column has its slots once, whichever aggregates read it: ``count(x)``, ``sum(x)`` and
+    ``avg(x)`` cost what ``sum(x)`` costs. No aggregates at all (only the count of rows) serves distinct, count and
+    threshold.
+
+    >>> from altneu.order import Epoch
+    >>> made = Accumulator(
+    ...     ("k",), (Aggregate("s", "sum", ("x",)),), pa.schema([("k", pa.string()), ("x", pa.int64())])
+    ... )
+    >>> rows = Rows.from_pylist([("a", 5), ("a", -7)], made.schema)
+    >>> slots = made.explode(Updates(rows, np.zeros((1, 2), np.int64), np.array([1, 1])), Epoch())
+    >>> sorted(zip(slots.rows.to_pylist(), slots.diffs.tolist()))
+    [(('a', 0), 2), (('a', 5), -2)]
+
+    Raises:
+        PlanError: an aggregate is not accumulable, or there are more than ``MOST_ARGUMENTS`` arguments.
+        TypeMismatchError: a function takes no column of that type.
+    """
+
+    key: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: pa.Schema
+
+    def __post_init__(self) -> None:
+        check_names([*self.key, *(a.name for a in self.aggregates)])
+        for name in self.key:
+            if self.schema.get_field_index(name) < 0:
+                raise UnknownColumnError(name, self.schema.names, "group key")
+        for aggregate in self.aggregates:
+            if not aggregate.accumulable:
+                raise PlanError(f"{aggregate} cannot be kept as sums; reduce_general takes it")
+            result_type(aggregate, self.schema)
+        if self.slots > _MOST_SLOTS:
+            raise PlanError(
+                f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, and fewer of "
+                "variances and their kin; use several"
+            )
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The distinct argument columns, in order of first use; argument i has its slots from ``1 + STRIDE * i`` on."""
+        return tuple(dict.fromkeys(name for a in self.aggregates for name in a.arguments))
+
+    @cached_property
+    def kinds(self) -> Ints:
+        """What is kept of each argument: digits of its kind, or only its nulls when nobody sums it."""
+        kinds = dict.fromkeys(self.arguments, ANYTHING)
+        for aggregate in self.aggregates:
+            for name, (kind, _) in zip(aggregate.arguments, sums_of(aggregate, self.schema), strict=False):
+                kinds[name] = kind if kinds[name] == ANYTHING else kinds[name]
+        return np.array(list(kinds.values()), np.int64)
+
+    @cached_property
+    def extras(self) -> dict[tuple[int, tuple[str, ...]], int]:
+        """Sums of products and counts of bits, each with its first slot: they follow those of the arguments."""
+        slot = 1 + STRIDE * len(self.arguments)
+        made: dict[tuple[int, tuple[str, ...]], int] = {}
+        for aggregate in self.aggregates:
+            for kind, factors in sums_of(aggregate, self.schema)[len(aggregate.arguments) :]:
+                extra = kind, tuple(aggregate.arguments[place] for place in factors)
+                if extra not in made:
+                    made[extra] = slot
+                    slot += slots_of_extra(kind, len(factors))
+        return made
+
+    @cached_property
+    def slots(self) -> int:
+        """How many slots there are to number."""
+        widths = (slots_of_extra(kind, len(columns)) for kind, columns in self.extras)
+        return 1 + STRIDE * len(self.arguments) + sum(widths)
+
+    @cached_property
+    def extra_table(self) -> Ints:
+        """For the kernel, a line an extra: its kind, the arguments that are its factors (-1: no more)."""
+        table = np.full((len(self.extras), 1 + _MOST_FACTORS), -1, np.int64)
+        for line, (kind, columns) in zip(table, self.extras, strict=True):
+            line[0] = kind
+            line[1 : 1 + len(columns)] = [self.arguments.index(c) for c in columns]
+        return table
+
+    @cached_property
+    def _width(self) -> int:
+        """Slots of one group, without the gaps between arguments."""
+        own = 1 + sum(DIGITS + digit_count(kind) for kind in self.kinds.tolist())
+        return own + sum(slots_of_extra(kind, len(columns)) for kind, columns in self.extras)
+
+    @cached_property
+    def finishing(self) -> Ints:
+        """How the aggregates are read from the slots (``finishing_table``)."""
+        return finishing_table(self.aggregates, [self._bases(a) for a in self.aggregates], self.schema)
+
+    def _bases(self, aggregate: Aggregate) -> dict[tuple[int, ...], int]:
+        bases: dict[tuple[int, ...], int] = {}
+        for kind, factors in sums_of(aggregate, self.schema):
+            columns = tuple(aggregate.arguments[place] for place in factors)
+            own = 1 + STRIDE * self.arguments.index(columns[0])
+            bases[factors] = own if len(factors) == 1 else self.extras[kind, columns] - DIGITS
+        return bases
+
+    @cached_property
+    def key_schema(self) -> pa.Schema:
+        """The key columns."""
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    @cached_property
+    def slot_schema(self) -> pa.Schema:
+        """The collection of slots: key columns, then the slot number."""
+        return pa.schema([*self.key_schema, pa.field(SLOT, pa.int16(), nullable=False)])
+
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """Key columns, then one column an aggregate."""
+        return pa.schema([*self.key_schema, *(pa.field(a.name, result_type(a, self.schema)) for a in self.aggregates)])
+
+    def explode(self, updates: Updates, lattice: Lattice) -> Updates:
+        """Turn updates into slots, already added up over equal (key, time).
+
+        Shape:  n updates of ``schema`` in; rows of ``slot_schema`` out, no two of equal (key, slot, time), none zero.
+        Cost:   O(n), no exchange, no state; run before an exchange, it sends one set of slots per (key, time).
+        Law:    linear: slots of a sum are the sum of slots (tests/operators/test_accumulate.py), for diffs below 2^24
+                slot by slot, beyond that in what they add up to.
+
+        Raises:
+            DiffOverflowError: a slot leaves the signed 64-bit range.
+        """
+        if not len(updates):
+            return Updates.empty(self.slot_schema, lattice.width)
+        keys = updates.rows.select(self.key)
+        groups, first = group_rows(keys, updates.times)
+        size = _range_size(len(first), self._width)
+        order, ranges = np.empty(0, np.int64), np.array([0, len(updates)])
+        if size < len(first):
+            order, ranges = bucket(groups // size, -(-len(first) // size))
+        words = self._words(updates.rows)
+        which, slots, amounts, overflow = _explode(
+            (groups, len(first), order, ranges), updates.diffs, (self.kinds, self.extra_table, self._width), words
+        )
+        if overflow:
+            raise DiffOverflowError(_OVERFLOW)
+        positions = first[which]
+        return Updates(self._slots(keys.take(positions), slots), updates.times.take(positions, axis=1), amounts)
+
+    def not_zero(self, slots: Updates) -> Mask:
+        """Which slots, of those that are left of a difference, say that some count or sum of their group differs.
+
+        Shape:  updates of ``slot_schema``, no two of equal (key, slot, time).
+        Law:    digits that are only written otherwise, as a diff of 2^24 or more has them, say nothing
+                (tests/session/test_backfill.py).
+        """
+        numbers = whole(slots.rows.columns[-1])
+        of, places = self._digits
+        counts = places[numbers] < 0
+        if counts.any():
+            return counts
+        groups, _ = group_rows(slots.rows.select(self.key), slots.times)
+        sums: dict[tuple[int, int], int] = {}
+        whose = [*zip(groups.tolist(), of[numbers].tolist(), strict=True)]
+        for one, place, amount in zip(whose, places[numbers].tolist(), slots.diffs.tolist(), strict=True):
+            sums[one] = sums.get(one, 0) + (amount << 32 * place)
+        return np.array([sums[one] != 0 for one in whose], np.bool_)
+
+    @cached_property
+    def _digits(self) -> tuple[Ints, Ints]:
+        """For each slot the first one of the sum whose digit it is, and the place of the digit; -1 for a count."""
+        of, places = np.arange(self.slots), np.full(self.slots, -1, np.int64)
+        starts = [(1 + STRIDE * i + DIGITS, digit_count(kind)) for i, kind in enumerate(self.kinds.tolist())]
+        products = {e: slot for e, slot in self.extras.items() if e[0] == PRODUCT}
+        starts += [(slot, slots_of_extra(kind, len(columns))) for (kind, columns), slot in products.items()]
+        for start, count in starts:
+            of[start : start + count] = start
+            places[start : start + count] = np.arange(count)
+        return of, places
+
+    def _slots(self, keys: Rows, slots: npt.NDArray[np.int16]) -> Rows:
+        return Rows(self.slot_schema, (*keys.columns, pa.array(slots)), keys.count)
+
+    def _words(self, rows: Rows) -> tuple[Ints, Ints, Mask]:
+        """Low words, high words (decimals only) and validity of the arguments, one line each."""
+        columns = [rows.column(name) for name in self.arguments]
+        low = np.empty((len(columns), rows.count), np.int64)
+        high = np.empty((len(columns), rows.count if (self.kinds == DECIMAL).any() else 0), np.int64)
+        valid = np.empty((len(columns), rows.count if any(c.null_count for c in columns) else 0), np.bool_)
+        read = {name for _, factors in self.extras for name in factors}
+        for i, (column, kind) in enumerate(zip(columns, self.kinds.tolist(), strict=True)):
+            words_of(column, number_kind(column.type) if self.arguments[i] in read else kind, low[i], high[i])
+            if valid.shape[1]:
+                valid[i] = valid_of(column)
+        return low, high, valid
+
+    def partials(self, diff: str | None = None) -> tuple[tuple[str, str], ...] | None:
+        """Spark SQL aggregates whose results ``from_partials`` takes, as (name, expression); None if a kind has none.
+
+        Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL, nor do products.
+
+        >>> made = Accumulator(
+        ...     ("k",), (Aggregate("s", "sum", ("x",)),), pa.schema([("k", pa.string()), ("x", pa.int64())])
+        ... )
+        >>> for name, expression in made.partials():
+        ...     print(name, "=", expression)
+        #rows = count(1)
+        #nulls0 = count_if(`x` is null)
+        #low0 = sum(cast(`x` as bigint) % 4294967296)
+        #high0 = sum(cast(`x` as bigint) div 4294967296)
+        """
+        if self.extras or any(kind in (DECIMAL, DOUBLE) for kind in self.kinds.tolist()):
+            return None
+        if any(pa.types.is_duration(self.schema.field(name).type) for name in self.arguments):
+            return None
+        times = f"`{diff}` * " if diff else ""
+        made = [("#rows", f"sum(`{diff}`)" if diff else "count(1)")]
+        for i, name in enumerate(self.arguments):
+            one = f"sum(if(`{name}` is null, `{diff}`, 0))" if diff else f"count_if(`{name}` is null)"
+            made.append((f"#nulls{i}", one))
+            if self.kinds[i] == INTEGER:
+                value = f"cast(`{name}` as bigint)"
+                made += [(f"#low{i}", f"sum({times}({value} % {_WORD}))" if diff else f"sum({value} % {_WORD})")]
+                made += [(f"#high{i}", f"sum({times}({value} div {_WORD}))" if diff else f"sum({value} div {_WORD})")]
+        return tuple(made)
+
+    def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
+        """Slots at one time from sums made elsewhere, a row a group: key columns and those that ``partials`` names.
+
+        Raises:
+            PlanError: the aggregates have no partial sums.
+            SchemaError: a column is missing.
+        """
+        wanted = self.partials()
+        if wanted is None:
+            raise PlanError("other than whole numbers have no exact partial sums; explode the rows instead")
+        for name in (*self.key, *(n for n, _ in wanted)):
+            if partials.schema.get_field_index(name) < 0:
+                raise SchemaError(
+                    f"partial sums lack the column {name!r}; make them with the expressions of Accumulator.partials"
+                )
+        keys = partials.select(self.key)
+        positions, slots, amounts = [], [], []
+        for name, _ in wanted:
+            amount = whole(partials.column(name).fill_null(0))
+            at = np.flatnonzero(amount)
+            positions.append(at)
+            slots.append(np.full(len(at), _slot_of_partial(name), np.int16))
+            amounts.append(amount[at])
+        where = np.concatenate(positions)
+        times = np.repeat(np.array(time, np.int64).reshape(-1, 1), len(where), axis=1)
+        return Updates(self._slots(keys.take(where), np.concatenate(slots)), times, np.concatenate(amounts))
+
+
+_OVERFLOW = (
+    "a sum left the signed 64-bit range of a slot: more than 2^31 rows of one group, or counts beyond 2^63; "
+    "the step is not committed. Group by one column more, and add the groups up in a second step"
+)
+
+
+def _slot_of_partial(name: str) -> int:
+    if name == "#rows":
+        return 0
+    part = name.rstrip("0123456789")
+    offset = {"#nulls": NULLS, "#low": DIGITS, "#high": DIGITS + 1}[part]
+    return 1 + STRIDE * int(name[len(part) :]) + offset
+
+
+def valid_of(column: pa.Array) -> Mask:
+    """Which values are not null."""
+    return np.asarray(column.is_valid(), np.bool_)
+
+
+def whole(column: pa.Array) -> Ints:
+    """A signed integer column as int64; what stands under a null is not told."""
+    type_ = np.dtype(f"i{column.type.bit_width // 8}")
+    return _buffer(column, type_).astype(np.int64, copy=False)
+
+
+def words_of(column: pa.Array, kind: int, low: Ints, high: Ints) -> None:
+    """Write the bits of a number column: low words, and high words of decimals."""
+    if kind == INTEGER:
+        low[:] = whole(column)
+    elif kind == DECIMAL:
+        words = _buffer(column, np.dtype(np.int64), 2).reshape(-1, 2)
+        low[:], high[:] = words[:, 0], words[:, 1]
+    elif kind == DOUBLE:
+        values = _buffer(column, np.dtype(f"f{column.type.bit_width // 8}"))
+        low[:] = values.astype(np.float64, copy=False).view(np.int64)
+
+
+def _buffer(column: pa.Array, type_: np.dtype[np.generic], words: int = 1) -> npt.NDArray[np.generic]:
+    data = column.buffers()[1]
+    if data is None:
+        return np.zeros(words * len(column), type_)
+    start = column.offset * words
+    return np.frombuffer(data, type_)[start : start + len(column) * words]
+
+
+@compiled
+def _explode(
+    grouped: Any, diffs: Ints, read: Any, words: tuple[Ints, Ints, Mask]
+) -> tuple[Ints, npt.NDArray[np.int16], Ints, bool]:
+    """Add up the slots of each group: (group, slot, amount) of every slot that is not zero; overflow seen.
+
+    Groups are taken in ranges whose dense table of sums stays in the processor's cache, rows of a range in their own
+    order.
+    """
+    groups, count, order, ranges = grouped
+    kinds, extras, width = read
+    low, high, valid = words
+    bases = np.ones(len(kinds) + 1, np.int64)
+    for a in range(len(kinds)):
+        bases[a + 1] = bases[a] + DIGITS + digit_count(kinds[a])
+    size = _range_size(count, width)
+    sums, digits = np.zeros(size * width, np.int64), np.zeros(8, np.int64)
+    room = count * (1 + 2 * len(kinds)) + width
+    out_group, out_slot, out_amount = np.empty(room, np.int64), np.empty(room, np.int16), np.empty(room, np.int64)
+    made = 0
+    overflow = False
+    for r in range(len(ranges) - 1):
+        for p in range(ranges[r], ranges[r + 1]):
+            i = order[p] if len(order) > 0 else p
+            line = (groups[i] - r * size) * width
+            overflow |= bump(sums, line, diffs[i])
+            for a in range(len(kinds)):
+                if valid.shape[1] > 0 and not valid[a, i]:
+                    overflow |= bump(sums, line + bases[a] + NULLS, diffs[i])
+                else:
+                    upper = high[a, i] if high.shape[1] > 0 else 0
+                    overflow |= add_value(sums, line + bases[a], kinds[a], low[a, i], upper, diffs[i], digits)
+            if len(extras) > 0:
+                overflow |= _add_extras(sums, line + bases[-1], extras, low[:, i], valid, i, diffs[i])
+        for g in range(r * size, min((r + 1) * size, count)):
+            if made + width > len(out_group):
+                more = np.empty(len(out_group), np.int64)
+                out_group, out_amount = np.concatenate((out_group, more)), np.concatenate((out_amount, more))
+                out_slot = np.concatenate((out_slot, more.astype(np.int16)))
+            made = _emit(sums, (g - r * size) * width, bases, width, g, out_group, out_slot, out_amount, made)
+    return out_group[:made], out_slot[:made], out_amount[:made], overflow
+
+
+@compiled
+def _add_extras(sums: Ints, start: int, extras: Ints, words: Ints, valid: Mask, i: int, diff: int) -> bool:
+    """Add row ``i`` to the sums of products and the counts of bits; a product with a null is none."""
+    overflow = False
+    for e in range(len(extras)):
+        kind, many, some = extras[e, 0], 0, True
+        factors = np.empty(extras.shape[1] - 1, np.int64)
+        while many < len(factors) and extras[e, 1 + many] >= 0:
+            a = extras[e, 1 + many]
+            some &= valid.shape[1] == 0 or valid[a, i]
+            factors[many] = words[a]
+            many += 1
+        if some:
+            if kind == PRODUCT:
+                overflow |= add_product(sums, start, factors[:many], diff)
+            else:
+                overflow |= add_bits(sums, start, factors[0], diff)
+        start += slots_of_extra(kind, many)
+    return overflow
+
+
+@compiled
+def _range_size(count: int, width: int) -> int:
+    return max(min(count, _TABLE_SIZE // width), 1)
+
+
+@compiled
+def _emit(
+    sums: Ints,
+    line: int,
+    bases: Ints,
+    width: int,
+    g: int,
+    groups: Ints,
+    slots: npt.NDArray[np.int16],
+    amounts: Ints,
+    made: int,
+) -> int:
+    """Write the nonzero sums of one group and set them back to zero; the extras follow the last argument's slots."""
+    argument = -1
+    for at in range(width):
+        if argument + 1 < len(bases) and at == bases[argument + 1]:
+            argument += 1
+        if sums[line + at] != 0:
+            groups[made], amounts[made] = g, sums[line + at]
+            slots[made] = 0 if argument < 0 else 1 + STRIDE * argument + at - bases[argument]
+            sums[line + at] = 0
+            made += 1
+    return made

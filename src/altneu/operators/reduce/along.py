@@ -1,0 +1,132 @@
+"""Reduce along lines of times: chains, each of which the kernels for totally ordered times go through by itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from altneu.columnar.rows import Ints
+from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.groups import Groups, ReduceOutput
+from altneu.operators.reduce.families import ReduceSpec, reduce
+from altneu.operators.reduce.python_reduce import PythonReduce, remembering
+from altneu.operators.reduce.touched_history import History
+from altneu.order.difference import multiply, negate
+from altneu.trace.update import Updates, consolidate
+
+MOST_ROWS = 1 << 22  # that the kernels are given at once; a group that has many lines is read again for each
+
+Requests: TypeAlias = tuple[Ints, Ints, Ints]
+"""Points, ascending; for each a target and a factor."""
+
+
+class Lines(ABC):
+    """Chains of times, *points*, of the touched groups: how they are filled, and what comes of the changes on them."""
+
+    owner: Ints
+    """The group of each line."""
+
+    @abstractmethod
+    def sizes(self, rows: Ints) -> Ints:
+        """How many of some updates, sorted by group, each line has."""
+
+    @abstractmethod
+    def groups(self, rows: Ints, low: int, high: int) -> Groups:
+        """Lines ``low`` to ``high`` as groups for the kernels, filled with some updates, sorted by group."""
+
+    @abstractmethod
+    def spread(self, made: Updates, low: int, high: int) -> Updates:
+        """The output that follows from what the kernels made of lines ``low`` to ``high``."""
+
+    def pieces(self, rows: Ints) -> Iterator[tuple[int, int]]:
+        """Runs of lines that together have at most ``MOST_ROWS`` of some updates, or are one line."""
+        upto, first, before = np.cumsum(self.sizes(rows)), 0, 0
+        while first < len(upto):
+            last = max(first + 1, int(np.searchsorted(upto, before + MOST_ROWS, side="right")))
+            yield first, last
+            first, before = last, int(upto[last - 1])
+
+
+def reduce_along(history: History, lines: Lines, spec: ReduceSpec, operator: str) -> ReduceOutput:
+    """Run the kernels along all lines, for each set of rounds, and put together what they make.
+
+    A group often is the same now and before, or with and without the rows of a round; a function in Python is then
+    called once for both.
+    """
+    lattice = history.layout.lattice
+    if isinstance(spec, PythonReduce):
+        spec = remembering(spec)
+    made: list[tuple[Updates, Updates]] = []
+    for sign, rows in history.parts():
+        for low, high in lines.pieces(rows):
+            found = reduce(lines.groups(rows, low, high), spec, operator)
+            oks, errs = (lines.spread(updates, low, high) for updates in (found.oks, found.errs))
+            made.append((_signed(oks, sign), _signed(errs, sign)))
+    if not made:
+        none = np.empty(0, np.int64)
+        nothing = reduce(history.groups(none, (none, none, none), (none, none)), spec, operator)
+        made = [(_widened(nothing.oks, lattice.width), _widened(nothing.errs, lattice.width))]
+    oks, errs = (
+        consolidate(Updates.concat([m[i] for m in made], made[0][i].schema, lattice.width), lattice) for i in range(2)
+    )
+    return ReduceOutput(oks, errs, history.later())
+
+
+def _signed(updates: Updates, sign: int) -> Updates:
+    return updates if sign > 0 else Updates(updates.rows, updates.times, negate(updates.diffs))
+
+
+def _widened(nothing: Updates, width: int) -> Updates:
+    return Updates(nothing.rows, np.empty((width, 0), np.int64), nothing.diffs)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Output as a sum of changes at points and of what stands at points, each with a factor, put at a target's time.
+
+    Shape:  line l has the points from ``bounds[l]`` up to ``bounds[l + 1]``; ``times`` (width, T) of targets.
+    """
+
+    bounds: Ints
+    times: Ints
+    changes: Requests
+    stands: Requests
+
+    def __call__(self, made: Updates, low: int, high: int) -> Updates:
+        """What comes of changes that the kernels made on lines ``low`` to ``high``; moments are points."""
+        points = made.times[0]
+        parts = [self._taken(made, np.arange(len(made)), made.diffs, self.changes, points, points + 1)]
+        asked = np.searchsorted(self.stands[0], self.bounds[low : high + 1])
+        if asked[-1] > asked[0] and len(made):
+            line = np.searchsorted(self.bounds, points, side="right") - 1
+            some = np.flatnonzero(asked[line + 1 - low] > asked[line - low])
+            if len(some):
+                parts.append(self._standing(made.take(some), line[some]))
+        return Updates.concat(parts, made.schema, len(self.times))
+
+    def _standing(self, made: Updates, line: Ints) -> Updates:
+        """Rows as they stand at the points where that is asked: from a change on up to the next of the same row."""
+        row, _ = group_rows(made.rows, line[None])
+        order = np.lexsort((made.times[0], row))
+        row, start = row[order], made.times[0, order]
+        last = np.append(row[1:] != row[:-1], True)
+        end = np.where(last, self.bounds[line[order] + 1], np.append(start[1:], 0))
+        count = np.cumsum(made.diffs[order])  # of all rows together; what it was before a row is taken away
+        first = np.flatnonzero(np.append(True, last[:-1]))
+        count -= np.repeat(count[first] - made.diffs[order[first]], np.diff(np.append(first, len(order))))
+        some = np.flatnonzero(count)
+        return self._taken(made, order[some], count[some], self.stands, start[some], end[some])
+
+    def _taken(self, made: Updates, rows: Ints, diffs: Ints, asked: Requests, start: Ints, end: Ints) -> Updates:
+        """Each of ``rows`` for all requests of points from ``start`` up to ``end``."""
+        points, targets, factors = asked
+        low, high = np.searchsorted(points, start), np.searchsorted(points, end)
+        many = high - low
+        which = np.repeat(np.arange(len(rows)), many)
+        request = np.arange(len(which)) + np.repeat(low - (np.cumsum(many) - many), many)
+        times = self.times.take(targets[request], axis=1)
+        return Updates(made.rows.take(rows[which]), times, multiply(diffs[which], factors[request]))

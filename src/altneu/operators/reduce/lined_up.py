@@ -1,0 +1,321 @@
+"""Groups at every moment of a step, each with its rows lined up in an order: what functions of a row's place read.
+
+A *line* is a group at a moment, or as it was before the step. A row that is there n times is n *places* of its line.
+Lines are made in pieces of a bounded number of places, all of which are computed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, taken
+from altneu.errors import DiffOverflowError, StepFailedError
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.contents import Contents
+from altneu.operators.kernels.exact_sum import bump
+from altneu.operators.kernels.ranking import Order, codes, dense, order_within_groups, sort_lines
+from altneu.operators.reduce.aggregates import DATA, NEGATIVE
+
+MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
+_MOST_COPIES = 2**31 - 1
+_BEFORE = -1
+
+
+@dataclass(frozen=True)
+class Places:
+    """A piece of lines, one after another.
+
+    Shape:  n places: ``rank`` (n,) of the row, an index into ``Ordered.row``; ``copy`` (n,) which of its copies it is.
+            L lines: ``bounds`` (L + 1,) where each begins; ``moment`` (L,), -1 where it stands for what was before;
+            ``state`` (L,) DATA, or why the group is an error, which then has no places.
+    """
+
+    ordered: Ordered
+    rank: Ints
+    copy: Ints
+    bounds: Ints
+    moment: Ints
+    state: Ints
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    @cached_property
+    def row(self) -> Ints:
+        """The row at each place, an index into the contents' values."""
+        return self.ordered.row[self.rank]
+
+    @cached_property
+    def line(self) -> Ints:
+        """The line of each place."""
+        return np.repeat(np.arange(len(self.moment)), np.diff(self.bounds))
+
+    @cached_property
+    def start(self) -> Ints:
+        """Where the line of each place begins."""
+        return self.bounds[self.line]
+
+    @cached_property
+    def end(self) -> Ints:
+        """Where the line of each place ends."""
+        return self.bounds[self.line + 1]
+
+    @cached_property
+    def at(self) -> Ints:
+        """The places."""
+        return np.arange(len(self))
+
+    @cached_property
+    def _fresh(self) -> Ints:
+        """Where peers begin, and the end."""
+        peer = self.ordered.peer[self.rank]
+        differs = (peer[1:] != peer[:-1]) | (self.line[1:] != self.line[:-1])
+        return np.append(np.flatnonzero(np.append(True, differs)[: len(self)]), len(self))
+
+    @cached_property
+    def peers(self) -> Ints:
+        """Peers numbered through all lines."""
+        return np.repeat(np.arange(len(self._fresh) - 1), np.diff(self._fresh))
+
+    @cached_property
+    def peers_start(self) -> Ints:
+        """Where the peers of each place begin."""
+        return self._fresh[self.peers]
+
+    @cached_property
+    def peers_end(self) -> Ints:
+        """Where the peers of each place end."""
+        return self._fresh[self.peers + 1]
+
+    def places_in(self, other: Places) -> Ints:
+        """For each place that of the same row and copy in another order of the same lines."""
+        return _places_in(self.bounds, self.row, self.copy, other.row, other.copy, len(self.ordered.row))
+
+    def first_at(self, rank: Ints) -> Ints:
+        """For each place the first of its line whose rank is not below ``rank``; the line's end if there is none."""
+        return _first_at(self.rank, self.start, self.end, rank)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The distinct values of the groups in an order, what the order leaves undecided by all of their columns.
+
+    Shape:  V ranks: ``row`` (V,) the value of each, ``peer`` (V,) a number that peers of a group share; group g has the
+            ranks from ``starts[g]`` up to ``starts[g + 1]``.
+    """
+
+    held: Contents
+    order: tuple[Order, ...]
+    row: Ints
+    peer: Ints
+    starts: Ints
+    made: dict[tuple[object, ...], Ints] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, held: Contents, order: Sequence[Order]) -> Ordered:
+        """Put values in order. Within a group all values of a key column are equal."""
+        key = held.groups.layout.key
+        lines: list[Ints] = []
+        for name, descending, nulls_first in order:
+            if name not in key:
+                lines += sort_lines(held.values.column(name), descending=descending, nulls_first=nulls_first)
+        named = {name for name, _, _ in order}
+        rest = [
+            line
+            for name in held.values.schema.names
+            if name not in named
+            for line in sort_lines(held.values.column(name), descending=False, nulls_first=True)
+        ]
+        count = held.values.count
+        row, starts = order_within_groups([*lines, *rest] or [np.zeros(count, np.int64)], held.group, len(held.groups))
+        differs = np.append(True, held.group[row][1:] != held.group[row][:-1])[:count]
+        for line in lines:
+            differs[1:] |= line[row][1:] != line[row][:-1]
+        return cls(held, tuple(order), row, np.cumsum(differs), starts)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of the values, or of their groups' keys."""
+        if name in self.held.groups.layout.key:
+            return taken(self.held.groups.keys.column(name), pa.array(self.held.group))
+        return self.held.values.column(name)
+
+    def codes(self, name: str) -> Ints:
+        """One number a value of a column, ordered as its values are; what stands at a null means nothing."""
+        return self._once((name,), lambda: codes(self.column(name)))
+
+    def bound(self, name: str, *, after: bool) -> Ints:
+        """For each value the first rank of its group that is not before, or is ``after``, what a column holds there."""
+        return self._once((name, after), lambda: self._bound(name, after=after))
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], Ints]) -> Ints:
+        """What every piece asks for is made for the first one."""
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
+
+    def _bound(self, name: str, *, after: bool) -> Ints:
+        ((order, descending, nulls_first),) = self.order
+        bounds = self.column(name)
+        both = pa.concat_arrays([self.column(order).cast(bounds.type), bounds])
+        code = dense(sort_lines(both, descending=descending, nulls_first=nulls_first), len(both))
+        count = len(bounds)
+        return _bounded(code[:count][self.row], self.starts, self.held.group, code[count:], after)
+
+    def pieces(self) -> Iterator[Places]:
+        """Every line, in pieces; a line of a group is in the piece of the next one too.
+
+        Raises:
+            DiffOverflowError: a count leaves the signed 64-bit range.
+            StepFailedError: a line has more places than can be numbered.
+        """
+        held = self.held
+        fresh = np.append(True, held.moment_group[1:] != held.moment_group[:-1])[: len(held.moment_group)]
+        moment = np.insert(np.arange(len(fresh)), np.flatnonzero(fresh), _BEFORE)
+        group = np.repeat(held.moment_group, 1 + fresh)
+        rank = np.empty(len(self.row), np.int64)
+        rank[self.row] = np.arange(len(self.row))
+        groups = (group, moment, held.moments, held.groups.old_start, self.starts)
+        new, old = (rank[held.new_value], held.new_diffs), (rank[held.old_value], held.groups.old_diffs)
+        sizes, overflow = _sizes(groups, new, old, np.zeros(len(rank), np.int64))
+        if overflow:
+            raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
+        if len(sizes) and sizes.max() > _MOST_COPIES:
+            raise StepFailedError(
+                f"a partition holds more than {_MOST_COPIES:,} rows, each counted as often as it is there, and a "
+                "window function has a result for each; partition by one column more, or make the rows distinct first"
+            )
+        counts = np.zeros(len(rank), np.int64)
+        for first, last in cut(np.maximum(sizes, 0)):
+            again = int(moment[first] != _BEFORE)
+            some = slice(first - again, last)
+            bounds = np.append(0, np.cumsum(np.maximum(sizes[some], 0)))
+            places = np.empty((2, int(bounds[-1])), np.int64)
+            _fill(groups, new, old, counts, (first, last, again), sizes, places)
+            at = moment[some].copy()
+            at[0] = _BEFORE
+            state = np.where(sizes[some] < 0, NEGATIVE, DATA)
+            yield Places(self, places[0], places[1], bounds, at, state)
+
+
+def cut(sizes: Ints) -> Iterator[tuple[int, int]]:
+    """Runs of things of some sizes that together have at most ``MOST_PLACES``, or are one."""
+    upto, first, before = np.cumsum(sizes), 0, 0
+    while first < len(upto):
+        last = max(first + 1, int(np.searchsorted(upto, before + MOST_PLACES, side="right")))
+        yield first, last
+        first, before = last, int(upto[last - 1])
+
+
+@compiled
+def _apply(begin: int, end: int, updates: Any, counts: Ints) -> tuple[int, int, int, bool]:
+    """Add updates to counts: by how much there are more copies, negative counts, and too large ones; overflow."""
+    ranks, diffs = updates
+    copies, negatives, large = 0, 0, 0
+    overflow = False
+    for p in range(begin, end):
+        before = counts[ranks[p]]
+        overflow |= bump(counts, ranks[p], diffs[p])
+        after = counts[ranks[p]]
+        copies += max(after, 0) - max(before, 0)
+        negatives += (1 if after < 0 else 0) - (1 if before < 0 else 0)
+        large += (1 if after > _MOST_COPIES else 0) - (1 if before > _MOST_COPIES else 0)
+    return copies, negatives, large, overflow
+
+
+@compiled
+def _updates(line: int, groups: Any) -> tuple[int, int]:
+    """Which updates make a line of the one before: those of its moment, or the old ones of its group."""
+    group, moment, moments, old_starts, _ = groups
+    if moment[line] < 0:
+        return old_starts[group[line]], old_starts[group[line] + 1]
+    return moments[moment[line]], moments[moment[line] + 1]
+
+
+@compiled
+def _sizes(groups: Any, new: Any, old: Any, counts: Ints) -> tuple[Ints, bool]:
+    """The places of each line, -1 where a count is below zero; whether a count overflowed."""
+    moment = groups[1]
+    sizes = np.empty(len(moment), np.int64)
+    total, below, many = 0, 0, 0
+    overflow = False
+    for line in range(len(moment)):
+        begin, end = _updates(line, groups)
+        if moment[line] < 0:
+            total, below, many = 0, 0, 0
+            copies, negatives, large, over = _apply(begin, end, old, counts)
+        else:
+            copies, negatives, large, over = _apply(begin, end, new, counts)
+        total, below, many = total + copies, below + negatives, many + large
+        overflow |= over
+        sizes[line] = -1 if below > 0 else _MOST_COPIES + 1 if many > 0 else total
+    return sizes, overflow
+
+
+@compiled
+def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints, places: Ints) -> None:
+    """Write ranks and copies of some lines; ``counts`` are those of the line before the first, which may come again."""
+    group, moment, _, _, starts = groups
+    first, last, again = lines
+    made = 0
+    for line in range(first - again, last):
+        if line >= first:
+            begin, end = _updates(line, groups)
+            if moment[line] < 0:
+                _apply(begin, end, old, counts)
+            else:
+                _apply(begin, end, new, counts)
+        if sizes[line] <= 0:
+            continue
+        for rank in range(starts[group[line]], starts[group[line] + 1]):
+            for copy in range(counts[rank]):
+                places[0, made], places[1, made] = rank, copy
+                made += 1
+
+
+@compiled
+def _places_in(bounds: Ints, rows: Ints, copies: Ints, other: Ints, other_copies: Ints, values: int) -> Ints:
+    """Copies of a row are together in any order."""
+    found, first = np.empty(len(rows), np.int64), np.empty(values, np.int64)
+    for line in range(len(bounds) - 1):
+        for i in range(bounds[line], bounds[line + 1]):
+            first[other[i]] = i - other_copies[i]
+        for i in range(bounds[line], bounds[line + 1]):
+            found[i] = first[rows[i]] + copies[i]
+    return found
+
+
+@compiled
+def _first_at(ranks: Ints, start: Ints, end: Ints, wanted: Ints) -> Ints:
+    found = np.empty(len(start), np.int64)
+    for i in range(len(start)):
+        low, high = start[i], end[i]
+        while low < high:
+            middle = (low + high) >> 1
+            if ranks[middle] >= wanted[i]:
+                high = middle
+            else:
+                low = middle + 1
+        found[i] = low
+    return found
+
+
+@compiled
+def _bounded(codes: Ints, starts: Ints, groups: Ints, bounds: Ints, after: bool) -> Ints:
+    """For each value the first rank of its group whose code is not below its bound (``after``: is above it)."""
+    found = np.empty(len(bounds), np.int64)
+    for v in range(len(bounds)):
+        low, high = starts[groups[v]], starts[groups[v] + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if codes[middle] > bounds[v] or (codes[middle] == bounds[v] and not after):
+                high = middle
+            else:
+                low = middle + 1
+        found[v] = low
+    return found

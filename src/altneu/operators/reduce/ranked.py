@@ -1,0 +1,220 @@
+"""Aggregates that need the group itself: min, max, percentiles, distinct ones, collect, and accumulable ones beside.
+
+The contents of every touched group are ranked once, and then one sweep goes through the moments of the step: counts per
+rank, a set of the ranks that are there (``bitmap``), a tree of their counts (``order_tree``), running sums. No moment
+re-reads its group, except to list it and to find its most frequent value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, Rows
+from altneu.errors import DiffOverflowError, PlanError
+from altneu.operators.kernels.bitmap import empty_set
+from altneu.operators.kernels.changes import list_column, tell
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.contents import Contents, contents
+from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
+from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total
+from altneu.operators.kernels.ranking import dense, order_within_groups, sort_lines
+from altneu.operators.reduce.accumulate import valid_of, words_of
+from altneu.operators.reduce.aggregates import Aggregate, check_names, column_of, number_kind, result_type
+from altneu.operators.reduce.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of
+from altneu.operators.reduce.ranked_sweep import sweep
+from altneu.trace.batch import Arranged
+
+
+@dataclass(frozen=True)
+class GeneralAggregates:
+    """Any aggregates of each group over an arrangement of ``schema`` by ``key``.
+
+    Raises:
+        UnsupportedFunctionError, TypeMismatchError: as ``result_type`` says.
+    """
+
+    key: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    input: pa.Schema
+    default_row: bool = False
+
+    def __post_init__(self) -> None:
+        check_names([*self.key, *(a.name for a in self.aggregates)])
+        for aggregate in self.aggregates:
+            result_type(aggregate, self.input)
+            for name in aggregate.arguments:
+                if name in self.key:
+                    raise PlanError(
+                        f"{aggregate} reads {name!r}, which is a group column; give it as a column of its own"
+                    )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Key columns, then one column an aggregate."""
+        keys = [self.input.field(name) for name in self.key]
+        return pa.schema([*keys, *(pa.field(a.name, result_type(a, self.input)) for a in self.aggregates)])
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What is followed and read."""
+        return plan_of(self.aggregates, self.input)
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """Ranks of all tracks in one line of positions.
+
+    Shape:  ``position`` (T, V): where each value counts, -1 for null; ``starts`` (T, K + 1): ordered tracks have
+            group g's positions from ``starts[t, g]`` up to ``starts[t, g + 1]``; ``first`` (R,): a value at each
+            position.
+    """
+
+    position: Ints
+    starts: Ints
+    first: Ints
+
+
+def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
+    """Bring the aggregates of the touched groups up to date.
+
+    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a
+            group's result differs from the one before.
+    Cost:   re-reads the touched groups once, one sort of their values; then O(log n) a moment and aggregate, except
+            that collect lists the group at each moment that changes it. No exchange, no state beside the arrangement.
+    Law:    at every time the output accumulates to the aggregates of what the input accumulates to; a value whose count
+            is below zero makes its group an error until it is not (tests/operators/test_reduce_general.py).
+
+    Raises:
+        PlanError: the times are not totally ordered.
+        DiffOverflowError: a count or a sum leaves the signed 64-bit range.
+    """
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    held = contents(given)
+    plan = spec.plan
+    ranks = _rank(plan, held)
+    located = np.array([t.places for t in plan.tracks], np.int64)
+    changes, flat, list_starts, overflow = sweep(
+        (held.moment_group, held.moments, held.groups.old_start, held.values.count),
+        (held.new_value, held.new_diffs),
+        (held.old_value, held.groups.old_diffs),
+        (
+            np.array([t.ranked for t in plan.tracks], np.bool_),
+            ranks.position,
+            ranks.starts,
+            ranks.first,
+            *empty_set(len(ranks.first)),
+        ),
+        (located, np.zeros(len(ranks.first) if located.any() else 0, np.int64)),
+        (plan.terms, plan.slots, *_words(plan, held.values)),
+        (plan.reads, plan.fractions, plan.finishing, spec.default_row),
+    )
+    if overflow:
+        raise DiffOverflowError("a count or a sum of a group left the signed 64-bit range; the step is not committed")
+
+    def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
+        made: list[pa.Array] = []
+        for a, aggregate in enumerate(spec.aggregates):
+            type_ = spec.schema.field(aggregate.name).type
+            what = plan.reads[a, WHAT]
+            column = held.values.column(aggregate.arguments[0]) if what >= FIRST else None
+            good, words = valid[a, which], low[a, which]
+            if column is None:
+                made.append(column_of(type_, words, high[a, which], good))
+            elif what >= LIST:
+                made.append(list_column(type_, column.take(pa.array(flat)), list_starts, words, good))
+            else:
+                made.append(column.take(pa.array(words, mask=~good)))
+        return made
+
+    return tell(
+        ((held.moment_at[changes[0][0]], *changes[0][1:]), *changes[1:]),
+        held.groups,
+        finals,
+        spec.schema,
+        spec.aggregates,
+        operator,
+    )
+
+
+def _rank(plan: Plan, held: Contents) -> _Ranks:
+    """Number the values that each track follows; ordered tracks by value within each group."""
+    count, groups = held.values.count, len(held.groups)
+    position = np.full((len(plan.tracks), count), -1, np.int64)
+    starts = np.zeros((len(plan.tracks), groups + 1), np.int64)
+    firsts = []
+    total = 0
+    for t, track in enumerate(plan.tracks):
+        some = _without_nulls([held.values.column(name) for name in track.needed], count)
+        if not track.ranked:
+            position[t, some] = 0
+            continue
+        rows = held.values.select(track.arguments).take(some)
+        if t in plan.ordered:
+            line = _line(rows, track)
+            order, _ = order_within_groups([line], held.group[some], groups)
+            rank, first = _dense_ranks(line, held.group[some], order)
+        else:
+            rank, first = group_rows(rows, held.group[some].reshape(1, -1)) if len(some) else (some, some)
+        position[t, some] = rank + total
+        firsts.append(some[first])
+        if t in plan.ordered:
+            starts[t] = np.searchsorted(held.group[some[first]], np.arange(groups + 1)) + total
+        total += len(first)
+    return _Ranks(position, starts, np.concatenate(firsts) if firsts else np.empty(0, np.int64))
+
+
+def _line(rows: Rows, track: Track) -> Ints:
+    """One key a row that is ordered as its values are: of an ordered list by what it is ordered by, then by value."""
+    if not track.order:
+        return sort_lines(rows.columns[0], descending=False, nulls_first=True)[0]
+    *options, last = track.order
+    lines = [
+        line
+        for column, (descending, nulls_first) in zip(rows.columns[1:], options, strict=True)
+        for line in sort_lines(column, descending=descending, nulls_first=nulls_first)
+    ]
+    return dense([*lines, *sort_lines(rows.columns[0], descending=last, nulls_first=True)], rows.count)
+
+
+def _without_nulls(columns: Sequence[pa.Array], count: int) -> Ints:
+    """Positions at which no column is null."""
+    some = np.ones(count, np.bool_)
+    for column in columns:
+        if column.null_count:
+            some &= valid_of(column)
+    return np.flatnonzero(some)
+
+
+@compiled
+def _dense_ranks(line: Ints, group: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Ranks through all groups, equal values of a group sharing one; and a value of each rank."""
+    rank, first = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    used = 0
+    for p in range(len(order)):
+        i = order[p]
+        if p == 0 or line[i] != line[order[p - 1]] or group[i] != group[order[p - 1]]:
+            first[used] = i
+            used += 1
+        rank[i] = used - 1
+    return rank, first[:used].copy()
+
+
+def _words(plan: Plan, values: Rows) -> tuple[Ints, Ints]:
+    """Low and high words of the columns that are summed or interpolated."""
+    read = {*plan.terms[:, FACTORS:].ravel().tolist(), *plan.reads[plan.reads[:, WHAT] == POINT, COLUMN].tolist()}
+    columns = [values.column(name) for name in plan.columns]
+    kinds = [number_kind(c.type) if i in read else ANYTHING for i, c in enumerate(columns)]
+    low = np.zeros((len(columns), values.count), np.int64)
+    high = np.zeros((len(columns), values.count if DECIMAL in kinds else 0), np.int64)
+    for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+        words_of(column, kind, low[i], high[i])
+    return low, high

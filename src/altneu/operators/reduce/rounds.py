@@ -1,0 +1,112 @@
+"""Reduce where times are not a chain: inside loops, and where collections have an event time of their own.
+
+In a loop a step runs one round at a time. What must come out at the outer time t and round r is what is left of f(I),
+the function of the input at (t, r) and before, when its changes along every coordinate are taken. With an epoch e and
+one loop, and writing e- and r- for the moments before, that is
+
+    f(I(e, r)) - f(I(e-, r)) - f(I(e, r-)) + f(I(e-, r-))
+
+which is two runs along the epochs: one over the history of rounds <= r, and one, taken away, over that of rounds < r.
+Inside k loops there are 2^k of them, a round being before another when it is so in some coordinate. Outer times that
+are no chain themselves are covered by chains (altneu.operators.reduce.plane), or taken one by one
+(altneu.operators.reduce.any_lattice). No outputs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints
+from altneu.operators.kernels.groups import Groups, ReduceOutput
+from altneu.operators.reduce.along import Lines, reduce_along
+from altneu.operators.reduce.any_lattice import reduce_at_any
+from altneu.operators.reduce.families import ReduceSpec
+from altneu.operators.reduce.plane import reduce_on_plane
+from altneu.operators.reduce.touched_history import History
+from altneu.order import outside
+from altneu.trace.batch import LARGEST_HASH, Arranged
+from altneu.trace.update import Updates
+
+MOST_ROWS = 1 << 19  # new updates whose groups are reduced together
+
+
+def reduce_in_round(
+    arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
+) -> ReduceOutput:
+    """Bring the groups up to date, at one round, that have new updates or are to be looked at ``again``.
+
+    Shape:  times are those of any lattice, with ``rounds`` behind them in loops, where every new update and every time
+            of ``again`` (rows of the key) is at ``rounds``, and old ones are folded to epochs before this step's;
+            ``pended`` are the times, at later rounds, at which groups must be looked at again.
+    Cost:   re-reads the touched groups' histories; 2^k runs over them inside k loops. In memory are those of about
+            ``MOST_ROWS`` of what is new at a time.
+    Law:    at every time the output accumulates to the function of what the input accumulates to
+            (tests/oracle/test_loops.py, tests/oracle/test_two_times.py).
+    """
+    size = len(arranged.new) + len(again)
+    if size <= MOST_ROWS:
+        return _reduced(arranged, rounds, again, spec, operator)
+    parts = [_reduced(*part, spec, operator) for part in _parted(arranged, rounds, again, size)]
+    width = arranged.layout.lattice.width
+    oks, errs, pended = (
+        Updates.concat(found, found[0].schema, width)
+        for found in zip(*((part.oks, part.errs, part.pended) for part in parts), strict=True)
+    )
+    return ReduceOutput(oks, errs, pended)
+
+
+def _parted(
+    arranged: Arranged, rounds: tuple[int, ...], again: Updates, size: int
+) -> Iterator[tuple[Arranged, tuple[int, ...], Updates]]:
+    """The same groups, those of a range of key hashes after the others: what is read of them is much more than they."""
+    hashes = hash_rows(again.rows)
+    count = -(-size // MOST_ROWS)
+    for lower, upper in pairwise((LARGEST_HASH + 1) * i // count for i in range(count + 1)):
+        old = tuple(batch.between(lower, upper) for batch in arranged.old)
+        new = arranged.new.between(lower, upper)
+        within = (hashes >= np.uint64(lower)) & (hashes <= np.uint64(upper - 1))
+        if len(new) or within.any():
+            yield Arranged(arranged.layout, old, new), rounds, again.filter(within)
+
+
+def _reduced(
+    arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
+) -> ReduceOutput:
+    outer, _ = outside(arranged.layout.lattice)
+    if not arranged.layout.lattice.is_columnwise or outer.width > 2:
+        return reduce_at_any(arranged, rounds, again, spec, operator)
+    history = History.of(arranged, rounds, again)
+    if outer.width == 2:
+        return reduce_on_plane(history, spec, operator)
+    return reduce_along(history, _Epochs(history), spec, operator)
+
+
+class _Epochs(Lines):
+    """One line a group, of the epochs at which something is new; a moment is an epoch's number times the groups."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.owner = np.arange(history.keys.count)
+        self.epochs = np.unique(history.times[0, ~history.known])
+
+    def sizes(self, rows: Ints) -> Ints:
+        return np.bincount(self.history.group[rows], minlength=len(self.owner))
+
+    def groups(self, rows: Ints, low: int, high: int) -> Groups:
+        history = self.history
+        start, stop = np.searchsorted(history.group[rows], [low, high])
+        rows = rows[start:stop]
+        known = history.known[rows]
+        new, old = rows[~known], rows[known]
+        group = history.group[new]
+        moments = np.searchsorted(self.epochs, history.times[0, new]) * len(self.owner) + group
+        return history.groups(self.owner[low:high], (new, group - low, moments), (old, history.group[old] - low))
+
+    def spread(self, made: Updates, low: int, high: int) -> Updates:
+        epoch = self.epochs[made.times[0] // max(1, len(self.owner))]
+        rounds = np.repeat(self.history.at, len(made), axis=1)
+        return Updates(made.rows, np.concatenate([epoch[None], rounds]), made.diffs)

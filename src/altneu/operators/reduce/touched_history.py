@@ -1,0 +1,147 @@
+"""The whole history of the groups that a step touches, with its times: what a reduce over any lattice reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from altneu.columnar.hashing import Hashes, hash_rows
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.groups import Groups, number_new
+from altneu.order import AltNeu, Lattice, Rounds
+from altneu.trace.batch import Arranged, Layout, find_in
+from altneu.trace.update import Updates
+
+Mask = npt.NDArray[np.bool_]
+
+
+def round_columns(lattice: Lattice) -> slice | list[int]:
+    """Which columns of its times are rounds of loops."""
+    if isinstance(lattice, Rounds):
+        width = lattice.outer.width
+        outer = np.arange(width)[round_columns(lattice.outer)]
+        return [*outer.tolist(), *range(width, lattice.width)] if len(outer) else slice(width, lattice.width)
+    if isinstance(lattice, AltNeu) and not lattice.is_total:
+        return round_columns(lattice.inner)
+    return slice(lattice.width, lattice.width)
+
+
+@dataclass
+class History:
+    """Everything that the touched groups ever received, at one round ``at`` of the loops around.
+
+    Shape:  ``keys`` K rows; n updates: ``group``, ``times`` (width, n), ``values`` n rows, ``hashes``, ``diffs``;
+            ``within`` says which are of ``at`` or of rounds before, ``known`` which earlier steps have dealt with.
+            ``seeds`` are groups and times of what is new at ``at`` and of what is to be looked at again; ``first``
+            (width, K) is <= all seeds of a group.
+
+    In a loop what arrived in earlier rounds of this step is not known: its epochs tell it from what is. There the old
+    history must be folded to epochs before this step. Elsewhere what is old is known, however far it is folded.
+    """
+
+    layout: Layout
+    keys: Rows
+    at: Ints
+    seeds: tuple[Ints, Ints]
+    first: Ints
+    group: Ints
+    times: Ints
+    values: Rows
+    hashes: Hashes
+    diffs: Ints
+    known: Mask
+    within: Mask
+
+    @classmethod
+    def of(cls, arranged: Arranged, rounds: tuple[int, ...], again: Updates) -> History:
+        """Gather the groups of the new updates, and those to be looked at ``again``."""
+        layout, new = arranged.layout, arranged.new
+        hashes, keys = new.distinct_keys()
+        number = number_new(arranged)
+        owners, seen = [number], [block.times for block in new.blocks]
+        if len(again):
+            both = Rows.concat([keys, again.rows], layout.key_schema)
+            which, some = group_rows(both, np.zeros((0, both.count), np.int64))
+            number, keys = which[number], both.take(some)
+            hashes = hash_rows(keys)
+            owners = [number, which[both.count - len(again) :]]
+            seen.append(again.times)
+        seeds = np.concatenate(owners), np.concatenate(seen, axis=1)
+        first = np.full((layout.lattice.width, keys.count), np.iinfo(np.int64).max)
+        for line, times in zip(first, seeds[1], strict=True):
+            np.minimum.at(line, seeds[0], times)
+        parts = [(number, new.updates_by_key())] if len(new) else []
+        arrived = 0
+        if any(len(batch) for batch in arranged.old):
+            old = find_in(arranged.old, hashes, keys)
+            parts.insert(0, (old.probe, (old.values, old.value_hash, old.times, old.diffs)))
+            arrived = len(old)
+        values, value_hash, times, diffs = zip(*(columns for _, columns in parts), strict=True)
+        group, together = np.concatenate([g for g, _ in parts]), np.concatenate(times, axis=1)
+        at = np.array(rounds, np.int64)[:, None]
+        return cls(
+            layout,
+            keys,
+            at,
+            seeds,
+            first,
+            group,
+            together,
+            Rows.concat(values, layout.value_schema),
+            np.concatenate(value_hash),
+            np.concatenate(diffs),
+            together[0] < first[0, group] if rounds else np.arange(len(group)) < arrived,
+            np.asarray((together[round_columns(layout.lattice)] <= at).all(axis=0)),
+        )
+
+    def parts(self) -> Iterator[tuple[int, Ints]]:
+        """The updates that a run over rounds <= ``at`` has, and for each set of loops those with lesser rounds there.
+
+        With the sign that each run counts with; the updates by group. A run in which nothing is new changes nothing.
+        """
+        rounds = self.times[round_columns(self.layout.lattice)]
+        for strict in product((False, True), repeat=len(self.at)):
+            chosen = np.flatnonzero(strict)
+            mask = self.within & np.asarray((rounds[chosen] < self.at[chosen]).all(axis=0))
+            if (mask & ~self.known).any():
+                rows = np.flatnonzero(mask)
+                yield -1 if len(chosen) % 2 else 1, rows[np.argsort(self.group[rows], kind="stable")]
+
+    def groups(self, owner: Ints, new: tuple[Ints, Ints, Ints], old: tuple[Ints, Ints]) -> Groups:
+        """Groups for the kernels, those of ``owner``, and which updates each has.
+
+        ``new`` are updates, their groups, ascending, and their moments; ``old`` updates and their groups, ascending.
+        """
+        rows, group, moments = new
+        before, of = old
+        return Groups(
+            self.layout,
+            self.keys if len(owner) == self.keys.count and (owner[1:] > owner[:-1]).all() else self.keys.take(owner),
+            group,
+            self.values.take(rows),
+            self.hashes[rows],
+            moments,
+            self.diffs[rows],
+            np.searchsorted(of, np.arange(len(owner) + 1)),
+            self.values.take(before),
+            self.hashes[before],
+            self.diffs[before],
+        )
+
+    def later(self) -> Updates:
+        """For updates of other rounds: the rounds at which they meet this one, each with its least times, a group."""
+        lattice, mask = self.layout.lattice, ~self.within
+        group = self.group[mask]
+        meet = lattice.join(self.times.compress(mask, axis=1), self.first.take(group, axis=1))
+        order = np.lexsort((*meet[round_columns(lattice)][::-1], group))
+        lines = np.concatenate([group[None], meet[round_columns(lattice)]]).take(order, axis=1)
+        fresh = np.ones(len(order), np.bool_)
+        fresh[1:] = (lines[:, 1:] != lines[:, :-1]).any(axis=0)
+        starts = np.flatnonzero(fresh)
+        least = np.minimum.reduceat(meet.take(order, axis=1), starts, axis=1) if len(starts) else meet
+        return Updates(self.keys.take(group[order[starts]]), least, np.ones(len(starts), np.int64))

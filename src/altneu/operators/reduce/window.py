@@ -1,0 +1,177 @@
+"""Window functions: every row with what functions of its place in its group, or over its frame, come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
+from altneu.operators.kernels.changes import state_text
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.contents import Contents, contents
+from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
+from altneu.operators.kernels.ranking import Order
+from altneu.operators.reduce.aggregates import DATA, OVERFLOW
+from altneu.operators.reduce.lined_up import Ordered, Places
+from altneu.operators.reduce.window_aggregates import aggregate
+from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results, WindowCall, of_place, picking, type_of
+from altneu.order import Epoch
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates, consolidate
+
+
+@dataclass(frozen=True)
+class WindowFunctions:
+    """Every row of ``input``, as often as it is there, with a column of each call behind its own.
+
+    Raises:
+        PlanError: a frame with values for bounds has not one order column.
+        UnknownColumnError: an order column that is not there.
+        TypeMismatchError: an order column that is a map.
+    """
+
+    key: tuple[str, ...]
+    calls: tuple[WindowCall, ...]
+    input: pa.Schema
+
+    def __post_init__(self) -> None:
+        for call in self.calls:
+            for name, _, _ in call.order:
+                if self.input.get_field_index(name) < 0:
+                    raise UnknownColumnError(name, self.input.names, "window order")
+                if pa.types.is_map(self.input.field(name).type):
+                    raise TypeMismatchError(f"a window cannot be ordered by {name!r}: maps have no order")
+            bounds = () if call.frame is None else (call.frame.start, call.frame.end)
+            if any(isinstance(b, str) for b in bounds) and len(call.order) != 1:
+                raise PlanError(f"the frame of {call} has values for bounds, which takes one order column")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The input's columns, then one column a call."""
+        return pa.schema([*self.input, *(pa.field(c.call.name, type_of(c, self.input)) for c in self.calls)])
+
+    @property
+    def orders(self) -> list[tuple[Order, ...]]:
+        """The distinct orders of the calls."""
+        return [*dict.fromkeys(c.order for c in self.calls)]
+
+
+def reduce_window(given: Arranged | Groups, spec: WindowFunctions, operator: str = "window") -> ReduceOutput:
+    """Bring the rows of the touched groups up to date with their window functions.
+
+    Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. Of rows whose results stay as
+            they are nothing comes.
+    Cost:   re-reads the touched groups: for each distinct order a sort of their rows, and then for each call, at each
+            moment and before, what ``aggregate`` says or O(n). No exchange, no state beside the arrangement.
+    Law:    at every time the output accumulates to the window functions of what the input accumulates to; a row whose
+            count is below zero makes its group an error until it is not, and so does a result that leaves the range of
+            its type (tests/operators/test_reduce_window.py).
+
+    Raises:
+        PlanError: the times are not totally ordered.
+        DiffOverflowError: a count leaves the signed 64-bit range.
+        StepFailedError: a group has more rows than can be numbered.
+    """
+    require_total(given, operator)
+    if is_quiet(given):
+        return output(spec.schema, [], [])
+    held = contents(given)
+    oks, errs = [], []
+    for piece in zip(*(Ordered.of(held, order).pieces() for order in spec.orders), strict=True):
+        places, results = piece[0], _results(piece, spec)
+        _fail(places, results)
+        oks.append(_changed(places, results, spec))
+        errs.append(_errors(places, held, spec.calls, operator))
+    return output(spec.schema, oks, errs)
+
+
+def _results(piece: Sequence[Places], spec: WindowFunctions) -> list[Results]:
+    """What each call comes to at each place of the first order."""
+    same = [None, *(piece[0].places_in(other) for other in piece[1:])]
+    made = []
+    for call in spec.calls:
+        order = spec.orders.index(call.order)
+        found, moved = _result(call, piece[order]), same[order]
+        made.append(found if moved is None else found.at(moved))
+    return made
+
+
+def _result(call: WindowCall, places: Places) -> Results:
+    if call.call.function in OF_PLACE:
+        return of_place(call, places)
+    return picking(call, places) if call.call.function in PICKING else aggregate(call, places)
+
+
+def _fail(places: Places, results: Sequence[Results]) -> None:
+    """A line with a result that is out of range is an error, of the first call that fails on it."""
+    for number, result in reversed([*enumerate(results)]):
+        if result.failed is not None:
+            places.state[places.line[result.failed]] = OVERFLOW + number
+
+
+def _changed(places: Places, results: Sequence[Results], spec: WindowFunctions) -> Updates:
+    """Rows that come and go from one line to the next."""
+    compared = [result.lines() for result in results]
+    flat = [line for lines in compared for line in lines or []]
+    keys = np.array(flat, np.int64).reshape(len(flat), len(places))
+    sure = all(lines is not None for lines in compared)
+    at, signs, moments = _differ(places.bounds, places.state, places.moment, places.rank, places.copy, keys, sure)
+    held = places.ordered.held
+    groups, value = held.groups, places.row[at]
+    rows = groups.layout.join(groups.keys.take(held.group[value]), held.values.take(value))
+    rows = rows.widened(spec.schema, [result.at(at).array for result in results])
+    made = Updates(rows, groups.new_times[held.moment_at[moments]].reshape(1, -1), signs)
+    return consolidate(made, Epoch()) if not sure or places.copy[at].any() else made
+
+
+@compiled
+def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints, keys: Ints, sure: bool) -> Any:
+    """What comes and goes: (place, sign, moment). Unless ``sure``, equal keys do not say that results are equal."""
+    room = 2 * len(ranks)
+    at, signs, moment = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    made = 0
+    for line in range(1, len(moments)):
+        if moments[line] < 0:
+            continue
+        i, was = bounds[line - 1], bounds[line]
+        j, is_ = bounds[line], bounds[line + 1]
+        if states[line - 1] != DATA:
+            i = was
+        if states[line] != DATA:
+            j = is_
+        while i < was or j < is_:
+            goes, comes = i < was, j < is_
+            if goes and comes:
+                earlier = ranks[i] - ranks[j] if ranks[i] != ranks[j] else copies[i] - copies[j]
+                goes, comes = earlier <= 0, earlier >= 0
+            same = goes and comes and sure
+            for k in range(len(keys) if same else 0):
+                same &= keys[k, i] == keys[k, j]
+            if goes and not same:
+                at[made], signs[made], moment[made] = i, -1, moments[line]
+                made += 1
+            if comes and not same:
+                at[made], signs[made], moment[made] = j, 1, moments[line]
+                made += 1
+            i, j = i + goes, j + comes
+    return at[:made], signs[:made], moment[:made]
+
+
+def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operator: str) -> Updates:
+    """Groups that become errors and that heal."""
+    changed = np.flatnonzero((places.moment[1:] >= 0) & (places.state[1:] != places.state[:-1]))
+    lines = np.stack([changed, changed + 1], axis=1).reshape(-1)
+    signs = np.tile([-1, 1], len(changed))
+    moments = np.repeat(places.moment[changed + 1], 2)
+    wrong = places.state[lines] != DATA
+    texts = [state_text(state, calls) for state in places.state[lines[wrong]].tolist()]
+    return error_updates(operator, held.groups, held.moment_at[moments[wrong]], signs[wrong], texts)
+
+
+__all__ = ["WindowCall", "WindowFunctions", "reduce_window"]
