@@ -190,7 +190,11 @@ def test_a_reader_has_the_changes_it_asks_for(tmp_path):
             reader.refresh()
             assert counted(reader.view("hot").changes(since=0)) == {(k, 99): 1 for k in range(1, 4)}
             assert [t.column("time").to_pylist() for t in tables] == [[1], [2], [3]]
-            for read in (reader.view("hot").to_pylist, reader.view("hot").df, lambda: reader._readings.pieces("hot", 3)):
+            for read in (
+                reader.view("hot").to_pylist,
+                reader.view("hot").df,
+                lambda: reader._readings.pieces("hot", 3),
+            ):
                 with pytest.raises(ReadError, match="contents=False"):
                     read()
 
