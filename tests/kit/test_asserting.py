@@ -91,7 +91,7 @@ def test_same_as_spark(spark):
         assert_same_as_spark(view, near, spark, tolerance=1e-6)
         with pytest.raises(AssertionError, match="missing"):
             assert_same_as_spark(view, near, spark, tolerance=1e-9)
-        by_function = lambda s: s._engine.table("orders").groupBy("item").agg({"price": "sum"})  # noqa: E731
+        by_function = lambda s: s.table("orders").groupBy("item").agg({"price": "sum"})  # noqa: E731
         with pytest.raises(AssertionError, match=r"Spark's answer has item string, sum\(price\) bigint"):
             assert_same_as_spark(view, by_function, spark)
         assert not spark.catalog.tableExists("orders")
