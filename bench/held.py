@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 import altneu as an
+from altneu.operators.base import Region, StepMode
 from altneu.plan.physical import Plan
 from altneu.runtime import portion
-from altneu.runtime.base import Region, StepMode
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.schedule import Outcome

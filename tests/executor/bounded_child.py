@@ -15,11 +15,11 @@ import pyarrow as pa
 
 import altneu as an
 from altneu.columnar.rows import Rows
+from altneu.operators.base import Region, StepMode
 from altneu.order import Antichain, Epoch
 from altneu.plan.lower import lower
 from altneu.plan.rewrite import optimise
 from altneu.runtime import memory
-from altneu.runtime.base import Region, StepMode
 from altneu.runtime.spark import worker
 from altneu.runtime.spark.wire import META, SEED, encode, pack, unpack, unpack_meta
 from altneu.store.folder import LocalFolder

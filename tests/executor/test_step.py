@@ -13,9 +13,10 @@ from pyspark import cloudpickle
 import altneu as an
 from altneu.errors import StoreFullError
 from altneu.linear import Filter, Project
+from altneu.operators.base import Region, StepMode
+from altneu.operators.linear.operation import LinearOp
 from altneu.order import Antichain
-from altneu.plan.physical import LinearOp
-from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.base import run
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.local import ShardView
 from altneu.trace.update import Updates

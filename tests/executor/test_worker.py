@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.operators.base import Region, StepMode
 from altneu.order import Antichain, Epoch
 from altneu.plan.lower import lower
-from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.base import run
 from altneu.runtime.spark import worker
 from altneu.store import LocalFolder
 from tests.operators.support import updates_of

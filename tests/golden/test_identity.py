@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator
 import altneu as an
 from altneu.linear import Function
 from altneu.linear.modules import library
+from altneu.operators.arrange.operation import ReadOp
+from altneu.operators.base import Operation
 from altneu.plan import ir
 from altneu.plan.functions import with_functions
-from altneu.plan.physical import Operation, PhysicalNode, ReadOp
+from altneu.plan.physical import PhysicalNode
 from tests.golden import plans
 from tests.golden.golden import check
 from tests.oracle import (

@@ -12,10 +12,10 @@ import pytest
 
 import altneu as an
 from altneu.errors import HydrationError, InputError, PlanError, SchemaError, UnknownSourceError
+from altneu.operators.arrange.operation import ReadOp
 from altneu.order import Epoch
 from altneu.plan.hydrate import _Cutter, hydration_plan
 from altneu.plan.lower import lower
-from altneu.plan.physical import ReadOp
 from altneu.plan.rewrite import optimise
 
 A = an.source("a", "k long, v long, w long")

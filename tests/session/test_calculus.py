@@ -9,7 +9,8 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import HydrationError, PlanError, TimeRangeError, ViewHasErrorsError
-from altneu.plan.physical import ArrangeOp, JoinOp
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.join.operation import JoinOp
 from altneu.testing import assert_changes
 
 ORDERS = an.source("orders", "id long, item string")

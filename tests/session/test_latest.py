@@ -15,8 +15,8 @@ from altneu.errors import (
     UnknownColumnError,
     ViewHasErrorsError,
 )
+from altneu.operators.arrange.operation import ArrangeOp
 from altneu.order import Antichain
-from altneu.plan.physical import ArrangeOp
 from altneu.testing import assert_changes
 
 LOG = an.source("log", "offset long, name string, price long")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.operators.base import ArrangementState
 from altneu.runtime import base
-from altneu.runtime.base import ArrangementState
 from altneu.runtime.schedule import Run
 from altneu.trace.merging import Merge
 

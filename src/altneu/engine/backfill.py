@@ -16,26 +16,17 @@ from altneu.engine.catalogue import kept_source
 from altneu.engine.engine import Engine
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
+from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.operators.base import StepMode
+from altneu.operators.concat.operation import ConcatOp, ConsolidateOp
+from altneu.operators.linear.operation import LinearOp
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.operation import ExplodeOp
+from altneu.operators.source.operation import ConstantOp, SourceOp
 from altneu.order import Antichain
 from altneu.plan import ir
-from altneu.plan.physical import (
-    STATEFUL,
-    ArrangeOp,
-    ConcatOp,
-    ConsolidateOp,
-    ConstantOp,
-    ExplodeOp,
-    LinearOp,
-    PhysicalNode,
-    Plan,
-    Port,
-    ReadOp,
-    SourceOp,
-    scheduled,
-)
+from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
 from altneu.runtime import interrupts
-from altneu.runtime.base import StepMode
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Layout
@@ -185,9 +176,8 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
     held = {arrangement for arrangement, _ in engine.table.held}
     checked = {check.kept for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
-        operation = plan.nodes[i].operation
-        assert isinstance(operation, STATEFUL)
-        if operation.arrangement in held and operation.arrangement not in checked:
+        kept = _kept_by(plan, i)
+        if kept in held and kept not in checked:
             raise InputError(
                 f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes whose time has not come, "
                 "and they may be rows of this source that were inserted with times in the future; advance until "
@@ -205,17 +195,23 @@ def _first_states(plan: Plan, name: str) -> Iterator[int]:
             if node.operation.name == name:
                 reached.add(i)
         elif any(port.node in reached for port in node.inputs):
-            if isinstance(node.operation, STATEFUL):
+            if node.operation.keeps is not None:
                 yield i
             else:
                 reached.add(i)
 
 
+def _kept_by(plan: Plan, i: int) -> str:
+    """The name of the state that a node keeps."""
+    keeps = plan.nodes[i].operation.keeps
+    assert keeps is not None
+    return keeps[0]
+
+
 def _place(plan: Plan, i: int) -> str:
     """What messages call an arrangement: its label, and the views that read it."""
-    operation = plan.nodes[i].operation
-    assert isinstance(operation, STATEFUL)
-    readers = [view for view in plan.views if operation.arrangement in plan.arrangements_of(view)]
+    kept = _kept_by(plan, i)
+    readers = [view for view in plan.views if kept in plan.arrangements_of(view)]
     of = f" of view{'s' * (len(readers) > 1)} {', '.join(map(repr, readers))}" if readers else ""
     return f"{plan.nodes[i].label!r}{of}"
 

@@ -34,6 +34,7 @@ from altneu.errors import (
     UnknownSourceError,
 )
 from altneu.explain import Explained, Facts, explained, refuse_unbounded
+from altneu.operators.base import Region, StepMode
 from altneu.order import Antichain, Epoch
 from altneu.plan import ir
 from altneu.plan.functions import recorded, titles
@@ -41,7 +42,7 @@ from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import Joins
 from altneu.runtime import interrupts
-from altneu.runtime.base import Region, StepMode, fold
+from altneu.runtime.base import fold
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
 from altneu.runtime.journal import Journal, batch_rows
 from altneu.runtime.local import LocalExecutor

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from altneu.explain.words import Kind
+from altneu.operators.base import Kind
 
 Bound = Literal["the change", "the groups touched", "everything"]
 Called = Literal["incremental", "bounded", "full"]

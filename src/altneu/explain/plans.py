@@ -20,25 +20,17 @@ from altneu.explain.model import (
     Operator,
 )
 from altneu.explain.words import kind_of, labelled, logic_of
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.asof.operation import AsofOp, LockedOp
+from altneu.operators.calculus.operation import IntegrateOp
+from altneu.operators.delta_join.operation import NewsOp
+from altneu.operators.join.operation import JoinOp
+from altneu.operators.latest.operation import LatestOp
+from altneu.operators.loop.operation import FeedbackOp, FeedOp, LeaveOp
 from altneu.operators.reduce.families import AccumulableSpec
-from altneu.plan.physical import (
-    ArrangeOp,
-    AsofOp,
-    CommandsOp,
-    FeedbackOp,
-    FeedOp,
-    IntegrateOp,
-    JoinOp,
-    LatestOp,
-    LeaveOp,
-    LockedOp,
-    NewsOp,
-    PhysicalNode,
-    Plan,
-    Port,
-    ReduceOp,
-    SourceOp,
-)
+from altneu.operators.reduce.operation import ReduceOp
+from altneu.operators.source.operation import CommandsOp, SourceOp
+from altneu.plan.physical import PhysicalNode, Plan, Port
 
 _BOUNDS = [*CALLED]
 _SCOPES = {"event": "two times", "moment": "moments of each time"}

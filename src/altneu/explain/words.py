@@ -2,102 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
+from altneu.operators.base import Hosting, Kind
+from altneu.operators.concat.operation import ConcatOp
+from altneu.operators.linear.operation import LinearOp
 from altneu.operators.reduce.families import AccumulableSpec, WindowFunctions
-from altneu.plan.physical import (
-    HOSTS,
-    ArrangeOp,
-    AsofOp,
-    CommandsOp,
-    ConcatOp,
-    ConfirmOp,
-    ConsolidateOp,
-    ConstantOp,
-    CountOp,
-    DeltaJoinOp,
-    DifferentiateOp,
-    EnterAtOp,
-    EnterOp,
-    ExplodeOp,
-    FeedbackOp,
-    FeedOp,
-    IntegrateOp,
-    JoinOp,
-    LatestOp,
-    LeaveOp,
-    LinearOp,
-    LockedOp,
-    NewsOp,
-    PhysicalNode,
-    Plan,
-    ProposeOp,
-    ReadOp,
-    ReduceOp,
-    RowsOp,
-    SourceOp,
-    TapOp,
-    ToNeuOp,
-)
-
-Kind = Literal[
-    "source",
-    "constant",
-    "read",
-    "linear",
-    "concat",
-    "combine",
-    "arrangement",
-    "commands",
-    "rows",
-    "latest",
-    "consolidate",
-    "inspect",
-    "join",
-    "delta join",
-    "as-of join",
-    "update time",
-    "reduce",
-    "window",
-    "enter",
-    "leave",
-    "moments",
-    "variable",
-    "next round",
-    "path",
-]
-
-_KINDS: dict[type[Any], Kind] = {
-    SourceOp: "source",
-    ConstantOp: "constant",
-    ReadOp: "read",
-    LinearOp: "linear",
-    ConcatOp: "concat",
-    ExplodeOp: "combine",
-    ArrangeOp: "arrangement",
-    CommandsOp: "commands",
-    RowsOp: "rows",
-    LatestOp: "latest",
-    ConsolidateOp: "consolidate",
-    TapOp: "inspect",
-    JoinOp: "join",
-    DeltaJoinOp: "delta join",
-    AsofOp: "as-of join",
-    LockedOp: "as-of join",
-    NewsOp: "path",
-    CountOp: "path",
-    ProposeOp: "path",
-    ConfirmOp: "path",
-    ReduceOp: "reduce",
-    EnterOp: "enter",
-    EnterAtOp: "enter",
-    LeaveOp: "leave",
-    DifferentiateOp: "moments",
-    ToNeuOp: "moments",
-    IntegrateOp: "moments",
-    FeedbackOp: "variable",
-    FeedOp: "next round",
-}
+from altneu.operators.reduce.operation import ReduceOp
+from altneu.plan.physical import PhysicalNode, Plan
 
 
 def kind_of(node: PhysicalNode) -> Kind:
@@ -105,17 +15,13 @@ def kind_of(node: PhysicalNode) -> Kind:
     operation = node.operation
     if isinstance(operation, ConcatOp) and node.notes:
         return "delta join"  # in several shards it is the sum of its paths
-    if isinstance(operation, ReduceOp) and isinstance(operation.spec, WindowFunctions):
-        return "window"
-    if isinstance(operation, LockedOp) and operation.spec.times:
-        return "update time"
-    return _KINDS[type(operation)]
+    return operation.word
 
 
 def logic_of(node: PhysicalNode) -> str:
     """The linear logic of an operator: all that it is, or what it applies to its rows."""
     operation = node.operation
-    return str(operation.logic) if isinstance(operation, (LinearOp, *HOSTS)) and operation.logic else ""
+    return str(operation.logic) if isinstance(operation, LinearOp | Hosting) and operation.logic else ""
 
 
 def labelled(plan: Plan, node: PhysicalNode) -> str:
@@ -134,6 +40,6 @@ def labelled(plan: Plan, node: PhysicalNode) -> str:
             label = f"linear {label}"
         case _:
             pass
-    if isinstance(operation, HOSTS) and operation.logic:
+    if isinstance(operation, Hosting) and operation.logic:
         label = f"{label}, then {operation.logic}"
     return label

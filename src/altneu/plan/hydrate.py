@@ -15,20 +15,12 @@ from types import MappingProxyType
 from altneu.errors import HydrationError
 from altneu.linear import BoundLogic, Filter, Project, Step
 from altneu.linear.asked import asked_first
-from altneu.plan.physical import (
-    STATEFUL,
-    ArrangeOp,
-    ConsolidateOp,
-    ConstantOp,
-    ExplodeOp,
-    LinearOp,
-    PhysicalNode,
-    Plan,
-    Port,
-    ReadOp,
-    SourceOp,
-    scheduled,
-)
+from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.operators.concat.operation import ConsolidateOp
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.reduce.operation import ExplodeOp
+from altneu.operators.source.operation import ConstantOp, SourceOp
+from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
 
 
 @dataclass
@@ -155,8 +147,9 @@ class _Cutter:
             node = self.plan.nodes[i]
             ports = [Port(made, p.output) for p in node.inputs if (made := self.made[p.node]) is not None]
             self.made[i] = self.add(node, tuple(ports))
-            if isinstance(node.operation, STATEFUL) and node.operation.arrangement in self.existing:
-                self.anew.add(node.operation.arrangement)
+            keeps = node.operation.keeps
+            if keeps is not None and keeps[0] in self.existing:
+                self.anew.add(keeps[0])
 
     @cached_property
     def loops(self) -> dict[int, dict[int, None]]:

@@ -28,51 +28,27 @@ from altneu.linear import (
     RowStep,
     Unnest,
 )
+from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.locked import locked_layout, times_spec
+from altneu.operators.asof.operation import AsofOp, LockedOp
+from altneu.operators.base import LOGIC_ERRORS, Hosting, Operation
+from altneu.operators.calculus.operation import DifferentiateOp, IntegrateOp, ToNeuOp
+from altneu.operators.concat.operation import ConcatOp, ConsolidateOp, TapOp
+from altneu.operators.delta_join.operation import DeltaJoinOp
+from altneu.operators.join.operation import JoinOp
 from altneu.operators.join.pairs import JoinSpec
 from altneu.operators.latest.events import kept_schema
+from altneu.operators.latest.operation import LatestOp
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, FeedOp, LeaveOp
+from altneu.operators.reduce.operation import ExplodeOp, ReduceOp
 from altneu.operators.source.keyed import command_schema
+from altneu.operators.source.operation import CommandsOp, ConstantOp, RowsOp, SourceOp
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.kernels import accumulator_of, asof_spec_of, lock_spec_of, mixed, reduce_spec_of
 from altneu.plan.paths import delta_paths
-from altneu.plan.physical import (
-    HOSTS,
-    LOGIC_ERRORS,
-    ROOT,
-    ArrangeOp,
-    AsofOp,
-    CommandsOp,
-    ConcatOp,
-    ConsolidateOp,
-    ConstantOp,
-    DeltaJoinOp,
-    DifferentiateOp,
-    EnterAtOp,
-    EnterOp,
-    ExplodeOp,
-    FeedbackOp,
-    FeedOp,
-    IntegrateOp,
-    JoinOp,
-    LatestOp,
-    LeaveOp,
-    LinearOp,
-    LockedOp,
-    Operation,
-    PhysicalNode,
-    Plan,
-    Port,
-    ReduceOp,
-    RowsOp,
-    Scope,
-    SourceOp,
-    TapOp,
-    ToNeuOp,
-    ViewPorts,
-    scheduled,
-    scope_lattice,
-)
+from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
 from altneu.plan.relations import Relations, delta_join
 from altneu.trace.batch import Layout
 
@@ -380,7 +356,7 @@ class Lowering:
         host = self.nodes[number].operation
         alone = isinstance(node.input, _HOSTED) and self.readers[node.input.fingerprint] == 1
         flows = node.logic.expands and not isinstance(host, JoinOp | DeltaJoinOp)
-        if alone and isinstance(host, HOSTS) and not flows:
+        if alone and isinstance(host, Hosting) and not flows:
             operation = replace(host, logic=node.logic)
             self.nodes[number] = replace(
                 self.nodes[number], operation=operation, schema=node.schema, logical=node.fingerprint
@@ -685,7 +661,7 @@ _HOSTED = (
     ir.Latest,
     ir.AsOf,
     ir.UpdateTime,
-)  # lowered to HOSTS; what an Inspect shows is lowered to them too
+)  # lowered to operations that take over logic; what an Inspect shows is lowered to them too
 
 
 def arrangement_name(node: ir.Node, key: Key) -> str | None:

@@ -11,24 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA
-from altneu.expressions import Expr
-from altneu.linear import BoundLogic, Function
-from altneu.operators.asof.locked import LockSpec
-from altneu.operators.asof.revising import AsofSpec
-from altneu.operators.delta_join.candidates import Offer
-from altneu.operators.delta_join.extend import DeltaSpec, ExtensionSpec
-from altneu.operators.join.pairs import JoinSpec
-from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.families import ReduceSpec
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.base import Operation
+from altneu.operators.concat.operation import ConcatOp
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.loop.operation import FeedbackOp
+from altneu.operators.reduce.operation import ReduceOp
+from altneu.operators.source.operation import SourceOp
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
-
-IDENTITY = BoundLogic()
 
 
 class Port(NamedTuple):
@@ -38,273 +34,9 @@ class Port(NamedTuple):
     output: int = 0
 
 
-class Operation:
-    """What a node of a physical plan does.
-
-    ``tag`` is what the names of state call a class, whatever it is renamed to: stores are read by them.
-    """
-
-    tag: ClassVar[str]
-
-    def __init_subclass__(cls, tag: str) -> None:
-        super().__init_subclass__()
-        cls.tag = tag
-
-
-@dataclass(frozen=True)
-class SourceOp(Operation, tag="SourceOp"):
-    """Updates that a session was given for a source."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class ConstantOp(Operation, tag="ConstantOp"):
-    """Rows of the least time; they flow once, when what reads them is hydrated."""
-
-    rows: tuple[tuple[object, ...], ...]
-
-
 MOST_WAYS = 8
 """By more ways than these a row does not come to a sum without being added up there."""
 _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those with the most
-
-
-@dataclass(frozen=True)
-class ReadOp(Operation, tag="ReadOp"):
-    """The whole contents of an arrangement that exists already, for hydration.
-
-    With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
-    """
-
-    arrangement: str
-    present: bool = False
-
-
-@dataclass(frozen=True)
-class LinearOp(Operation, tag="LinearOp"):
-    """Linear logic; output 0 the rows, output 1 the errors."""
-
-    logic: BoundLogic
-
-
-@dataclass(frozen=True)
-class ConcatOp(Operation, tag="ConcatOp"):
-    """The sum of the inputs."""
-
-
-@dataclass(frozen=True)
-class ExplodeOp(Operation, tag="ExplodeOp"):
-    """Rows into the additive slots of their group, combined before they are exchanged."""
-
-    accumulator: Accumulator
-
-
-@dataclass(frozen=True)
-class ArrangeOp(Operation, tag="ArrangeOp"):
-    """The one stateful operation: updates into an arrangement, future ones into its hold.
-
-    With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
-    columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
-    arrangement of the right ones, and what is kept is what each met, or without a right side when each came
-    (``operators/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept is the
-    source's rows (``operators/keyed.py``). With a layout that has ``changes_only`` what comes in is handed on, and
-    nothing but the history that is asked for is kept.
-    """
-
-    arrangement: str
-    layout: Layout
-    latest: tuple[str, ...] | None = None
-    locked: LockSpec | None = None
-    commanded: bool = False
-
-    @property
-    def transforms(self) -> bool:
-        """Whether something else is kept than what comes in."""
-        told = self.latest is not None or self.locked is not None or self.commanded
-        return told or self.layout.changes_only
-
-
-@dataclass(frozen=True)
-class CommandsOp(Operation, tag="CommandsOp"):
-    """Commands to a source that are due; those of later times wait, and nothing else is kept."""
-
-    arrangement: str
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class RowsOp(Operation, tag="RowsOp"):
-    """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
-
-    Where the ``key`` is the whole row, no key has.
-    """
-
-    key: tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
-class LatestOp(Operation, tag="LatestOp"):
-    """The rows of an arrangement of latest events; output 1 the errors of those that were retracted.
-
-    As with joins and reduces, ``logic`` is applied to the rows at once; output 2 is its errors.
-    """
-
-    order: tuple[str, ...]
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class ConsolidateOp(Operation, tag="ConsolidateOp"):
-    """The step's updates, each (data, time) once."""
-
-
-@dataclass(frozen=True)
-class TapOp(Operation, tag="TapOp"):
-    """The step's updates, consolidated and handed to a Python function after the commit."""
-
-    function: Function
-
-
-@dataclass(frozen=True)
-class JoinOp(Operation, tag="JoinOp"):
-    """Equijoin of two arrangements, and the linear logic that is applied to its matches before they are built.
-
-    Output 0 the rows, output 2 the errors of the logic.
-    """
-
-    spec: JoinSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class DeltaJoinOp(Operation, tag="DeltaJoinOp"):
-    """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
-
-    Output 0 the rows, output 2 the errors of the logic.
-    """
-
-    spec: DeltaSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class AsofOp(Operation, tag="AsofOp"):
-    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
-
-    spec: AsofSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class NewsOp(Operation, tag="NewsOp"):
-    """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
-
-
-@dataclass(frozen=True)
-class CountOp(Operation, tag="CountOp"):
-    """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
-
-    offer: Offer
-    number: int
-
-
-@dataclass(frozen=True)
-class ProposeOp(Operation, tag="ProposeOp"):
-    """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
-
-    With ``number`` it is one of several relations, and prefixes have been counted.
-    """
-
-    spec: ExtensionSpec
-    number: int | None = None
-
-
-@dataclass(frozen=True)
-class ConfirmOp(Operation, tag="ConfirmOp"):
-    """Prefixes, the first input, that an arrangement, the second, has too."""
-
-    offer: Offer
-    adds: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LockedOp(Operation, tag="LockedOp"):
-    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
-
-    spec: LockSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class ReduceOp(Operation, tag="ReduceOp"):
-    """A function of each group of an arrangement, and the linear logic that is applied to its results.
-
-    Output 0 the rows, output 1 the errors of the function, output 2 those of the logic.
-    """
-
-    spec: ReduceSpec
-    logic: BoundLogic = IDENTITY
-
-
-@dataclass(frozen=True)
-class EnterOp(Operation, tag="EnterOp"):
-    """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
-
-
-@dataclass(frozen=True)
-class EnterAtOp(Operation, tag="EnterAtOp"):
-    """Updates that have entered a loop, moved to the round that an expression says of each row.
-
-    Those of ``limit`` rounds on stay outside, where the loop stops there.
-    """
-
-    rounds: Expr
-    limit: int | None = None
-
-
-@dataclass(frozen=True)
-class LeaveOp(Operation, tag="LeaveOp"):
-    """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
-
-
-@dataclass(frozen=True)
-class DifferentiateOp(Operation, tag="DifferentiateOp"):
-    """Each update at the earlier moment of its time, and its opposite at the later one."""
-
-
-@dataclass(frozen=True)
-class ToNeuOp(Operation, tag="ToNeuOp"):
-    """Each update at the later moment of its time."""
-
-
-@dataclass(frozen=True)
-class IntegrateOp(Operation, tag="IntegrateOp"):
-    """The updates of earlier moments, each at the time whose moment it was."""
-
-
-@dataclass(frozen=True)
-class FeedbackOp(Operation, tag="FeedbackOp"):
-    """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
-
-    arrangement: str
-
-
-@dataclass(frozen=True)
-class FeedOp(Operation, tag="FeedOp"):
-    """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
-
-    arrangement: str
-    layout: Layout
-    limit: int | None
-
-
-STATEFUL = (ArrangeOp, CommandsOp, FeedOp)
-"""Operations that keep state, under the name of an arrangement."""
-HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
-"""Operations that take over the linear logic that alone reads their rows."""
-LOGIC_ERRORS = 2
-"""The output on which they give its errors."""
 
 
 @dataclass(frozen=True)
@@ -454,7 +186,7 @@ class Plan:
     @cached_property
     def arrangements(self) -> dict[str, int]:
         """Node of each arrangement."""
-        return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
+        return {keeps[0]: i for i, n in enumerate(self.nodes) if (keeps := n.operation.keeps) is not None}
 
     @cached_property
     def arranged(self) -> dict[str, Layout]:
@@ -466,14 +198,13 @@ class Plan:
         """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
         found = dict(self.read_layouts)
         for i, node in enumerate(self.nodes):
-            match node.operation:
-                case ArrangeOp(name, layout) | CommandsOp(name, layout) | FeedOp(name, layout):
-                    found[name] = layout
-                case ReduceOp() if node.scope:
-                    operation = self.nodes[node.inputs[0].node].operation
-                    assert isinstance(operation, ArrangeOp)
-                    layout = operation.layout
-                    found[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
+            if (keeps := node.operation.keeps) is not None:
+                found[keeps[0]] = keeps[1]
+            elif isinstance(node.operation, ReduceOp) and node.scope:
+                operation = self.nodes[node.inputs[0].node].operation
+                assert isinstance(operation, ArrangeOp)
+                layout = operation.layout
+                found[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
         return found
 
     @cached_property
@@ -486,11 +217,10 @@ class Plan:
         """The same, each with the node that takes from it."""
         found: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
-            match node.operation:
-                case ArrangeOp(name) | CommandsOp(name) | FeedbackOp(name):
-                    found[node.stage] = (*found.get(node.stage, ()), (name, i))
-                case ReduceOp() if node.scope:
-                    found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
+            if (name := node.operation.takes_from) is not None:
+                found[node.stage] = (*found.get(node.stage, ()), (name, i))
+            elif isinstance(node.operation, ReduceOp) and node.scope:
+                found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
         return found
 
     @cached_property
@@ -498,17 +228,18 @@ class Plan:
         """For each stage the nodes that may make something of no input, in a step that fills views."""
         found: dict[int, tuple[int, ...]] = {}
         for i, node in enumerate(self.nodes):
-            if isinstance(node.operation, ConstantOp | ReadOp | ArrangeOp):
+            if node.operation.starts:
                 found[node.stage] = (*found.get(node.stage, ()), i)
         return found
 
     def states_of(self, stages: Stages) -> set[str]:
         """The states that stages read or make."""
-        found = set()
+        found: set[str] = set()
         for i in (i for stage in stages for i in self.stages[stage]):
             for operation in (self.nodes[i].operation, *(self.nodes[p.node].operation for p in self.nodes[i].inputs)):
-                if isinstance(operation, ArrangeOp | CommandsOp | ReadOp | FeedOp | FeedbackOp):
-                    found.add(operation.arrangement)
+                keeps = operation.keeps
+                names = (keeps and keeps[0], operation.takes_from, operation.reads)
+                found.update(name for name in names if name)
             found.add(pended(i))
         return found & self.layouts.keys()
 
@@ -564,19 +295,17 @@ class Plan:
         """
         found = {i: c.key if c.key is not None else self.spreads.get(c.port) for i, c in enumerate(self.channels)}
         for (node, port), channel in self.inlets.items():
-            match self.nodes[node].operation:
-                case CountOp(offer) | ConfirmOp(offer) if port == self.nodes[node].inputs[0]:
-                    found[channel] = offer.key
-                case ProposeOp(spec) if port == self.nodes[node].inputs[0]:
-                    found[channel] = spec.offers[0].key
+            lies = self.nodes[node].operation.lies_by()
+            if lies is not None and port == self.nodes[node].inputs[0]:
+                found[channel] = lies
         return {i: key for i, key in found.items() if key is not None}
 
     def shard_key(self, arrangement: str) -> tuple[str, ...]:
         """The columns of an arrangement whose hash decides where its rows are; settled errors lie anyhow."""
         number = self.arrangements.get(arrangement)
         operation = None if number is None else self.nodes[number].operation
-        if isinstance(operation, ArrangeOp) and operation.locked is not None:
-            return operation.locked.keys[0]
+        if isinstance(operation, ArrangeOp):
+            return operation.shard_key
         return self.layouts[arrangement].key
 
     def in_parts(self, stage: int) -> bool:
@@ -588,7 +317,7 @@ class Plan:
 
     @cached_property
     def _whole_stages(self) -> frozenset[int]:
-        return frozenset(n.stage for n in self.nodes if isinstance(n.operation, DeltaJoinOp))
+        return frozenset(n.stage for n in self.nodes if n.operation.whole)
 
     def schema(self, port: Port) -> pa.Schema:
         """Schema of what leaves a port."""
@@ -685,7 +414,7 @@ class Plan:
                 break
             needed = more
         operations = [self.nodes[i].operation for i in needed]
-        return sorted(o.arrangement for o in operations if isinstance(o, STATEFUL))
+        return sorted(o.keeps[0] for o in operations if o.keeps is not None)
 
     def upstream(self, *ports: Port) -> Iterator[int]:
         """Every node that the ports depend on."""

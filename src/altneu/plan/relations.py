@@ -15,12 +15,16 @@ import pyarrow as pa
 
 from altneu.expressions import Column
 from altneu.linear import BoundLogic, Outputs, Project
+from altneu.operators.base import Operation
+from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
+from altneu.operators.delta_join.operation import ConfirmOp, CountOp, DeltaJoinOp, NewsOp, ProposeOp
+from altneu.operators.linear.operation import LinearOp
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.paths import Extension, Keyed, Part, Path, Variables
-from altneu.plan.physical import ConcatOp, ConfirmOp, CountOp, DeltaJoinOp, LinearOp, NewsOp, Operation, Port, ProposeOp
+from altneu.plan.physical import Port
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
 from altneu.engine.engine import Engine
 from altneu.engine.reading import history
+from altneu.operators.arrange.operation import ArrangeOp
 from altneu.order import Epoch, Product
 from altneu.plan import ir
-from altneu.plan.physical import ArrangeOp, Plan
+from altneu.plan.physical import Plan
 from altneu.plan.rewrite.transform import replaced
 from altneu.provenance.narrow import narrow
 from altneu.runtime.inputs import Inputs

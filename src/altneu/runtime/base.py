@@ -7,9 +7,9 @@ Every executor runs this function; they differ only in where, and in how message
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import chain
 from time import perf_counter
@@ -19,131 +19,33 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
-from altneu.columnar.narrow import narrow_rows
 from altneu.columnar.rows import Rows
-from altneu.operators.asof.locked import arrivals, lock, locked_rows
-from altneu.operators.asof.revising import asof_join
-from altneu.operators.delta_join.extend import confirm, counted, delta_join_pieces, news, proposed
-from altneu.operators.join.pairs import Meter, join_pieces
-from altneu.operators.latest.events import current, events, latest
-from altneu.operators.linear.logic import pieces, run_logic
-from altneu.operators.reduce.families import reduce
-from altneu.operators.reduce.rounds import reduce_in_round
-from altneu.operators.source.keyed import changed, conflicts
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Outputs, Pieces, Region, StepMode, has_events
 from altneu.order import (
-    AltNeu,
     Antichain,
     Lattice,
-    Product,
-    Rounds,
-    difference,
     fixed,
     has_moments,
-    lifted,
     lifted_frontier,
     parted,
 )
-from altneu.plan.physical import (
-    ArrangeOp,
-    AsofOp,
-    CommandsOp,
-    ConcatOp,
-    ConfirmOp,
-    ConsolidateOp,
-    ConstantOp,
-    CountOp,
-    DeltaJoinOp,
-    DifferentiateOp,
-    EnterAtOp,
-    EnterOp,
-    ExplodeOp,
-    FeedbackOp,
-    FeedOp,
-    IntegrateOp,
-    JoinOp,
-    LatestOp,
-    LeaveOp,
-    LinearOp,
-    LockedOp,
-    NewsOp,
-    Plan,
-    Port,
-    ProposeOp,
-    ReadOp,
-    ReduceOp,
-    RowsOp,
-    SourceOp,
-    TapOp,
-    ToNeuOp,
-    pended,
-)
+from altneu.plan.physical import Plan, Port, pended
 from altneu.runtime.keeper import ranges
 from altneu.runtime.memory import give_back
 from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
-from altneu.trace.hold import MERGED_BYTES, Holds
 from altneu.trace.spine import Merging, Spine, merge
 from altneu.trace.update import Updates, consolidate
 
 FEW = 1024  # overlapping sums of fewer updates are left as they are
 GATHERED = 1 << 19  # updates that are gathered before they are summed up
 FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
-MANY_ROWS = 1 << 18  # of more new updates than these readers see what is kept of them, which takes less room
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
-@dataclass(frozen=True)
-class Region:
-    """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
-
-    ``since`` is how far history may be folded while the step runs, ``folded`` how far where no round of a loop comes
-    back to it (None: as ``since``). What is about event times before ``events`` counts as of then.
-    """
-
-    lower: Antichain
-    upper: Antichain
-    since: Antichain
-    rounds: tuple[int, ...] = ()
-    folded: Antichain | None = None
-    events: int = 0
-
-    def inside(self, lattice: Lattice) -> Description:
-        """The region's bounds in the times of a scope, for what a batch says of itself."""
-        return _inside(self.lower, self.upper, self.since, self.events, lattice)
-
-
-@lru_cache(maxsize=16)
-def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, lattice: Lattice) -> Description:
-    folded = lifted_frontier(since, lattice)
-    if events and has_events(lattice):
-        times = folded.elements.copy()
-        times[1] = events
-        folded = Antichain(lattice, times)
-    return Description(lifted_frontier(lower, lattice), lifted_frontier(upper, lattice), folded)
-
-
-def has_events(lattice: Lattice) -> bool:
-    """Whether times have an event time, as their second coordinate."""
-    while isinstance(lattice, AltNeu | Rounds):
-        lattice = lattice.inner if isinstance(lattice, AltNeu) else lattice.outer
-    return isinstance(lattice, Product)
-
-
-@dataclass(frozen=True)
-class ArrangementState:
-    """What one arrangement keeps in one shard: the readable batches and the updates that are not due yet."""
-
-    spine: Spine
-    holds: Holds
-
-
 Snapshot = Mapping[str, ArrangementState]
-Message = Updates | Arranged
 Sent = tuple[int, int, Message]
 """A shard, a channel, and what is sent there."""
-
-
-Pieces = tuple[Updates | None, ...]
-"""Something of each output of a node."""
 
 
 class Gathered:
@@ -187,26 +89,6 @@ class StageResult:
     new: dict[str, Batch] = field(default_factory=dict)
     taps: dict[int, Updates] = field(default_factory=dict)
     measured: dict[int, list[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StepMode:
-    """How a step differs from the ordinary.
-
-    ``given`` arrangements are read whole and as new (hydration); ``anew`` ones are there already and are computed again
-    on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
-    whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
-    not the first of them. ``held`` bounds the bytes to which runs of held updates are merged.
-    """
-
-    shards: int = 1
-    given: frozenset[str] = frozenset()
-    hydrating: bool = False
-    budget: int | None = None
-    anew: frozenset[str] = frozenset()
-    held: int = MERGED_BYTES
-    apart: bool = False
-    later_part: bool = False
 
 
 def run(
@@ -272,7 +154,6 @@ class _Stage:
         self._queue: list[int] = []  # nodes that are to run, as a heap
         self._awake: set[int] = set()  # these, and those that have run
         self._left: dict[Port, int] = {}  # how many nodes have still to read a value
-        self._piece: Updates | None = None  # what the node that runs is given instead of its inputs
 
     def sent(self) -> Iterator[Sent]:
         """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
@@ -285,9 +166,10 @@ class _Stage:
         while self._queue:
             i = heappop(self._queue)
             self.came = self.went = failed = 0
-            if self._streams(i):
-                yield from self._stream(i)
-            for output, value in enumerate(_STEP[type(nodes[i].operation)](self, i)):
+            operation, here = nodes[i].operation, _Here(self, i)
+            if (flowing := operation.in_pieces(here)) is not None:
+                yield from self._stream(i, flowing)
+            for output, value in enumerate(operation.step(here)):
                 if value is not None and (rows := _news(value)):
                     port = Port(i, output)
                     self.values[port] = value
@@ -354,31 +236,8 @@ class _Stage:
 
     # what flows -----------------------------------------------------------------------------------------------------
 
-    def _streams(self, i: int) -> bool:
-        operation = self.plan.nodes[i].operation
-        if isinstance(operation, LinearOp):
-            return operation.logic.expands
-        return isinstance(operation, JoinOp | DeltaJoinOp)
-
-    def _in_pieces(self, i: int) -> Iterator[Pieces]:
-        """What a node makes that may be much: table functions and joins."""
-        node = self.plan.nodes[i]
-        match node.operation:
-            case LinearOp(logic):
-                updates = self.one(i)
-                return iter(()) if updates is None else pieces(logic, updates, self.plan.lattice_of(i))
-            case JoinOp(spec, logic):
-                left, right = (self.arranged(i, port) for port in node.inputs)
-                made = join_pieces(left, right, spec, logic, self.mode.budget)
-            case DeltaJoinOp(spec, logic):
-                inputs = [self.arranged(i, port) for port in node.inputs]
-                self.came = sum(inputs[path.at].new.rows_at_most for path in spec.paths)
-                made = delta_join_pieces(inputs, spec, logic, self.mode.budget)
-        return ((rows, None, failed) for rows, failed in made)
-
-    def _stream(self, i: int) -> Iterator[Sent]:
+    def _stream(self, i: int, made: Iterator[Pieces]) -> Iterator[Sent]:
         """Table functions and joins: what is more than a piece flows, less is a value as any other."""
-        made = self._in_pieces(i)
         first, second = next(made, None), next(made, None)
         if first is None:
             return
@@ -399,27 +258,29 @@ class _Stage:
         """Give a piece to all who read a port."""
         yield from self._send(port, part)
         for node in self._readers.get(port, ()):
-            kind = type(self.plan.nodes[node].operation)
-            if kind in (ExplodeOp, ConsolidateOp) or node in self.plan.overlapping:
+            operation = self.plan.nodes[node].operation
+            if operation.summing or node in self.plan.overlapping:
                 self._wake(node)
                 self.gathered.setdefault(node, Gathered(self.plan.lattice_of(node))).add(self._of(node, part)[0])
-            elif kind in _ADDITIVE:
-                operation = self.plan.nodes[node].operation
-                if isinstance(operation, LinearOp) and operation.logic.expands:
-                    yield from self._flow(node, pieces(operation.logic, part, self.plan.lattice_of(node)))
-                else:
-                    yield from self._flow(node, [self._of(node, part)])
+            elif operation.additive:
+                yield from self._flow(node, self._of_piece(node, part))
             else:
                 self._wake(node)
                 self.flowed[node, port].append(part)
 
+    def _of_piece(self, node: int, part: Updates) -> Iterable[Pieces]:
+        """What an additive node makes of a piece: one piece, or many."""
+        here = _Here(self, node, part)
+        made = self.plan.nodes[node].operation.in_pieces(here)
+        return [self._of(node, part)] if made is None else made
+
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
         """What a node makes of a piece alone."""
-        came, self._piece = self.came, part
+        came = self.came
         try:
-            made = tuple(_STEP[type(self.plan.nodes[node].operation)](self, node))
+            made = tuple(self.plan.nodes[node].operation.step(_Here(self, node, part)))
         finally:
-            self.came, self._piece = came, None
+            self.came = came
         self._measure(node, len(part), 0, 0, 0.0)
         return made
 
@@ -445,188 +306,155 @@ class _Stage:
             return gathered.together()  # they sum it up
         return gathered.settled()
 
-    def received(self, i: int) -> list[Updates]:
-        """Updates on the inputs of a node, from this stage or an earlier one."""
-        if self._piece is not None:
-            return [self._piece]
-        found: list[Updates] = []
-        for port, channel in self.plan.wires[i]:
-            values: Sequence[Message | None] = self.inbox.get(channel, ()) if channel is not None else ()
-            if channel is None:
-                values = (self.values.get(port), *self.flowed.pop((i, port), ()))
-            for value in values:
-                if isinstance(value, Updates) and (rows := len(value)):
-                    found.append(value)
-                    self.came += rows
-        return found
-
-    def one(self, i: int) -> Updates | None:
-        """The received updates as one, None when there are none."""
-        parts = self.received(i)
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return Updates.concat(parts, parts[0].schema, self._width(i))
-
-    def _width(self, i: int) -> int:
-        return self.plan.lattice_of(i).width
-
-    def _state(self, name: str) -> ArrangementState | None:
-        """What an arrangement keeps, with what this stage has done to it."""
-        return self.result.states.get(name) or self.snapshot.get(name)
-
-    def arranged(self, i: int, port: Port) -> Arranged:
-        """The arrangement on an input, with what is new to it in this step (perhaps nothing)."""
-        channel = self.plan.inlets.get((i, port))
-        values = (self.values.get(port),) if channel is None else self.inbox.get(channel, ())
-        for value in values:
-            if isinstance(value, Arranged):
-                self.came += value.new.rows_at_most
-                return value
-        return self._quiet(port)
-
     def _quiet(self, port: Port) -> Arranged:
+        """An arrangement to which nothing is new."""
         operation = self.plan.nodes[port.node].operation
         assert isinstance(operation, ArrangeOp)
         layout = operation.layout
         state = self.snapshot.get(operation.arrangement)
         given = operation.arrangement in self.mode.given and not any(self.region.rounds)
-        hidden = state is None or given
-        old = () if hidden or state is None else state.spine.batches
-        return Arranged(layout, old, Batch.empty(layout, self._description(layout.lattice)))
+        old = () if state is None or given else state.spine.batches
+        return Arranged(layout, old, Batch.empty(layout, self.description(layout.lattice)))
 
-    def _description(self, lattice: Lattice) -> Description:
+    def description(self, lattice: Lattice) -> Description:
+        """The region in the times of a scope."""
         if lattice == self.plan.lattice:
             return Description(self.region.lower, self.region.upper, self.region.since)
         return self.region.inside(lattice)
 
-    # One method per operation: (node number) -> a value, or None, for each output.
 
-    def source(self, i: int) -> list[Message | None]:
-        parts = [m for m in self.inbox.get(-1 - i, []) if isinstance(m, Updates)]
-        self.came = sum(map(len, parts))
-        return [Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None]
+class _Here:
+    """A node in a stage that is being run: what its operation is given, as ``operators.base.Here`` has it.
 
-    def constant(self, i: int) -> list[Message | None]:
-        operation = self.plan.nodes[i].operation
-        first = self.shard == 0 and not self.mode.later_part
-        if not self.mode.hydrating or not first or not isinstance(operation, ConstantOp):
-            return [None]
-        rows = Rows.from_pylist(operation.rows, self.plan.nodes[i].schema)
-        times = np.repeat(self.region.since.elements[:, :1], rows.count, axis=1)
-        return [Updates(rows, times, np.ones(rows.count, np.int64))]
+    With a ``piece`` that is all that has come in.
+    """
 
-    def read(self, i: int) -> list[Message | None]:
-        operation = self.plan.nodes[i].operation
-        if not isinstance(operation, ReadOp) or (state := self.snapshot.get(operation.arrangement)) is None:
-            return [None]
-        parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
-        updates = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i))
-        return [self._present(updates, self.plan.lattice_of(i)) if operation.present else updates]
+    def __init__(self, stage: _Stage, number: int, piece: Updates | None = None) -> None:
+        self._stage, self._number, self._piece = stage, number, piece
+        self._node = stage.plan.nodes[number]
+        self.shard, self.region, self.mode = stage.shard, stage.region, stage.mode
 
-    def linear(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        if self._streams(i):
-            return [*self._ready.pop(i, (None, None))]
-        updates = self.one(i)
-        if updates is None or not isinstance(node.operation, LinearOp):
-            return [None, None]
-        return list(run_logic(node.operation.logic, updates))
+    @property
+    def schema(self) -> pa.Schema:
+        return self._node.schema
 
-    def concat(self, i: int) -> list[Message | None]:
-        parts = [u if u.schema is self.plan.nodes[i].schema else self._conform(i, u) for u in self.received(i)]
-        made = Updates.concat(parts, self.plan.nodes[i].schema, self._width(i)) if parts else None
-        if i not in self.plan.overlapping or self._piece is not None:
-            return [made]
-        made = self._with_gathered(i, made)
-        return [made if made is None or len(made) <= FEW else consolidate(made, self.plan.lattice_of(i))]
+    @property
+    def label(self) -> str:
+        return self._node.label
 
-    def _conform(self, i: int, updates: Updates) -> Updates:
-        """The parts of a sum agree in types; names and nullability are those of the first."""
-        return updates.with_rows(Rows(self.plan.nodes[i].schema, updates.rows.columns, len(updates)))
+    @property
+    def lattice(self) -> Lattice:
+        return self._stage.plan.lattices[self._node.scope]
 
-    def explode(self, i: int) -> list[Message | None]:
-        updates = self.one(i)
-        operation = self.plan.nodes[i].operation
-        assert isinstance(operation, ExplodeOp)
-        made = None if updates is None else operation.accumulator.explode(updates, self.plan.lattice_of(i))
-        return [made if self._piece is not None else self._with_gathered(i, made)]
+    @property
+    def inputs(self) -> int:
+        return len(self._node.inputs)
 
-    def arrange(self, i: int) -> list[Message | None]:
-        operation = self.plan.nodes[i].operation
-        assert isinstance(operation, ArrangeOp)
-        name, layout = operation.arrangement, operation.layout
-        state = self.snapshot.get(name)
-        if name in self.mode.given and state is not None:
-            return [Arranged(layout, (), state.spine.merged(self._description(layout.lattice).since))]
-        parts = self.received(i)
-        folded = self.region.since if self.mode.hydrating else None
-        if operation.latest is not None:
-            parts = [events(part, layout, folded) for part in parts]
-        elif operation.locked is not None:
-            parts = [arrivals(part, layout, folded) for part in parts]
-        if not parts and (state is None or not state.holds.is_due(self.region.rounds, self.region.upper)):
-            return [None]
-        if state is None:
-            state = ArrangementState(Spine.empty(layout), self._holds(layout))
-        due, holds = state.holds.take(self.region.rounds, self.region.upper)
-        arrived, later = self._split(parts, layout.lattice)
-        description = self._description(layout.lattice)
-        old = state.spine.batches
-        if operation.commanded:  # commands, which are not rows of the arrangement, wait elsewhere
-            new = changed(Updates.concat(parts, parts[0].schema, layout.lattice.width), old, layout, description)
-        else:
-            updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
-            new = Batch.build(self._kept_apart(updates, layout.lattice), layout, description)
-        if operation.latest is not None:
-            new = latest(Arranged(layout, old, new), operation.latest)
-        elif operation.locked is not None:
-            right = None if operation.locked.times else self.arranged(i, self.plan.nodes[i].inputs[1])
-            new = lock(Arranged(layout, old, new), right, operation.locked, folded)
-        kept = new.packed()
-        spine = state.spine if self.mode.apart else inserted(self.plan, name, state.spine, kept, self.region)
-        if later:  # at once, so that the order in which messages arrive leaves no trace
-            holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
-        self.result.states[name] = ArrangementState(spine, holds)
-        self.result.new[name] = kept
-        return [Arranged(layout, old, kept if len(new) >= MANY_ROWS else new)]
+    def lattice_of_input(self, place: int) -> Lattice:
+        return self._stage.plan.lattice_of(self._node.inputs[place].node)
 
-    def commands(self, i: int) -> list[Message | None]:
-        operation = self.plan.nodes[i].operation
-        assert isinstance(operation, CommandsOp)
-        name, layout = operation.arrangement, operation.layout
-        state, parts = self.snapshot.get(name), self.received(i)
-        holds = self._holds(layout) if state is None else state.holds
-        due, waiting = holds.take(self.region.rounds, self.region.upper)
-        arrived, later = self._split(parts, layout.lattice)
-        if later:
-            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), self.mode.held)
-        if due or later:
-            self.result.states[name] = ArrangementState(Spine.empty(layout), waiting)
-        if not (due or arrived):
-            return [None]
-        return [Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)]
+    # what comes in
 
-    def rows(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        arranged = self.arranged(i, node.inputs[0])
-        if not isinstance(node.operation, RowsOp) or not len(arranged.new):
-            return [None, None]
-        errors = conflicts(arranged, node.label) if node.operation.key else None
-        return [arranged.new.updates(), errors]
+    def received(self) -> list[Updates]:
+        if self._piece is not None:
+            return [self._piece]
+        stage, found = self._stage, list[Updates]()
+        for port, channel in stage.plan.wires[self._number]:
+            values: Sequence[Message | None] = stage.inbox.get(channel, ()) if channel is not None else ()
+            if channel is None:
+                values = (stage.values.get(port), *stage.flowed.pop((self._number, port), ()))
+            for value in values:
+                if isinstance(value, Updates) and (rows := len(value)):
+                    found.append(value)
+                    stage.came += rows
+        return found
 
-    def _kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
-        """Updates about event times that are no longer kept apart, all as of the first that is."""
+    def one(self) -> Updates | None:
+        parts = self.received()
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return Updates.concat(parts, parts[0].schema, self.lattice.width)
+
+    def arranged(self, place: int = 0) -> Arranged:
+        stage, port = self._stage, self._node.inputs[place]
+        channel = stage.plan.inlets.get((self._number, port))
+        values = (stage.values.get(port),) if channel is None else stage.inbox.get(channel, ())
+        for value in values:
+            if isinstance(value, Arranged):
+                stage.came += value.new.rows_at_most
+                return value
+        return stage._quiet(port)
+
+    def inserted_rows(self) -> list[Updates]:
+        parts = [m for m in self._stage.inbox.get(-1 - self._number, []) if isinstance(m, Updates)]
+        self._stage.came = sum(map(len, parts))
+        return parts
+
+    # what goes out otherwise than by a port
+
+    def summed(self, made: Updates | None, *, settle: bool = False) -> Updates | None:
+        if self._piece is not None or (settle and self._number not in self._stage.plan.overlapping):
+            return made
+        made = self._stage._with_gathered(self._number, made)
+        if not settle or made is None or len(made) <= FEW:
+            return made
+        return consolidate(made, self.lattice)
+
+    def ready(self, outputs: int) -> Outputs:
+        return self._stage._ready.pop(self._number, (None,) * outputs)
+
+    def show(self, updates: Updates) -> None:
+        self._stage.result.taps[self._number] = updates
+
+    def measure(self, came: int | None = None, went: int | None = None) -> None:
+        if came is not None:
+            self._stage.came = came
+        if went is not None:
+            self._stage.went = went
+
+    # what is kept
+
+    def stored(self, name: str) -> ArrangementState | None:
+        return self._stage.snapshot.get(name)
+
+    def known(self, name: str) -> ArrangementState | None:
+        return self._stage.result.states.get(name) or self._stage.snapshot.get(name)
+
+    def state(self, name: str, layout: Layout) -> ArrangementState:
+        return self.known(name) or ArrangementState.empty(layout)
+
+    def keep(self, name: str, state: ArrangementState) -> None:
+        self._stage.result.states[name] = state
+
+    def put(self, name: str, state: ArrangementState, new: Batch) -> None:
+        if not self.mode.apart:
+            state = replace(state, spine=inserted(self._stage.plan, name, state.spine, new, self.region))
+        self._stage.result.states[name] = state
+        self._stage.result.new[name] = new
+
+    @property
+    def pended(self) -> tuple[str, Layout]:
+        name = pended(self._number)
+        return name, self._stage.plan.layouts[name]
+
+    # times
+
+    def description(self, lattice: Lattice) -> Description:
+        return self._stage.description(lattice)
+
+    def present(self, updates: Updates, lattice: Lattice) -> Updates:
+        if not self.mode.hydrating:
+            return updates
+        return replace(updates, times=self.description(lattice).since.advance(updates.times))
+
+    def kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
         if not self.region.events or not has_events(lattice):
             return updates
         times = updates.times.copy()
         times[1] = np.maximum(times[1], self.region.events)
         return replace(updates, times=times)
 
-    def _holds(self, layout: Layout) -> Holds:
-        return Holds(layout.schema, layout.lattice)
-
-    def _split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
-        """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
+    def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         arrived, later = [], []
         rounds, upper = np.array(self.region.rounds, np.int64)[:, None], self.region.upper
         if fixed(lattice).is_total:
@@ -642,210 +470,6 @@ class _Stage:
                 arrived.append(part.filter(~beyond))
                 later.append(part.filter(beyond))
         return arrived, later
-
-    def consolidate(self, i: int) -> list[Message | None]:
-        updates = self.one(i)
-        made = None if updates is None else consolidate(updates, self.plan.lattice_of(i))
-        return [made if self._piece is not None else self._with_gathered(i, made)]
-
-    def tap(self, i: int) -> list[Message | None]:
-        updates = self.one(i)
-        if updates is not None:
-            self.result.taps[i] = consolidate(updates, self.plan.lattice_of(i))
-            self.went = len(self.result.taps[i])
-        return [None]
-
-    def enter(self, i: int) -> list[Message | None]:
-        updates = self.one(i)
-        operation = self.plan.nodes[i].operation
-        if updates is None or not isinstance(operation, EnterOp):
-            return [None]
-        below, inside = self.plan.lattice_of(self.plan.nodes[i].inputs[0].node), self.plan.lattice_of(i)
-        if has_moments(inside):
-            updates = self._present(updates, below)
-        return [replace(updates, times=lifted(updates.times, below, inside))]
-
-    def _present(self, updates: Updates, lattice: Lattice) -> Updates:
-        """What a hydration reads came all at once: how much of history is folded already makes no difference."""
-        if not self.mode.hydrating:
-            return updates
-        return replace(updates, times=self._description(lattice).since.advance(updates.times))
-
-    def differentiate(self, i: int) -> list[Message | None]:
-        updates, moments = self.one(i), self._moments(i)
-        if updates is None:
-            return [None]
-        updates = self._present(updates, moments.inner)
-        gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
-        there = replace(updates, times=moments.alt(updates.times))
-        return [Updates.concat([there, gone], updates.schema, moments.width)]
-
-    def to_neu(self, i: int) -> list[Message | None]:
-        updates, moments = self.one(i), self._moments(i)
-        return [None if updates is None else replace(updates, times=moments.neu(moments.unwrap(updates.times)))]
-
-    def integrate(self, i: int) -> list[Message | None]:
-        updates, moments = self.one(i), self._moments(self.plan.nodes[i].inputs[0].node)
-        if updates is None:
-            return [None]
-        kept = updates.filter(~moments.is_neu(updates.times))
-        return [replace(kept, times=moments.unwrap(kept.times))]
-
-    def _moments(self, i: int) -> AltNeu:
-        moments = self.plan.lattice_of(i)
-        assert isinstance(moments, AltNeu)
-        return moments
-
-    def enter_at(self, i: int) -> list[Message | None]:
-        """Where the expression has no value it is round 0: when a row enters is of no consequence."""
-        updates = self.one(i)
-        operation = self.plan.nodes[i].operation
-        if updates is None or not isinstance(operation, EnterAtOp):
-            return [None]
-        found = operation.rounds.evaluate(updates.rows)
-        rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        times = updates.times.copy()
-        times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
-        moved, limit = replace(updates, times=times), operation.limit
-        return [moved if limit is None else moved.filter(times[-1] < limit)]
-
-    def leave(self, i: int) -> list[Message | None]:
-        parts = [replace(part, times=part.times[:-1]) for part in self.received(i)]
-        if not parts:
-            return [None]
-        made = consolidate(Updates.concat(parts, parts[0].schema, self._width(i)), self.plan.lattice_of(i))
-        if len(made) >= MANY_ROWS:  # it waits for the last round
-            made = made.with_rows(narrow_rows(made.rows))
-        return [made]
-
-    def feedback(self, i: int) -> list[Message | None]:
-        operation = self.plan.nodes[i].operation
-        state = self._state(operation.arrangement) if isinstance(operation, FeedbackOp) else None
-        if state is None or not isinstance(operation, FeedbackOp):
-            return [None]
-        due, holds = state.holds.take(self.region.rounds, self.region.upper)
-        if not due:
-            return [None]
-        self.result.states[operation.arrangement] = ArrangementState(state.spine, holds)
-        found = Updates.concat(due, self.plan.nodes[i].schema, self._width(i))
-        return [found if len(due) == 1 else consolidate(found, self.plan.lattice_of(i))]  # a run is consolidated
-
-    def feed(self, i: int) -> list[Message | None]:
-        """What has come round, consolidated, or it would go round for ever: +x and -x chasing each other.
-
-        What was due in this round has been taken, even where that is not seen here because it happened in the same job.
-        """
-        updates = self.one(i)
-        operation = self.plan.nodes[i].operation
-        if updates is None or not isinstance(operation, FeedOp):
-            return [None]
-        settled = consolidate(updates, self.plan.lattice_of(i))
-        times = settled.times.copy()
-        times[-1] += 1
-        settled = replace(settled, times=times)
-        if operation.limit is not None:
-            settled = settled.filter(times[-1] < operation.limit)
-        name, layout = operation.arrangement, operation.layout
-        state = self._state(name) or ArrangementState(Spine.empty(layout), self._holds(layout))
-        self.went = len(settled)
-        if len(settled):
-            _, waiting = state.holds.take(self.region.rounds, self.region.upper)
-            waiting = waiting.add(settled, self.mode.held, settled=True)
-            self.result.states[name] = ArrangementState(state.spine, waiting)
-        return [None]
-
-    def join(self, i: int) -> list[Message | None]:
-        return [*self._ready.pop(i, (None, None, None))]
-
-    def news(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        return [news(self.arranged(i, node.inputs[0]), node.schema, self.plan.lattice_of(i))]
-
-    def count(self, i: int) -> list[Message | None]:
-        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
-        if prefixes is None or not isinstance(operation, CountOp):
-            return [None]
-        return [counted(prefixes, operation.offer, operation.number, others, self.plan.nodes[i].schema)]
-
-    def propose(self, i: int) -> list[Message | None]:
-        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
-        if prefixes is None or not isinstance(operation, ProposeOp):
-            return [None]
-        meter = Meter(self.mode.budget)
-        return [proposed(prefixes, operation.spec, operation.number, others, self.plan.lattice_of(i), meter)]
-
-    def confirm(self, i: int) -> list[Message | None]:
-        prefixes, others, operation = *self._looked_up(i), self.plan.nodes[i].operation
-        if prefixes is None or not isinstance(operation, ConfirmOp):
-            return [None]
-        return [confirm(prefixes, operation.offer, operation.adds, others, self.plan.lattice_of(i))]
-
-    def _looked_up(self, i: int) -> tuple[Updates | None, list[Arranged]]:
-        """The updates on the first input, and the arrangement on the second."""
-        return self.one(i), [self.arranged(i, self.plan.nodes[i].inputs[1])]
-
-    def latest(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        new = self.arranged(i, node.inputs[0]).new
-        if not isinstance(node.operation, LatestOp) or not len(new):
-            return [None, None]
-        own = new.layout.schema.remove(len(new.layout.schema) - 1)
-        return _finished(node.operation, *current(new, own, node.operation.order, node.label))
-
-    def asof(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        left, right = (self.arranged(i, port) for port in node.inputs)
-        if not isinstance(node.operation, AsofOp) or not (len(left.new) or len(right.new)):
-            return [None, None]
-        made = asof_join(left, right, node.operation.spec, node.label)
-        return _finished(node.operation, made.oks, made.errs)
-
-    def locked(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        new = self.arranged(i, node.inputs[0]).new
-        if not isinstance(node.operation, LockedOp) or not len(new):
-            return [None, None]
-        return _finished(node.operation, *locked_rows(new, node.operation.spec, node.label))
-
-    def reduce(self, i: int) -> list[Message | None]:
-        node = self.plan.nodes[i]
-        arranged = self.arranged(i, node.inputs[0])
-        if not isinstance(node.operation, ReduceOp):
-            return [None, None]
-        if not arranged.layout.lattice.is_total:
-            return self._reduce_in_round(i, arranged, node.operation)
-        if not len(arranged.new):
-            return [None, None]
-        made = reduce(arranged, node.operation.spec, node.label)
-        return _finished(node.operation, made.oks, made.errs)
-
-    def _reduce_in_round(self, i: int, arranged: Arranged, operation: ReduceOp) -> list[Message | None]:
-        """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
-        name, rounds = pended(i), self.region.rounds
-        layout = self.plan.layouts[name]
-        state = self._state(name)
-        due: list[Updates] = []
-        holds = self._holds(layout)
-        if state is not None:
-            due, holds = state.holds.take(rounds, self.region.upper)
-        if not len(arranged.new) and not due:
-            return [None, None]
-        again = Updates.concat(due, layout.schema, layout.lattice.width)
-        made = reduce_in_round(arranged, rounds, again, operation.spec, self.plan.nodes[i].label)
-        holds = holds.add(made.pended, self.mode.held)
-        if due or len(made.pended):
-            self.result.states[name] = ArrangementState(Spine.empty(layout), holds)
-        return _finished(operation, made.oks, made.errs)
-
-
-def _finished(
-    operation: ReduceOp | LatestOp | AsofOp | LockedOp, rows: Updates, errors: Updates
-) -> list[Message | None]:
-    """What an operation made, with the linear logic that it took over applied."""
-    if not operation.logic:
-        return [rows, errors]
-    passed, failed = run_logic(operation.logic, rows)
-    return [passed, errors, failed]
 
 
 def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
@@ -924,43 +548,6 @@ def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
 
 def _news(value: Message) -> int:
     return len(value.new if isinstance(value, Arranged) else value)
-
-
-_ADDITIVE = (LinearOp, ConcatOp, EnterOp, EnterAtOp, LeaveOp, DifferentiateOp, ToNeuOp, IntegrateOp)
-"""What an operation of these makes of a sum is the sum of what it makes of the parts, and it keeps nothing."""
-
-
-_STEP: dict[type[Any], Callable[[_Stage, int], list[Message | None]]] = {
-    SourceOp: _Stage.source,
-    ConstantOp: _Stage.constant,
-    ReadOp: _Stage.read,
-    LinearOp: _Stage.linear,
-    ConcatOp: _Stage.concat,
-    ExplodeOp: _Stage.explode,
-    ArrangeOp: _Stage.arrange,
-    CommandsOp: _Stage.commands,
-    RowsOp: _Stage.rows,
-    ConsolidateOp: _Stage.consolidate,
-    TapOp: _Stage.tap,
-    LatestOp: _Stage.latest,
-    JoinOp: _Stage.join,
-    AsofOp: _Stage.asof,
-    LockedOp: _Stage.locked,
-    DeltaJoinOp: _Stage.join,
-    NewsOp: _Stage.news,
-    CountOp: _Stage.count,
-    ProposeOp: _Stage.propose,
-    ConfirmOp: _Stage.confirm,
-    ReduceOp: _Stage.reduce,
-    EnterOp: _Stage.enter,
-    EnterAtOp: _Stage.enter_at,
-    LeaveOp: _Stage.leave,
-    DifferentiateOp: _Stage.differentiate,
-    ToNeuOp: _Stage.to_neu,
-    IntegrateOp: _Stage.integrate,
-    FeedbackOp: _Stage.feedback,
-    FeedOp: _Stage.feed,
-}
 
 
 def shard_of(rows: Rows, key: tuple[str, ...], shards: int) -> np.ndarray[Any, np.dtype[np.int64]]:

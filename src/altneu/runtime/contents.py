@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from altneu.plan.physical import ArrangeOp, PhysicalNode, Plan, ViewPorts
-from altneu.runtime.base import ArrangementState, StepMode
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.base import ArrangementState, StepMode
+from altneu.plan.physical import PhysicalNode, Plan, ViewPorts
 from altneu.runtime.read import At, accumulated, negatives, parts_of
 from altneu.runtime.spark.worker import Batches, Kernel, Memory, TaskSnapshot, task_on
 from altneu.runtime.state import StateTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from altneu.operators.base import ArrangementState
 from altneu.plan.physical import PENDED, Plan
-from altneu.runtime.base import ArrangementState
 from altneu.runtime.files import Data
 from altneu.runtime.state import Held, StateTable
 from altneu.trace.hold import Holds

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from altneu.operators.base import ArrangementState, Message, Region, StepMode
 from altneu.plan.physical import Plan
-from altneu.runtime.base import ArrangementState, Message, Region, Snapshot, StepMode
+from altneu.runtime.base import Snapshot
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.memory import shares

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from altneu.explain import Measured
-from altneu.plan.physical import ArrangeOp, Plan, ReadOp
+from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.plan.physical import Plan
 
 Counts = list[Any]
 """Rows in, rows out, errors, seconds."""

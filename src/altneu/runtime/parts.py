@@ -19,19 +19,11 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.hashing import Hashes, hash_rows
-from altneu.plan.physical import ArrangeOp, FeedOp, Plan, ReadOp
-from altneu.runtime.base import (
-    MANY_ROWS,
-    ArrangementState,
-    Message,
-    Region,
-    Sent,
-    Snapshot,
-    StageResult,
-    StepMode,
-    begin,
-    inserted,
-)
+from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Region, StepMode
+from altneu.operators.loop.operation import FeedOp
+from altneu.plan.physical import Plan
+from altneu.runtime.base import Sent, Snapshot, StageResult, begin, inserted
 from altneu.runtime.keeper import Growing, Keeper
 from altneu.runtime.measured import SECONDS, Counted
 from altneu.runtime.memory import give_back

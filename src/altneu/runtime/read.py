@@ -10,9 +10,9 @@ import numpy as np
 from altneu.columnar.rows import Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
+from altneu.operators.base import ArrangementState
 from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
-from altneu.runtime.base import ArrangementState
 from altneu.runtime.keeper import ranges
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Batch, Layout

@@ -15,8 +15,8 @@ import numpy as np
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.rows import Ints
 from altneu.errors import PlanError
+from altneu.operators.base import ArrangementState
 from altneu.plan.physical import Plan
-from altneu.runtime.base import ArrangementState
 from altneu.runtime.keeper import Growing, Keeper, ranges
 from altneu.trace.batch import Batch, Block
 from altneu.trace.hold import Holds, Run

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from sys import maxsize
 
 from altneu.errors import NoFixpointError
+from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.operators.base import ArrangementState, Message, Region, StepMode
 from altneu.order import epochs
-from altneu.plan.physical import ArrangeOp, LoopUnit, Plan, ReadOp, Schedule, Stages
-from altneu.runtime.base import ArrangementState, Message, Region, StepMode
+from altneu.plan.physical import LoopUnit, Plan, Schedule, Stages
 from altneu.runtime.draft import Draft
 from altneu.runtime.files import Data
 from altneu.runtime.measured import Counted

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
+from altneu.operators.base import ArrangementState
 from altneu.order import Antichain, Lattice, fixed, lifted_frontier
-from altneu.runtime.base import ArrangementState
 from altneu.runtime.files import Data, Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
 from altneu.store import Admitted, Store
 from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, told_apart_from

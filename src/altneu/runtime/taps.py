@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from altneu.columnar.rows import record_type
+from altneu.operators.concat.operation import TapOp
 from altneu.order import Antichain, Lattice
-from altneu.plan.physical import Plan, TapOp
+from altneu.plan.physical import Plan
 from altneu.trace.hold import Hold, Run
 from altneu.trace.update import Updates
 

@@ -17,10 +17,11 @@ from altneu.engine.reading import ASKED, Known, OnErrors, Time
 from altneu.errors import HydrationError, PlanError
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.base import StepMode
 from altneu.plan import ir
 from altneu.plan.hydrate import hydration_plan, missing
-from altneu.plan.physical import ArrangeOp, Plan, ViewPorts
-from altneu.runtime.base import StepMode
+from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
 from altneu.views.view import View

@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
+from altneu.operators.base import Region, StepMode
 from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
-from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.base import run
 from altneu.runtime.contents import contents_reader
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.keeper import Keeper

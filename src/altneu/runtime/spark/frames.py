@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
-from altneu.plan.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port
+from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.wire import SPARK_SCHEMA
 from altneu.runtime.spark.worker import Task, read_partials, read_source

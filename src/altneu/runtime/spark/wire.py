@@ -19,9 +19,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.base import ArrangementState, Message, Region
 from altneu.order import Antichain
-from altneu.plan.physical import ArrangeOp, Channel, Plan
-from altneu.runtime.base import ArrangementState, Message, Region, Snapshot
+from altneu.plan.physical import Channel, Plan
+from altneu.runtime.base import Snapshot
 from altneu.runtime.files import Data, Files, from_ipc, to_ipc
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch

@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.errors import AltneuError
+from altneu.operators.base import ArrangementState, Message, Region, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
-from altneu.runtime.base import ArrangementState, Message, Region, Sent, StageResult, StepMode, run
+from altneu.runtime.base import Sent, StageResult, run
 from altneu.runtime.files import Data, Files
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.measured import Counted

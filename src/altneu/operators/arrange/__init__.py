@@ -1,0 +1,1 @@
+"""Arrangements: updates sorted by a key and kept in batches."""

@@ -1,0 +1,1 @@
+"""Changes as collections: differentiate, integrate, and the moments in between."""

@@ -1,0 +1,58 @@
+"""Changes as collections, as operations over times with two moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from altneu.operators.base import Here, Operation, Outputs
+from altneu.order import AltNeu, Lattice, difference
+from altneu.trace.update import Updates
+
+
+@dataclass(frozen=True)
+class DifferentiateOp(Operation, tag="DifferentiateOp", kind="moments"):
+    """Each update at the earlier moment of its time, and its opposite at the later one."""
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """Both."""
+        updates, moments = here.one(), _moments(here.lattice)
+        if updates is None:
+            return [None]
+        updates = here.present(updates, moments.inner)
+        gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
+        there = replace(updates, times=moments.alt(updates.times))
+        return [Updates.concat([there, gone], updates.schema, moments.width)]
+
+
+@dataclass(frozen=True)
+class ToNeuOp(Operation, tag="ToNeuOp", kind="moments"):
+    """Each update at the later moment of its time."""
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """The updates, later."""
+        updates, moments = here.one(), _moments(here.lattice)
+        return [None if updates is None else replace(updates, times=moments.neu(moments.unwrap(updates.times)))]
+
+
+@dataclass(frozen=True)
+class IntegrateOp(Operation, tag="IntegrateOp", kind="moments"):
+    """The updates of earlier moments, each at the time whose moment it was."""
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """Those updates."""
+        updates, moments = here.one(), _moments(here.lattice_of_input(0))
+        if updates is None:
+            return [None]
+        kept = updates.filter(~moments.is_neu(updates.times))
+        return [replace(kept, times=moments.unwrap(kept.times))]
+
+
+def _moments(lattice: Lattice) -> AltNeu:
+    assert isinstance(lattice, AltNeu)
+    return lattice

@@ -1,0 +1,1 @@
+"""Sums of collections, and what leaves a collection as it is."""

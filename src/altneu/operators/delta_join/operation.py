@@ -1,0 +1,107 @@
+"""Delta joins as operations: in one shard a single one, else a path of lookups for the updates of each relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from altneu.operators.base import Here, Hosting, Operation, Outputs, Pieces
+from altneu.operators.delta_join.candidates import Offer
+from altneu.operators.delta_join.extend import (
+    DeltaSpec,
+    ExtensionSpec,
+    confirm,
+    counted,
+    delta_join_pieces,
+    news,
+    proposed,
+)
+from altneu.operators.join.pairs import Meter
+
+
+@dataclass(frozen=True)
+class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
+    """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
+
+    whole = True
+
+    spec: DeltaSpec
+
+    def step(self, here: Here) -> Outputs:
+        """The matches, which come in pieces where they are many."""
+        return here.ready(3)
+
+    def in_pieces(self, here: Here) -> Iterator[Pieces]:
+        """The matches."""
+        inputs = [here.arranged(place) for place in range(here.inputs)]
+        here.measure(came=sum(inputs[path.at].new.rows_at_most for path in self.spec.paths))
+        made = delta_join_pieces(inputs, self.spec, self.logic, here.mode.budget)
+        return ((rows, None, failed) for rows, failed in made)
+
+
+@dataclass(frozen=True)
+class NewsOp(Operation, tag="NewsOp", kind="path"):
+    """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
+
+    def step(self, here: Here) -> Outputs:
+        """The updates of its new batch."""
+        return [news(here.arranged(), here.schema, here.lattice)]
+
+
+@dataclass(frozen=True)
+class CountOp(Operation, tag="CountOp", kind="path"):
+    """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
+
+    offer: Offer
+    number: int
+
+    def step(self, here: Here) -> Outputs:
+        """The prefixes with both."""
+        prefixes, others = here.one(), [here.arranged(1)]
+        return [None if prefixes is None else counted(prefixes, self.offer, self.number, others, here.schema)]
+
+    def lies_by(self) -> tuple[str, ...]:
+        """The key that is looked up."""
+        return self.offer.key
+
+
+@dataclass(frozen=True)
+class ProposeOp(Operation, tag="ProposeOp", kind="path"):
+    """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
+
+    With ``number`` it is one of several relations, and prefixes have been counted.
+    """
+
+    spec: ExtensionSpec
+    number: int | None = None
+
+    def step(self, here: Here) -> Outputs:
+        """The extended prefixes."""
+        prefixes, others = here.one(), [here.arranged(1)]
+        if prefixes is None:
+            return [None]
+        return [proposed(prefixes, self.spec, self.number, others, here.lattice, Meter(here.mode.budget))]
+
+    def lies_by(self) -> tuple[str, ...]:
+        """The key that is looked up."""
+        return self.spec.offers[0].key
+
+
+@dataclass(frozen=True)
+class ConfirmOp(Operation, tag="ConfirmOp", kind="path"):
+    """Prefixes, the first input, that an arrangement, the second, has too."""
+
+    offer: Offer
+    adds: tuple[str, ...]
+
+    def step(self, here: Here) -> Outputs:
+        """Those prefixes."""
+        prefixes, others = here.one(), [here.arranged(1)]
+        return [None if prefixes is None else confirm(prefixes, self.offer, self.adds, others, here.lattice)]
+
+    def lies_by(self) -> tuple[str, ...]:
+        """The key that is looked up."""
+        return self.offer.key

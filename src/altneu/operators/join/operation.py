@@ -1,0 +1,28 @@
+"""Equijoins as an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from altneu.operators.base import Here, Hosting, Outputs, Pieces
+from altneu.operators.join.pairs import JoinSpec, join_pieces
+
+
+@dataclass(frozen=True)
+class JoinOp(Hosting, tag="JoinOp", kind="join"):
+    """Equijoin of two arrangements; the logic is applied to its matches before they are built.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
+
+    spec: JoinSpec
+
+    def step(self, here: Here) -> Outputs:
+        """The matches, which come in pieces where they are many."""
+        return here.ready(3)
+
+    def in_pieces(self, here: Here) -> Iterator[Pieces]:
+        """The matches."""
+        made = join_pieces(here.arranged(0), here.arranged(1), self.spec, self.logic, here.mode.budget)
+        return ((rows, None, failed) for rows, failed in made)

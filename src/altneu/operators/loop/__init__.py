@@ -1,0 +1,1 @@
+"""Loops: updates on their way in, round and out."""

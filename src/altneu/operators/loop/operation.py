@@ -1,0 +1,135 @@
+"""Loops as operations: updates on their way in, round and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.narrow import narrow_rows
+from altneu.expressions import Expr
+from altneu.operators.base import MANY_ROWS, ArrangementState, Here, Operation, Outputs
+from altneu.order import has_moments, lifted
+from altneu.trace.batch import Layout
+from altneu.trace.update import Updates, consolidate
+
+
+@dataclass(frozen=True)
+class EnterOp(Operation, tag="EnterOp", kind="enter"):
+    """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """The updates, with times of the scope."""
+        updates = here.one()
+        if updates is None:
+            return [None]
+        below, inside = here.lattice_of_input(0), here.lattice
+        if has_moments(inside):
+            updates = here.present(updates, below)
+        return [replace(updates, times=lifted(updates.times, below, inside))]
+
+
+@dataclass(frozen=True)
+class EnterAtOp(Operation, tag="EnterAtOp", kind="enter"):
+    """Updates that have entered a loop, moved to the round that an expression says of each row.
+
+    Those of ``limit`` rounds on stay outside, where the loop stops there. Where the expression has no value it is
+    round 0: when a row enters is of no consequence.
+    """
+
+    additive = True
+
+    rounds: Expr
+    limit: int | None = None
+
+    def step(self, here: Here) -> Outputs:
+        """The updates, each at its round."""
+        updates = here.one()
+        if updates is None:
+            return [None]
+        found = self.rounds.evaluate(updates.rows)
+        rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        times = updates.times.copy()
+        times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
+        moved = replace(updates, times=times)
+        return [moved if self.limit is None else moved.filter(times[-1] < self.limit)]
+
+
+@dataclass(frozen=True)
+class LeaveOp(Operation, tag="LeaveOp", kind="leave"):
+    """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """The updates without their rounds, consolidated."""
+        parts = [replace(part, times=part.times[:-1]) for part in here.received()]
+        if not parts:
+            return [None]
+        made = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
+        if len(made) >= MANY_ROWS:  # it waits for the last round
+            made = made.with_rows(narrow_rows(made.rows))
+        return [made]
+
+
+@dataclass(frozen=True)
+class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
+    """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
+
+    arrangement: str
+
+    def step(self, here: Here) -> Outputs:
+        """The held updates of this round."""
+        state = here.known(self.arrangement)
+        if state is None:
+            return [None]
+        due, holds = state.holds.take(here.region.rounds, here.region.upper)
+        if not due:
+            return [None]
+        here.keep(self.arrangement, ArrangementState(state.spine, holds))
+        found = Updates.concat(due, here.schema, here.lattice.width)
+        return [found if len(due) == 1 else consolidate(found, here.lattice)]  # a run is consolidated
+
+    @property
+    def takes_from(self) -> str:
+        """What ``FeedOp`` keeps."""
+        return self.arrangement
+
+
+@dataclass(frozen=True)
+class FeedOp(Operation, tag="FeedOp", kind="next round"):
+    """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
+
+    arrangement: str
+    layout: Layout
+    limit: int | None
+
+    def step(self, here: Here) -> Outputs:
+        """Nothing; what has come round is held, consolidated, or +x and -x would go round after each other for ever.
+
+        What was due in this round has been taken, even where that is not seen here because it happened in the same job.
+        """
+        updates = here.one()
+        if updates is None:
+            return [None]
+        settled = consolidate(updates, here.lattice)
+        times = settled.times.copy()
+        times[-1] += 1
+        settled = replace(settled, times=times)
+        if self.limit is not None:
+            settled = settled.filter(times[-1] < self.limit)
+        here.measure(went=len(settled))
+        if len(settled):
+            state = here.state(self.arrangement, self.layout)
+            _, waiting = state.holds.take(here.region.rounds, here.region.upper)
+            waiting = waiting.add(settled, here.mode.held, settled=True)
+            here.keep(self.arrangement, ArrangementState(state.spine, waiting))
+        return [None]
+
+    @property
+    def keeps(self) -> tuple[str, Layout]:
+        """What waits for the next round."""
+        return self.arrangement, self.layout

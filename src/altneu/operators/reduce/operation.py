@@ -1,0 +1,62 @@
+"""Functions of groups as operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.families import ReduceSpec, WindowFunctions, reduce
+from altneu.operators.reduce.rounds import reduce_in_round
+from altneu.trace.batch import Arranged
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
+
+
+@dataclass(frozen=True)
+class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
+    """Rows into the additive slots of their group, combined before they are exchanged."""
+
+    summing = True
+
+    accumulator: Accumulator
+
+    def step(self, here: Here) -> Outputs:
+        """The slots."""
+        updates = here.one()
+        return [here.summed(None if updates is None else self.accumulator.explode(updates, here.lattice))]
+
+
+@dataclass(frozen=True)
+class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
+    """A function of each group of an arrangement."""
+
+    spec: ReduceSpec
+
+    def step(self, here: Here) -> Outputs:
+        """The changes of what the function makes of the groups that have changed."""
+        arranged = here.arranged()
+        if not arranged.layout.lattice.is_total:
+            return self._in_round(arranged, here)
+        if not len(arranged.new):
+            return [None, None]
+        made = reduce(arranged, self.spec, here.label)
+        return self.finished(made.oks, made.errs)
+
+    @property
+    def word(self) -> Kind:
+        """Of window functions another one."""
+        return "window" if isinstance(self.spec, WindowFunctions) else self.kind
+
+    def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
+        """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
+        name, layout = here.pended
+        due, holds = here.state(name, layout).holds.take(here.region.rounds, here.region.upper)
+        if not len(arranged.new) and not due:
+            return [None, None]
+        again = Updates.concat(due, layout.schema, layout.lattice.width)
+        made = reduce_in_round(arranged, here.region.rounds, again, self.spec, here.label)
+        if due or len(made.pended):
+            holds = holds.add(made.pended, here.mode.held)
+            here.keep(name, ArrangementState(Spine.empty(layout), holds))
+        return self.finished(made.oks, made.errs)

@@ -1,0 +1,93 @@
+"""Where rows come from: what a session was given, constants, and commands to sources that are sets or have a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from altneu.columnar.rows import Rows
+from altneu.operators.base import ArrangementState, Here, Operation, Outputs
+from altneu.operators.source.keyed import conflicts
+from altneu.trace.batch import Layout
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
+
+
+@dataclass(frozen=True)
+class SourceOp(Operation, tag="SourceOp", kind="source"):
+    """Updates that a session was given for a source."""
+
+    name: str
+
+    def step(self, here: Here) -> Outputs:
+        """All of them, together."""
+        parts = here.inserted_rows()
+        return [Updates.concat(parts, here.schema, here.lattice.width) if parts else None]
+
+
+@dataclass(frozen=True)
+class ConstantOp(Operation, tag="ConstantOp", kind="constant"):
+    """Rows of the least time; they flow once, when what reads them is hydrated."""
+
+    starts = True
+
+    rows: tuple[tuple[object, ...], ...]
+
+    def step(self, here: Here) -> Outputs:
+        """The rows, in one shard of a step that fills views."""
+        first = here.shard == 0 and not here.mode.later_part
+        if not here.mode.hydrating or not first:
+            return [None]
+        rows = Rows.from_pylist(self.rows, here.schema)
+        times = np.repeat(here.region.since.elements[:, :1], rows.count, axis=1)
+        return [Updates(rows, times, np.ones(rows.count, np.int64))]
+
+
+@dataclass(frozen=True)
+class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
+    """Commands to a source that are due; those of later times wait, and nothing else is kept."""
+
+    arrangement: str
+    layout: Layout
+
+    def step(self, here: Here) -> Outputs:
+        """The commands that have come and are due, and those that waited for these times."""
+        layout = self.layout
+        parts, held = here.received(), here.state(self.arrangement, layout).holds
+        due, waiting = held.take(here.region.rounds, here.region.upper)
+        arrived, later = here.split(parts, layout.lattice)
+        if later:
+            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)
+        if due or later:
+            here.keep(self.arrangement, ArrangementState(Spine.empty(layout), waiting))
+        if not (due or arrived):
+            return [None]
+        return [Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)]
+
+    @property
+    def keeps(self) -> tuple[str, Layout]:
+        """The commands that wait."""
+        return self.arrangement, self.layout
+
+    @property
+    def takes_from(self) -> str:
+        """The same."""
+        return self.arrangement
+
+
+@dataclass(frozen=True)
+class RowsOp(Operation, tag="RowsOp", kind="rows"):
+    """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
+
+    Where the ``key`` is the whole row, no key has.
+    """
+
+    key: tuple[str, ...] | None
+
+    def step(self, here: Here) -> Outputs:
+        """What is new of the rows."""
+        arranged = here.arranged()
+        if not len(arranged.new):
+            return [None, None]
+        return [arranged.new.updates(), conflicts(arranged, here.label) if self.key else None]
