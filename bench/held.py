@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 import altneu as an
-from altneu.executor import portion
-from altneu.executor.base import Region, StepMode
-from altneu.executor.inputs import Inputs
-from altneu.executor.local import LocalExecutor
-from altneu.executor.schedule import Outcome
-from altneu.executor.state import StateTable
-from altneu.physical import Plan
+from altneu.plan.physical import Plan
+from altneu.runtime import portion
+from altneu.runtime.base import Region, StepMode
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.local import LocalExecutor
+from altneu.runtime.schedule import Outcome
+from altneu.runtime.state import StateTable
 from bench.apart import apart
 from bench.inputs import generator
 from bench.measure import MIB

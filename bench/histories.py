@@ -42,7 +42,7 @@ def history(groups: int, rows: int) -> Any:
     session.maintain("sums", _counted())
 
     def run() -> dict[str, float]:
-        from altneu.executor import base
+        from altneu.runtime import base
 
         spent = 0.0
         reduce = base.reduce

@@ -10,14 +10,14 @@ import polars as pl
 import pyarrow as pa
 
 import altneu as an
-from altneu.executor.inputs import Stamp
+from altneu.columnar.rows import Rows
 from altneu.linear import BoundLogic
 from altneu.linear.normal import normalise
 from altneu.logic import Logic
 from altneu.operators.linear import run_logic
 from altneu.order import Antichain, Epoch
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.runtime.inputs import Stamp
+from altneu.trace.update import Updates
 from bench import held, windows
 from bench.apart import apart
 from bench.inputs import generator

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 import altneu as an
-from altneu.executor import local
+from altneu.runtime import local
 from altneu.sql import query
 from bench import crdt
 from bench.inputs import generator

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 import altneu as an
-from altneu import rewrite
-from altneu.rewrite.push_bounds import push_bounds
-from altneu.rewrite.push_filters import push_filters
+from altneu.plan import rewrite
+from altneu.plan.rewrite.push_bounds import push_bounds
+from altneu.plan.rewrite.push_filters import push_filters
 from bench.apart import apart
 from bench.inputs import generator
 from bench.measure import MIB, Steps, Timed, milliseconds

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from altneu.executor.warm import warm_kernels
+from altneu.runtime.spark.warm import warm_kernels
 from faults import jobs
 
 

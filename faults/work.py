@@ -12,7 +12,7 @@ from typing import Any
 
 import altneu as an
 from altneu import Session, View
-from altneu.executor import journal, state
+from altneu.runtime import journal, state
 from altneu.store import DirectoryStore
 
 STEPS = 12

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from altneu.executor.spark_session import spark_session
+from altneu.runtime.spark.session import spark_session
 from bench.cluster import Cluster
 
 if TYPE_CHECKING:

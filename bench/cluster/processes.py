@@ -19,8 +19,8 @@ import psutil
 import pyspark
 
 import altneu
-from altneu.executor.java import find_java
-from altneu.executor.spark_session import spark_session
+from altneu.runtime.spark.java import find_java
+from altneu.runtime.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

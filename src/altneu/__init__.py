@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, logic, sinks, windows
-from altneu.collection import Collection, recursive, source
-from altneu.executor.spark_session import spark_session
+from altneu.collections.collection import Collection, recursive, source
+from altneu.engine.reader import Reader, read
+from altneu.engine.view import View
 from altneu.expressions import col, fn, lit, update_time
-from altneu.reader import Reader, read
+from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
 from altneu.streams import late_rows
-from altneu.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

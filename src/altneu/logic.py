@@ -14,7 +14,7 @@ collection by ``collection.join_function(logic)``.
 
 from __future__ import annotations
 
-from altneu.verbs import Logic
+from altneu.collections.verbs import Logic
 
 identity = Logic()
 

@@ -12,11 +12,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from altneu import interrupts, ir
-from altneu.backfill import backfill
-from altneu.catalogue import Catalogue, check_maintained, described, kept_sources
-from altneu.closing import Closing
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
+from altneu.engine.backfill import backfill
+from altneu.engine.catalogue import Catalogue, check_maintained, described, kept_sources
+from altneu.engine.closing import Closing
+from altneu.engine.history import History, Past
+from altneu.engine.reading import Known, Time, changes, refuse_without_contents
+from altneu.engine.subscription import Subscribers
+from altneu.engine.view import OnErrors, View
 from altneu.errors import (
     AltneuError,
     BeforeFrontierError,
@@ -28,29 +32,28 @@ from altneu.errors import (
     StorePlanError,
     UnknownSourceError,
 )
-from altneu.executor.base import Region, StepMode, fold
-from altneu.executor.inputs import Inputs, Stamp, whole_number
-from altneu.executor.journal import Journal, batch_rows
-from altneu.executor.local import LocalExecutor
-from altneu.executor.measured import Measurements
-from altneu.executor.memory import bytes_in
-from altneu.executor.portion import portion
-from altneu.executor.read import event_times
-from altneu.executor.reshard import Parting
-from altneu.executor.schedule import Outcome
-from altneu.executor.spark_jobs import Jobs
-from altneu.executor.state import StateTable
-from altneu.executor.taps import Taps
 from altneu.explain import Explained, Facts, Form, explained, refuse_unbounded, rendered
-from altneu.functions import recorded, titles
-from altneu.history import History, Past
-from altneu.hydrate import hydration_plan, missing
 from altneu.operators.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain, Epoch
-from altneu.physical import Plan, ViewPorts
-from altneu.reading import Known, Time, changes, refuse_without_contents
-from altneu.rewrite import Joins
-from altneu.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
+from altneu.plan import ir
+from altneu.plan.functions import recorded, titles
+from altneu.plan.hydrate import hydration_plan, missing
+from altneu.plan.physical import Plan, ViewPorts
+from altneu.plan.rewrite import Joins
+from altneu.runtime import interrupts
+from altneu.runtime.base import Region, StepMode, fold
+from altneu.runtime.inputs import Inputs, Stamp, whole_number
+from altneu.runtime.journal import Journal, batch_rows
+from altneu.runtime.local import LocalExecutor
+from altneu.runtime.measured import Measurements
+from altneu.runtime.memory import bytes_in
+from altneu.runtime.portion import portion
+from altneu.runtime.read import event_times
+from altneu.runtime.reshard import Parting
+from altneu.runtime.schedule import Outcome
+from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.state import StateTable
+from altneu.runtime.taps import Taps
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -62,9 +65,7 @@ from altneu.store import (
     least_since,
 )
 from altneu.streams import Following, Status, Streams
-from altneu.subscription import Subscribers
-from altneu.update import Updates
-from altneu.view import OnErrors, View
+from altneu.trace.update import Updates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +194,7 @@ class Session(Closing):
         if self.spark is None:
             self._executor: Any = LocalExecutor(self._memory)
         else:
-            from altneu.executor.spark import SparkExecutor
+            from altneu.runtime.spark.executor import SparkExecutor
 
             self._executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self._catalogue = Catalogue(self._journal, self.lattice, check_functions=self.check_functions)
@@ -944,7 +945,7 @@ class Session(Closing):
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
 
         All the times in between are computed in one step, except that a million updates are taken up at once (a shard;
-        ``altneu.executor.portion``): when more are due, after a long pause, the advance takes several steps, each of
+        ``altneu.runtime.portion``): when more are due, after a long pause, the advance takes several steps, each of
         them committed, and memory follows the largest. Cost: follows the change and what it touches.
 
         Raises:

@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.verbs import LinearVerbs
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Col
 from altneu.expressions.parse import tree_of
 from altneu.types import LONG, quote_name, type_name
-from altneu.verbs import LinearVerbs
 
 At: TypeAlias = str | Col
 Linear = TypeVar("Linear", bound=LinearVerbs)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from altneu.engine.reader import Reader
+from altneu.engine.view import View
 from altneu.errors import ReadError, UnknownColumnError
-from altneu.reader import Reader
-from altneu.view import View
 
 _KNOWN = {
     "path",

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from altneu.engine.reading import updates_table
+from altneu.engine.view import repeated
 from altneu.errors import ViewHasErrorsError
-from altneu.executor.pieces import Piece
-from altneu.executor.read import At, negatives
-from altneu.reading import updates_table
-from altneu.update import Updates
-from altneu.view import repeated
+from altneu.runtime.pieces import Piece
+from altneu.runtime.read import At, negatives
+from altneu.trace.update import Updates
 
 _CHUNK = 1 << 17  # rows of a record batch that is handed to Spark
 

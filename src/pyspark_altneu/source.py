@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from altneu.engine.reader import Reader
+from altneu.engine.view import View, followed
 from altneu.errors import ReadError
-from altneu.reader import Reader
-from altneu.view import View, followed
 from pyspark_altneu.options import Options
 from pyspark_altneu.rows import Part, Shape, read_part
 

@@ -9,10 +9,10 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from altneu.columnar.rows import Ints
+from altneu.engine.reader import Reader
+from altneu.engine.view import View
 from altneu.errors import HistoryGoneError, ReadError
-from altneu.reader import Reader
-from altneu.rows import Ints
-from altneu.view import View
 from pyspark_altneu.options import Options
 from pyspark_altneu.rows import Part, read_part
 from pyspark_altneu.source import changed_parts, check_errors, shape_of

@@ -20,7 +20,8 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(executor\.spark\w*|_daemon|sources|sinks|statements|streams|session|testing|view)(\.|$)|pyspark_altneu(\.|$)"
+    r"altneu\.(runtime\.spark|collections\.sources|engine\.view|sinks|statements|streams|session|testing)(\.|$)"
+    r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
     "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",

@@ -89,7 +89,7 @@ def test_javas(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert levels(checks.java()) == [("Java", "ok"), ("JAVA_HOME", "warn")]
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("altneu.executor.java.bundled_java", lambda: None)
+    monkeypatch.setattr("altneu.runtime.spark.java.bundled_java", lambda: None)
     (found,) = checks.java()
     assert (found.level, "install Java 17 or 21" in found.remedy) == ("fail", True)
 

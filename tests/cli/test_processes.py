@@ -13,7 +13,7 @@ import pytest
 
 import altneu as an
 from altneu.cli import main
-from altneu.progress import watch
+from altneu.runtime.progress import watch
 from tests.store.support import CHILD
 
 ALTNEU = [sys.executable, "-W", "ignore", "-m", "altneu.cli"]
@@ -150,7 +150,7 @@ def test_a_terminal_is_given_so_many_rows(on_terminal, made):
 
 def test_progress_of_what_takes_long(on_terminal, made, monkeypatch):
     """A line that says what goes on, on a terminal; it is gone when something else is written."""
-    monkeypatch.setattr("altneu.progress.PATIENCE", 0.1)
+    monkeypatch.setattr("altneu.runtime.progress.PATIENCE", 0.1)
     code, shown = on_terminal("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 60000000) g(x)")
     assert code == 0
     said, rows = shown.split("1800000030000000", 1)
@@ -160,6 +160,6 @@ def test_progress_of_what_takes_long(on_terminal, made, monkeypatch):
 
 
 def test_nothing_of_it_where_nobody_looks_on(call, made, monkeypatch):
-    monkeypatch.setattr("altneu.progress.PATIENCE", 0.1)
+    monkeypatch.setattr("altneu.runtime.progress.PATIENCE", 0.1)
     done = call("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 3000000) g(x)")
     assert (done.code, done.err) == (0, "(1 row of time 2)\n")

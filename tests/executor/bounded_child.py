@@ -14,15 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 import altneu as an
-from altneu.executor import memory, worker
-from altneu.executor.base import Region, StepMode
-from altneu.executor.wire import META, SEED, encode, pack, unpack, unpack_meta
-from altneu.lower import lower
+from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch
-from altneu.rewrite import optimise
-from altneu.rows import Rows
+from altneu.plan.lower import lower
+from altneu.plan.rewrite import optimise
+from altneu.runtime import memory
+from altneu.runtime.base import Region, StepMode
+from altneu.runtime.spark import worker
+from altneu.runtime.spark.wire import META, SEED, encode, pack, unpack, unpack_meta
 from altneu.store.folder import LocalFolder
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 ROWS, MESSAGE, LEFT = 2_500_000, 100_000, 100 << 20
 EDGES = an.source("edges", "src long, dst long")

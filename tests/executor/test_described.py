@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.batch import Layout
 from altneu.errors import ReadError, StoreCorruptError
-from altneu.executor.described import Described
 from altneu.order import Epoch, Product
-from altneu.physical import ViewPorts
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.described import Described
+from altneu.trace.batch import Layout
 
 SCHEMA = pa.schema(
     [

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from altneu.folders import user_cache
+from altneu.store.folders import user_cache
 
 
 def in_a_process(code, **environment):
-    run = [sys.executable, "-c", "from altneu.folders import scratch, socket_folder, user_cache\n" + code]
+    run = [sys.executable, "-c", "from altneu.store.folders import scratch, socket_folder, user_cache\n" + code]
     return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from altneu.errors import JavaNotFoundError
-from altneu.executor import java as java_module
-from altneu.executor.java import bundled_java, find_java, read_settings, wrapped
+from altneu.runtime.spark import java as java_module
+from altneu.runtime.spark.java import bundled_java, find_java, read_settings, wrapped
 
 
 def fake_java(home: Path, version: str, *, exit_code: int = 0) -> Path:
@@ -128,5 +128,5 @@ def test_a_damaged_wrapper_is_written_again(tmp_path):
 
 
 def test_finding_a_java_needs_no_pyspark():
-    code = "import sys, altneu.executor.java; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, altneu.runtime.spark.java; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

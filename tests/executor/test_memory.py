@@ -14,20 +14,20 @@ import pyarrow as pa
 import pytest
 
 from altneu import Session
-from altneu.batch import Batch, Description, Layout
+from altneu.columnar.hashing import hash_bits, hash_rows
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
-from altneu.executor import memory
-from altneu.executor.files import Files
-from altneu.executor.keeper import Keeper, ranges
-from altneu.executor.segments import Place, TaskKeeper, Writer
-from altneu.executor.spill import Spill, bytes_of
-from altneu.hashing import hash_bits, hash_rows
-from altneu.merging import merge
 from altneu.order import Antichain, Epoch
-from altneu.rows import Rows
+from altneu.runtime import memory
+from altneu.runtime.files import Files
+from altneu.runtime.keeper import Keeper, ranges
+from altneu.runtime.segments import Place, TaskKeeper, Writer
+from altneu.runtime.spill import Spill, bytes_of
 from altneu.store import SegmentRef
 from altneu.store.folder import LocalFolder
-from altneu.update import Updates
+from altneu.trace.batch import Batch, Description, Layout
+from altneu.trace.merging import merge
+from altneu.trace.update import Updates
 
 LAYOUT = Layout(pa.schema([("k", pa.int64()), ("v", pa.string())]), ("k",), Epoch())
 CHILD = Path(__file__).with_name("bounded_child.py")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from altneu.executor import spark_session as module
-from altneu.executor.spark_session import recommended, spark_session
+from altneu.runtime.spark import session as module
+from altneu.runtime.spark.session import recommended, spark_session
 
 
 def worker_facts(batches):
@@ -111,8 +111,8 @@ def test_a_cluster_gets_no_path_of_this_machine_but_log_settings():
 
 
 THREADS = """
-import os, altneu._daemon
-altneu._daemon.preload()
+import os, altneu.runtime.spark.daemon
+altneu.runtime.spark.daemon.preload()
 {then}
 names = [open(f"/proc/self/task/{{t}}/comm").read().strip() for t in os.listdir("/proc/self/task")]
 print(len([n for n in names if n.startswith("polars-") and n.removeprefix("polars-").isdigit()]))
@@ -132,7 +132,7 @@ def test_preloading_uses_no_polars():
 
 
 def test_preloading_writes_nothing_to_standard_output():
-    code = "import altneu._daemon; altneu._daemon.preload()"
+    code = "import altneu.runtime.spark.daemon; altneu.runtime.spark.daemon.preload()"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == ""
 
@@ -140,7 +140,7 @@ def test_preloading_writes_nothing_to_standard_output():
 WITHOUT_JAVA = """
 import json
 from test_spark_session import ask_workers
-from altneu.executor.spark_session import spark_session
+from altneu.runtime.spark.session import spark_session
 spark = spark_session(master="local[1]")
 version = spark._jvm.java.lang.System.getProperty("java.version")
 spark.sql("select 1 as one").write.saveAsTable("somewhere")

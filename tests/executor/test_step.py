@@ -12,13 +12,13 @@ from pyspark import cloudpickle
 
 import altneu as an
 from altneu.errors import StoreFullError
-from altneu.executor.base import Region, StepMode, run
-from altneu.executor.inputs import Stamp
-from altneu.executor.local import ShardView
 from altneu.linear import Filter, Project
 from altneu.order import Antichain
-from altneu.physical import LinearOp
-from altneu.update import Updates
+from altneu.plan.physical import LinearOp
+from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.inputs import Stamp
+from altneu.runtime.local import ShardView
+from altneu.trace.update import Updates
 from tests.oracle import plans
 from tests.oracle.histories import random_history
 from tests.oracle.queries import SOURCES

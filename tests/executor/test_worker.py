@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.executor import worker
-from altneu.executor.base import Region, StepMode, run
-from altneu.lower import lower
 from altneu.order import Antichain, Epoch
+from altneu.plan.lower import lower
+from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.spark import worker
 from altneu.store import LocalFolder
 from tests.operators.support import updates_of
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import altneu as an
 from altneu.explain import Explained, explained, svg
-from altneu.lower import lower
 from altneu.order import Epoch
+from altneu.plan.lower import lower
 from tests.explain.pictures import check, read
 from tests.golden.plans import random_plan as moving_plan
 from tests.golden.test_explain import PLANS

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql.classic.dataframe import DataFrame
 
 from altneu import types as T
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
+from altneu.columnar.rows import Rows
 from altneu.expressions import Result, parse
-from altneu.rows import Rows
 
 ASKED_PER_CODE = 2
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.expressions import parse
 from altneu.expressions.expr import Scope
-from altneu.rows import Rows
 
 WIDTHS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 SYMBOLS = {"+": "a + b", "-": "a - b", "*": "a * b", "%": "a % b", "pmod": "pmod(a, b)", "div": "a div b"}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.expressions import parse
-from altneu.rows import Rows
 
 SCHEMA = T.parse_schema("a int, b int, t string, xs array<int>, n decimal(5,2)")
 ROWS = Rows.from_pydict(

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.columnar.rows import Rows
 from altneu.expressions import parse
-from altneu.rows import Rows
 from tests.expressions import cases, values
 
 ALL = [text for group in cases.GROUPS.values() for text in group]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.errors import (
     ExpressionSyntaxError,
     NonDeterministicError,
@@ -13,7 +14,6 @@ from altneu.errors import (
     UnsupportedFunctionError,
 )
 from altneu.expressions import literal, parse, parse_aggregate, parse_order, parse_predicate, parse_projection
-from altneu.rows import Rows
 
 SCHEMA = T.parse_schema(
     "a int, b int, c boolean, d double, n decimal(10,2), t string, `right.dst` long, "

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.expressions import (
     Call,
     Column,
@@ -24,7 +25,6 @@ from altneu.expressions import (
     simplify,
 )
 from altneu.expressions.sharing import rebuilt
-from altneu.rows import Rows
 from tests.expressions import cases, values
 
 SCHEMA = T.parse_schema(

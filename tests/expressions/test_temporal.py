@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.errors import NonDeterministicError, TemporalPredicateError, TypeMismatchError
 from altneu.expressions import (
     Bound,
@@ -26,7 +27,6 @@ from altneu.expressions import (
     registry,
     split_temporal,
 )
-from altneu.rows import Rows
 
 SCHEMA = T.parse_schema(
     "v int, x int, start long, stop long, i long, h short, ts timestamp, ntz timestamp_ntz, day date, d double, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from altneu import ir
+from altneu.plan import ir
 
 HERE = Path(__file__).parent
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 import altneu as an
-from altneu import ir, rewrite
-from altneu.rewrite import delta_joins
+from altneu.plan import ir, rewrite
+from altneu.plan.rewrite import delta_joins
 from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.golden.test_rewrite import means_the_same

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import altneu as an
-from altneu import rewrite
 from altneu.errors import HydrationError, SourceFailedError
-from altneu.rewrite.prune_columns import prune_columns
+from altneu.plan import rewrite
+from altneu.plan.rewrite.prune_columns import prune_columns
 
 COLUMNS = [f"c{i}" for i in range(12)]
 WIDE = an.source("wide", ", ".join(f"{c} long" for c in ["k", *COLUMNS]))
@@ -105,7 +105,7 @@ def spoilt(path, columns):
 @pytest.mark.parametrize("placement", ["spark", "auto"])
 def test_spark_reads_the_columns_that_the_views_read(spark, tmp_path, placement, monkeypatch):
     """The others are spoilt in the file: whoever read them would fail."""
-    monkeypatch.setattr("altneu.executor.spark.FETCH_ROWS", 0)
+    monkeypatch.setattr("altneu.runtime.spark.executor.FETCH_ROWS", 0)
     spoilt(tmp_path / "wide.parquet", set(COLUMNS) - {"c3", "c5", "c8"})
     frame = spark.read.parquet(str(tmp_path / "wide.parquet"))
     with an.Session(spark, placement=placement) as session:

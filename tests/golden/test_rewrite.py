@@ -8,17 +8,18 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import catalogue, ir, rewrite
-from altneu.rewrite.drop_identities import drop_identities
-from altneu.rewrite.fold_constants import fold_constants
-from altneu.rewrite.hoist_bindings import hoist_bindings
-from altneu.rewrite.limit_windows import limit_windows
-from altneu.rewrite.merge_distinct import merge_distinct
-from altneu.rewrite.merge_linear import merge_linear
-from altneu.rewrite.prune_columns import prune_columns
-from altneu.rewrite.push_bounds import push_bounds
-from altneu.rewrite.push_filters import push_filters
-from altneu.rewrite.use_indexes import use_indexes
+from altneu.engine import catalogue
+from altneu.plan import ir, rewrite
+from altneu.plan.rewrite.drop_identities import drop_identities
+from altneu.plan.rewrite.fold_constants import fold_constants
+from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.limit_windows import limit_windows
+from altneu.plan.rewrite.merge_distinct import merge_distinct
+from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.prune_columns import prune_columns
+from altneu.plan.rewrite.push_bounds import push_bounds
+from altneu.plan.rewrite.push_filters import push_filters
+from altneu.plan.rewrite.use_indexes import use_indexes
 from tests.golden import plans
 from tests.golden.golden import check, tree
 from tests.oracle import runners, test_loops

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from altneu import batch as batch_module
-from altneu import merging as merging_module
-from altneu import spine as spine_module
-from altneu.batch import Layout
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch, Lattice, Product
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace import batch as batch_module
+from altneu.trace import merging as merging_module
+from altneu.trace import spine as spine_module
+from altneu.trace.batch import Layout
+from altneu.trace.update import Updates
 
 # A handful of values a type, so that rows meet, and null among them.
 DOMAINS: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -14,9 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu import batch as batch_module
-from altneu import columns as columns_module
-from altneu.batch import (
+from altneu.columnar import columns as columns_module
+from altneu.columnar.columns import encode
+from altneu.columnar.hashing import hash_bits, hash_rows
+from altneu.columnar.rows import Rows
+from altneu.errors import DiffOverflowError, StoreCorruptError, TooWideError, TypeMismatchError
+from altneu.order import Antichain, Epoch, Product
+from altneu.trace import batch as batch_module
+from altneu.trace.batch import (
     LARGEST_HASH,
     Batch,
     Block,
@@ -27,13 +32,8 @@ from altneu.batch import (
     find_in,
     hit_blocks,
 )
-from altneu.columns import encode
-from altneu.errors import DiffOverflowError, StoreCorruptError, TooWideError, TypeMismatchError
-from altneu.hashing import hash_bits, hash_rows
-from altneu.merging import merge
-from altneu.order import Antichain, Epoch, Product
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.merging import merge
+from altneu.trace.update import Updates
 from tests.laws.histories import (
     DOMAINS,
     History,

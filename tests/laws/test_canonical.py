@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.canonical import canonical, canonical_rows, repeated_keys, varies
-from altneu.columns import encode
-from altneu.rows import Rows
+from altneu.columnar.canonical import canonical, canonical_rows, repeated_keys, varies
+from altneu.columnar.columns import encode
+from altneu.columnar.rows import Rows
 
 ODD_NAN = struct.unpack("d", struct.pack("Q", 0xFFF8_0000_0000_0001))[0]
 LEAVES = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from altneu.difference import Diffs, add, multiply, negate, sum_runs
 from altneu.errors import DiffOverflowError
+from altneu.order.difference import Diffs, add, multiply, negate, sum_runs
 
 LEAST, LARGEST = -(2**63), 2**63 - 1
 EDGES = (

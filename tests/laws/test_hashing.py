@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from altneu.columnar.hashing import hash_bits, hash_rows, is_injective
+from altneu.columnar.rows import Rows
 from altneu.errors import TypeMismatchError
-from altneu.hashing import hash_bits, hash_rows, is_injective
-from altneu.rows import Rows
 from tests.laws.histories import DOMAINS
 
 

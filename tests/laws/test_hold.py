@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.hold import Hold, Holds
+from altneu.columnar.rows import Rows
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.hold import Hold, Holds
+from altneu.trace.update import Updates
 
 SCHEMA = pa.schema([("k", pa.int64())])
 LATTICES = [Epoch(), AltNeu(Epoch()), Product(Epoch(), Epoch()), AltNeu(Product(Epoch(), Epoch()))]

@@ -13,7 +13,7 @@ import pytest
 import altneu as an
 from altneu.linear import NEVER, BoundLogic, Delay, DelayFunction, Function, NotDelayed
 from altneu.logic import Logic
-from altneu.rewrite import optimise
+from altneu.plan.rewrite import optimise
 
 SCHEMA = "a long, b long, at long"
 

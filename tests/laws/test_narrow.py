@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu import batch as batches
-from altneu.batch import Batch, Description, Layout, PackedBlock, find_in
-from altneu.columns import Stack
-from altneu.hashing import hash_rows
-from altneu.merging import merge
-from altneu.narrow import NarrowRows, narrow_rows, narrowed
+from altneu.columnar.columns import Stack
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.narrow import NarrowRows, narrow_rows, narrowed
+from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch, Rounds
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace import batch as batches
+from altneu.trace.batch import Batch, Description, Layout, PackedBlock, find_in
+from altneu.trace.merging import merge
+from altneu.trace.update import Updates
 
 WIDE = st.integers(-(2**63), 2**63 - 1)
 SOME = st.one_of(st.integers(0, 3), st.integers(-200, 200), st.integers(2**40, 2**40 + 70_000), WIDE)
@@ -58,7 +58,7 @@ def test_narrow_rows_are_what_they_were(rows):
         (found.select(["c", "a"]).columns, given_rows.select(["c", "a"]).columns),
     ]:
         assert all(a.equals(b) for a, b in zip(made, wanted, strict=True))
-    with patch("altneu.columns.FEW", 0):
+    with patch("altneu.columnar.columns.FEW", 0):
         both = Stack([found, given_rows, found.slice(0, 1)], SCHEMA)
         some = np.array([0, len(rows), 2 * len(rows), len(rows) - 1])
         assert both.equal(some[:3], some[[1, 2, 0]]).all()

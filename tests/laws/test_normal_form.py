@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError
 from altneu.expressions import parse
 from altneu.expressions.temporal import Bound
@@ -36,9 +37,8 @@ from altneu.linear import (
 )
 from altneu.linear.normal import normalise
 from altneu.operators.linear import run_logic
-from altneu.rows import Rows
+from altneu.trace.update import Updates
 from altneu.types import parse_schema
-from altneu.update import Updates
 
 LONG, TEXT, LIST = pa.int64(), pa.string(), pa.list_(pa.int64())
 SCHEMA = parse_schema("a long, b long not null, s string, l array<bigint>")

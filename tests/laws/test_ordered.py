@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Batch, Description, Layout, find_in, ordered_words
-from altneu.hashing import hash_bits, hash_rows
+from altneu.columnar.hashing import hash_bits, hash_rows
+from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch
-from altneu.rows import Rows
-from altneu.spine import Spine
-from altneu.update import Updates
+from altneu.trace.batch import Batch, Description, Layout, find_in, ordered_words
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
 
 SCHEMA = pa.schema([("k", pa.string()), ("at", pa.int64()), ("v", pa.string())])
 LAYOUT = Layout(SCHEMA, ("k",), Epoch(), "at")

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 import altneu as an
-from altneu import ir
 from altneu.errors import PlanError
 from altneu.explain import explained, refuse_unbounded, rendered
-from altneu.hydrate import hydration_plan
-from altneu.lower import lower
 from altneu.order import Epoch
-from altneu.rewrite import RULES, chosen_joins, optimise, without_indexes
+from altneu.plan import ir
+from altneu.plan.hydrate import hydration_plan
+from altneu.plan.lower import lower
+from altneu.plan.rewrite import RULES, chosen_joins, optimise, without_indexes
 from altneu.sql import query
 
 TABLES = {"t": an.source("t", "a int, b string, x bigint")}

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from altneu.batch import Batch, Description, Layout, told_apart_from
-from altneu.columns import encode
+from altneu.columnar.columns import encode
+from altneu.columnar.hashing import hash_bits, hash_rows
+from altneu.columnar.rows import Rows
 from altneu.errors import BeforeFrontierError, DiffOverflowError, PlanError
-from altneu.hashing import hash_bits, hash_rows
-from altneu.merging import Merge
 from altneu.order import Antichain, Epoch, Lattice
-from altneu.rows import Rows
-from altneu.spine import EFFORT, SLICE_ROWS, Spine, merge
-from altneu.update import Updates
+from altneu.trace.batch import Batch, Description, Layout, told_apart_from
+from altneu.trace.merging import Merge
+from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, merge
+from altneu.trace.update import Updates
 from tests.laws.histories import (
     History,
     accumulated,

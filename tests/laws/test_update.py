@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError
-from altneu.hashing import hash_bits
 from altneu.order import AltNeu, Epoch, Lattice, Product
-from altneu.rows import Rows
-from altneu.update import Updates, consolidate
+from altneu.trace.update import Updates, consolidate
 from tests.laws.histories import History, accumulated, all_times, histories, listed, summed, updates_of
 
 LONGS = pa.schema([("a", pa.int64())])

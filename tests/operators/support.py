@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.rows import Rows
 from altneu.operators.reduce import ReduceOutput
 from altneu.order import Epoch
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates
 
 LATTICE = Epoch()
 NAN = float("nan")

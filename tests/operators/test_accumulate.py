@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, TypeMismatchError, UnknownColumnError
-from altneu.hashing import hash_bits
 from altneu.operators.accumulate import MOST_ARGUMENTS, SLOT, Accumulator
 from altneu.operators.aggregates import Aggregate
 from altneu.operators.bitmap import empty_set, following, insert, preceding, remove
@@ -28,8 +29,7 @@ from altneu.operators.exact_sum import (
 )
 from altneu.operators.grouping import group_rows
 from altneu.order import Epoch, Product
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.update import Updates
 from tests.operators.support import updates_of
 
 SCHEMA = pa.schema(

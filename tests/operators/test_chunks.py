@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.columnar.rows import Rows
 from altneu.linear.normal import normalise
 from altneu.operators import linear
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 COUNT = 1000
 

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu import ir
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError
 from altneu.operators import extend
 from altneu.operators.extend import DeltaSpec, delta_join
 from altneu.operators.join import TooManyMatches
 from altneu.order import AltNeu, Antichain, Epoch, Product
-from altneu.paths import delta_paths, is_cyclic
-from altneu.relations import Relations
-from altneu.rows import Rows
-from altneu.update import Updates, consolidate
+from altneu.plan import ir
+from altneu.plan.paths import delta_paths, is_cyclic
+from altneu.plan.relations import Relations
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates, consolidate
 
 EPOCH, PLANE, SPACE = Epoch(), Product(Epoch(), Epoch()), Product(Epoch(), Epoch(), Epoch())
 TRIANGLE = (("a", "b"), ("b", "c"), ("a", "c"))

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.rows import Rows
 from altneu.linear import BoundLogic, Filter, Temporal
 from altneu.operators import join as joining
 from altneu.operators.join import JoinSpec, TooManyMatches, join
 from altneu.operators.linear import run_logic
 from altneu.order import Epoch, Product
-from altneu.rewrite import optimise
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.plan.rewrite import optimise
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates
 
 LEFT = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.string())])
 RIGHT = pa.schema([("k", pa.int64()), ("c", pa.int64()), ("d", pa.list_(pa.int64()))])

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Arranged, Batch, Description, Layout, find_in
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.operators import keyed
 from altneu.operators.keyed import (
     CALL,
@@ -27,10 +27,10 @@ from altneu.operators.keyed import (
     conflicts,
 )
 from altneu.order import Antichain, Epoch
-from altneu.rows import Rows
-from altneu.spine import merge
+from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
+from altneu.trace.spine import merge
+from altneu.trace.update import Updates
 from altneu.types import parse_schema
-from altneu.update import Updates
 from tests.operators.support import collect, comparable
 
 LATTICE = Epoch()

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError
-from altneu.hashing import hash_bits
 from altneu.operators.latest import RETRACTED_EVENT, current, events, kept_schema, latest
 from altneu.operators.spans import show_row
 from altneu.order import Antichain, Epoch, Product
-from altneu.spine import merge
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.spine import merge
+from altneu.trace.update import Updates
 from altneu.types import parse_schema
-from altneu.update import Updates
 from tests.operators.support import NAN, Step, collect, comparable, updates_of
 from tests.oracle.recompute import rank
 

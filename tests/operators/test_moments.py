@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Layout
 from altneu.operators.accumulable import Aggregates
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.aggregates import Aggregate
@@ -21,6 +20,7 @@ from altneu.operators.moments import PRODUCTS
 from altneu.operators.order_tree import grow, place_of
 from altneu.operators.ranked import GeneralAggregates
 from altneu.operators.reduce import reduce
+from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, Run, updates_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.rows import Rows
 from altneu.operators import extend, join
 from altneu.operators.extend import delta_join, delta_join_pieces
 from altneu.operators.join import JoinSpec, join_pieces
 from altneu.order import Epoch, Product
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates
 from tests.operators.test_extend import PATTERNS, consolidated, prepared
 from tests.operators.test_join_fusion import LEFT, LOGICS, OUTPUTS, RIGHT, SCHEMA, arranged, side, total
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.hashing import hash_bits
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.aggregates import Aggregate
 from altneu.operators.reduce import (
@@ -24,7 +24,7 @@ from altneu.operators.reduce import (
     reduce_accumulable,
 )
 from altneu.order import Epoch, Product
-from altneu.rows import Rows
+from altneu.trace.batch import Arranged, Batch, Description, Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([

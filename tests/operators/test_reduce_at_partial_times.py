@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from altneu.batch import Arranged, Batch, Description, Layout
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
+from altneu.columnar.rows import Rows
 from altneu.operators import along
 from altneu.operators.accumulate import Accumulator
 from altneu.operators.aggregates import Aggregate
@@ -31,8 +31,8 @@ from altneu.operators.touched_history import round_columns
 from altneu.operators.window import WindowCall, WindowFunctions
 from altneu.operators.window_functions import Frame
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, interesting_times
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates
 from tests.operators.support import updates_of
 
 E = Epoch()

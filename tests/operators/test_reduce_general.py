@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Layout
+from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.hashing import hash_bits
 from altneu.operators.aggregates import Aggregate
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.reduce import reduce
+from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema(

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Layout
+from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.hashing import hash_bits
 from altneu.operators.reduce import PythonReduce, reduce
+from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.float64())])

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from altneu.batch import Layout
+from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
-from altneu.hashing import hash_bits
 from altneu.operators.reduce import TopK, reduce
+from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
 SCHEMA = pa.schema([("x", pa.float64()), ("k", pa.string()), ("s", pa.string())])

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from altneu import ir
-from altneu.batch import Layout
+from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError, StepFailedError, TypeMismatchError, UnknownColumnError
-from altneu.hashing import hash_bits
-from altneu.kernels import reduce_spec_of
 from altneu.operators import lined_up
 from altneu.operators.reduce import reduce
+from altneu.plan import ir
+from altneu.plan.kernels import reduce_spec_of
+from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
 from tests.oracle.recompute import FailureError, plain
 from tests.oracle.windows import with_windows

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import altneu as an
-from altneu.batch import Arranged, Batch, Description, Layout
-from altneu.executor import base
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from altneu.operators import join as joins
 from altneu.operators.join import JoinSpec, TooManyMatches, join
 from altneu.operators.wave import wave
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
-from altneu.update import Updates, consolidate
+from altneu.runtime import base
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates, consolidate
 from tests.operators.support import updates_of
 
 E = Epoch()

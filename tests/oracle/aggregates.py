@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
-from altneu import ir
+from altneu.plan import ir
 from tests.oracle.recompute import FailureError, in_order, rank
 
 Values = Counter[tuple[Any, ...]]  # of the arguments, none of them null

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from altneu import ir
-from altneu.rewrite import optimise
+from altneu.plan import ir
+from altneu.plan.rewrite import optimise
 from tests.oracle.recompute import Errors, Multiset, _meaning, evaluate, without_zeros
 from tests.oracle.runners import Judge
 

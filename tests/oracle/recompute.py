@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu import ir
+from altneu.columnar.rows import Rows, record_type
 from altneu.expressions import Expr
 from altneu.expressions.temporal import Bound
 from altneu.linear import (
@@ -43,7 +43,7 @@ from altneu.linear import (
     Unnest,
 )
 from altneu.linear.steps import FunctionStep
-from altneu.rows import Rows, record_type
+from altneu.plan import ir
 
 Row = tuple[Any, ...]
 Multiset = Counter[Row]

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from altneu.executor import worker
-from altneu.executor.files import Files, from_ipc
-from altneu.executor.measured import SECONDS
-from altneu.executor.schedule import Run, Segment
-from altneu.executor.spark import Frames, SparkExecutor
-from altneu.executor.state import OpenData, blob_names
-from altneu.executor.wire import META, Parcel, Row, pack, unpack, unpack_meta
-from altneu.executor.worker import Task, run_stage, start
+from altneu.runtime.files import Files, from_ipc
+from altneu.runtime.measured import SECONDS
+from altneu.runtime.schedule import Run, Segment
+from altneu.runtime.spark import worker
+from altneu.runtime.spark.executor import Frames, SparkExecutor
+from altneu.runtime.spark.wire import META, Parcel, Row, pack, unpack, unpack_meta
+from altneu.runtime.spark.worker import Task, run_stage, start
+from altneu.runtime.state import OpenData, blob_names
 
 ATTEMPTS = 2
 

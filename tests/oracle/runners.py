@@ -15,9 +15,9 @@ import pyarrow as pa
 
 import altneu as an
 from altneu import Collection, Session, View
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from altneu.order import Antichain
-from altneu.rewrite import optimise
+from altneu.plan.rewrite import optimise
 from tests.oracle.histories import History, Update, accumulated
 from tests.oracle.recompute import Errors, Multiset, plain, recompute, without_zeros
 

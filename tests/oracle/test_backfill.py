@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from altneu import Session, ir
+from altneu import Session
 from altneu.errors import InputError
-from altneu.rewrite import optimise
+from altneu.plan import ir
+from altneu.plan.rewrite import optimise
 from tests.oracle.histories import History, accumulated, random_history
 from tests.oracle.queries import SOURCES, TABLES, queries
 from tests.oracle.recompute import Errors, Multiset, recompute

@@ -9,10 +9,11 @@ from itertools import product
 import pytest
 
 import altneu as an
-from altneu import Session, spine
-from altneu.executor import base, portion
-from altneu.hashing import hash_bits
-from altneu.rewrite import optimise
+from altneu import Session
+from altneu.columnar.hashing import hash_bits
+from altneu.plan.rewrite import optimise
+from altneu.runtime import base, portion
+from altneu.trace import spine
 from tests.oracle.histories import random_cuts, random_history, undone
 from tests.oracle.moments import CalculusJudge, Meaning, Moving
 from tests.oracle.runners import Runner, contents_of, errors_of, row_text, table_of

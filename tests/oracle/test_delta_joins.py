@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 import altneu as an
-from altneu import Session, ir
-from altneu.hashing import hash_bits
+from altneu import Session
+from altneu.columnar.hashing import hash_bits
+from altneu.plan import ir
 from tests.oracle.histories import accumulated, random_cuts, random_history, undone
 from tests.oracle.runners import Judge, Runner, contents_of, observe, state_left, table_of
 

@@ -13,7 +13,7 @@ import pytest
 
 import altneu as an
 from altneu import Collection, Session
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import History, Update, random_cuts
 from tests.oracle.plans import KEY, TABLES, random_plan
 from tests.oracle.recompute import Multiset, Row

@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu import Collection, Session
-from altneu.executor.local import LocalExecutor
+from altneu.runtime.local import LocalExecutor
 from tests.oracle.histories import History, accumulated, random_cuts, random_history
 from tests.oracle.recompute import Row
 from tests.oracle.retries import Retries

@@ -11,7 +11,7 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import History, accumulated, random_cuts, random_history, undone
 from tests.oracle.runners import Judge, Runner, contents_of, observe, state_left, table_of
 

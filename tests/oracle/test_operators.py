@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from altneu import Session
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import History, accumulated, random_cuts, random_history, undone
 from tests.oracle.queries import SOURCES, TABLES, queries
 from tests.oracle.runners import Judge, Runner, Trace, Traces, observe, state_left, table_of

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from altneu import Session, batch, columns
-from altneu.executor import base
+from altneu import Session
+from altneu.columnar import columns
 from altneu.operators import extend, join, rounds
+from altneu.runtime import base
+from altneu.trace import batch
 from tests.oracle import test_asof, test_delta_joins, test_loops, test_operators
 from tests.oracle.runners import Judge, Runner
 

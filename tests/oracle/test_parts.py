@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from altneu import Session
-from altneu.executor import local
-from altneu.executor.keeper import Keeper
-from altneu.executor.parts import Inbox, StageRun
-from altneu.hashing import hash_bits
-from altneu.update import Updates
+from altneu.columnar.hashing import hash_bits
+from altneu.runtime import local
+from altneu.runtime.keeper import Keeper
+from altneu.runtime.parts import Inbox, StageRun
+from altneu.trace.update import Updates
 from tests.oracle import (
     agree,
     test_asof,

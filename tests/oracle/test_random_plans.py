@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from altneu import Session
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import History, random_cuts, random_history
 from tests.oracle.plans import SOURCES, TABLES, random_plan
 from tests.oracle.runners import Judge, Runner

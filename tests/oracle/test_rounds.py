@@ -6,7 +6,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import NoFixpointError
-from altneu.physical import PENDED
+from altneu.plan.physical import PENDED
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Runner, contents_of
 from tests.oracle.test_loops import EDGES, HISTORY, JUDGE, PLANS, ROOTS, SOURCES, TIMES, _insert, reach
@@ -56,7 +56,7 @@ def test_a_late_view_is_computed_by_tasks_and_by_the_driver(tmp_path, name):
 def test_segments_fall_to_the_driver_and_to_spark_at_random(spark, monkeypatch, name):
     import random
 
-    from altneu.executor.spark import SparkExecutor
+    from altneu.runtime.spark.executor import SparkExecutor
 
     rng, real = random.Random(name), SparkExecutor.is_large
     monkeypatch.setattr(SparkExecutor, "is_large", lambda *given: real(*given) and rng.random() < 0.4)
@@ -89,7 +89,8 @@ def test_what_passes_between_segments_is_no_part_of_the_commit(tmp_path):
 
 def test_a_round_is_placed_by_what_the_one_before_made_of_its_rows(tmp_path, monkeypatch):
     """Nine hundred nodes are few, but they lead to many."""
-    from altneu.executor import schedule, spark
+    from altneu.runtime import schedule
+    from altneu.runtime.spark import executor as spark
 
     placed, real = {}, Retries.is_large
 

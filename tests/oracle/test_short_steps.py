@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from altneu import Session
-from altneu.executor import portion
+from altneu.runtime import portion
 from tests.oracle.conftest import alternate
 from tests.oracle.histories import History, random_history
 from tests.oracle.plans import SOURCES, TABLES, random_plan

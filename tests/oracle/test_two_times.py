@@ -13,9 +13,9 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.hashing import hash_bits
+from altneu.columnar.hashing import hash_bits
 from altneu.operators import along
-from altneu.rewrite import optimise
+from altneu.plan.rewrite import optimise
 from tests.oracle.histories import random_cuts
 from tests.oracle.recompute import Multiset, Row, plain, recompute, without_zeros
 from tests.oracle.runners import Runner, contents_of, errors_of, row_text, table_of

@@ -9,8 +9,8 @@ import pytest
 
 import altneu as an
 from altneu import Collection, Session
-from altneu.executor.keeper import Keeper
-from altneu.executor.local import LocalExecutor
+from altneu.runtime.keeper import Keeper
+from altneu.runtime.local import LocalExecutor
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.recompute import Row
 from tests.oracle.retries import Retries

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from altneu import ir
+from altneu.plan import ir
 from tests.oracle.recompute import Multiset, Row, aggregated, in_order, rank
 
 

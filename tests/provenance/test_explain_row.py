@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import Session, ir
+from altneu import Session
 from altneu.errors import HistoryGoneError, ReadError
+from altneu.plan import ir
 from tests.oracle import plans as random_plans
 from tests.oracle import queries
 from tests.oracle import test_loops as loops

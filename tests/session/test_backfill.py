@@ -12,11 +12,11 @@ import pytest
 
 import altneu as an
 from altneu.errors import HydrationError, InputError, PlanError, SchemaError, UnknownSourceError
-from altneu.hydrate import _Cutter, hydration_plan
-from altneu.lower import lower
 from altneu.order import Epoch
-from altneu.physical import ReadOp
-from altneu.rewrite import optimise
+from altneu.plan.hydrate import _Cutter, hydration_plan
+from altneu.plan.lower import lower
+from altneu.plan.physical import ReadOp
+from altneu.plan.rewrite import optimise
 
 A = an.source("a", "k long, v long, w long")
 B = an.source("b", "k long, u long")

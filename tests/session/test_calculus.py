@@ -9,7 +9,7 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import HydrationError, PlanError, TimeRangeError, ViewHasErrorsError
-from altneu.physical import ArrangeOp, JoinOp
+from altneu.plan.physical import ArrangeOp, JoinOp
 from altneu.testing import assert_changes
 
 ORDERS = an.source("orders", "id long, item string")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import altneu as an
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
-from altneu.rewrite import optimise
+from altneu.plan.rewrite import optimise
 
 FIELDS = "id int, first_name string, last_name string, email string"
 FINAL = {

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
+from altneu.engine.reading import snapshot
 from altneu.errors import (
     HistoryGoneError,
     HydrationError,
@@ -14,7 +15,6 @@ from altneu.errors import (
     ReadError,
     StorePlanError,
 )
-from altneu.reading import snapshot
 from altneu.store import forget_segments
 
 READINGS = an.source("readings", "sensor long, degrees long")

@@ -12,9 +12,9 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import DiffOverflowError
-from altneu.executor import base
 from altneu.operators import linear
 from altneu.operators.expansion import Expansion
+from altneu.runtime import base
 
 A = an.source("a", "k long, n long, xs array<long>", keep=True)
 SERIES = A.generate_series("0", "n", as_="i")

@@ -18,10 +18,17 @@ from click.testing import CliRunner
 import altneu as an
 from altneu import Session
 from altneu.cli import main
+from altneu.columnar.python_values import (
+    BeyondPython,
+    arrow_values,
+    beyond_python,
+    exception_text,
+    python_values,
+    value_text,
+)
+from altneu.columnar.rows import Rows
 from altneu.errors import ViewHasErrorsError
 from altneu.page.cells import cells_of
-from altneu.python_values import BeyondPython, arrow_values, beyond_python, exception_text, python_values, value_text
-from altneu.rows import Rows
 
 DAYS = an.source("days", "k long, d date", keep=True)
 LONG_AGO = -719163  # days from 1970-01-01 back to 0000-12-31, before Python's first date

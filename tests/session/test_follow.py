@@ -13,8 +13,8 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
-from altneu.executor import portion
-from altneu.executor.journal import Journal
+from altneu.runtime import portion
+from altneu.runtime.journal import Journal
 from altneu.streams.batch import TIME, MicroBatch
 from altneu.streams.record import Record
 from faults.stream_files import COUNTS, LATE, Files, N, follow

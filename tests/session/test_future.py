@@ -12,10 +12,10 @@ from rich.console import Console
 
 import altneu as an
 from altneu.errors import StepFailedError
-from altneu.executor import portion
-from altneu.executor.local import LocalExecutor
 from altneu.order import Antichain
-from altneu.progress import Watch
+from altneu.runtime import portion
+from altneu.runtime.local import LocalExecutor
+from altneu.runtime.progress import Watch
 from altneu.store import forget_segments
 
 EVENTS = an.source("events", "k long, v long")
@@ -318,7 +318,7 @@ def test_a_tap_that_fails_stops_the_advance_where_it_is(few):
 
 def test_progress_says_how_far_it_is(few, monkeypatch):
     watch = Watch(Console(file=io.StringIO(), force_terminal=True))
-    monkeypatch.setattr("altneu.history.watch", watch)
+    monkeypatch.setattr("altneu.engine.history.watch", watch)
     shown = []
 
     class Looking(Recorder):

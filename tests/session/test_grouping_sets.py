@@ -8,11 +8,12 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import Collection, ir
+from altneu import Collection
+from altneu.collections.grouping import aggregate_node, cube, grouping, grouping_sets, rollup
 from altneu.errors import PlanError
 from altneu.expressions import parse, parse_aggregate
-from altneu.grouping import aggregate_node, cube, grouping, grouping_sets, rollup
 from altneu.linear import BoundLogic, Project
+from altneu.plan import ir
 
 ROWS = an.source("rows", "a int, b string, x long")
 SETS = {

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import altneu as an
-from altneu.history import KEPT, History
+from altneu.engine.history import KEPT, History
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu import interrupts, sorting
-from altneu.interrupts import Lock
+from altneu.columnar import sorting
+from altneu.runtime import interrupts
+from altneu.runtime.interrupts import Lock
 from tests.interrupts import interrupted_when
 
 N = an.source("n", "k long, v long")

@@ -16,7 +16,7 @@ from altneu.errors import (
     ViewHasErrorsError,
 )
 from altneu.order import Antichain
-from altneu.physical import ArrangeOp
+from altneu.plan.physical import ArrangeOp
 from altneu.testing import assert_changes
 
 LOG = an.source("log", "offset long, name string, price long")

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.executor import base
-from altneu.executor.base import ArrangementState
-from altneu.executor.schedule import Run
-from altneu.merging import Merge
+from altneu.runtime import base
+from altneu.runtime.base import ArrangementState
+from altneu.runtime.schedule import Run
+from altneu.trace.merging import Merge
 
 EDGES = an.source("edges", "x long, z long")
 MATCH = 40  # bytes: two columns, a time and a round, a diff

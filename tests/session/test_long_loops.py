@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 import altneu as an
-from altneu.executor import base, local, schedule
-from altneu.ir import MAX_ROUNDS
+from altneu.plan.ir import MAX_ROUNDS
+from altneu.runtime import base, local, schedule
 
 EDGES = an.source("edges", "src long, dst long")
 ROOTS = an.source("roots", "node long")

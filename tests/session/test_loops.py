@@ -8,7 +8,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import NoFixpointError, PlanError, SchemaError
-from altneu.executor import local
+from altneu.runtime import local
 
 EDGES = an.source("edges", "src long, dst long")
 ROOTS = an.source("roots", "node long")

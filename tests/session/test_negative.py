@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import altneu as an
+from altneu.engine.view import View
 from altneu.errors import ViewHasErrorsError
 from altneu.testing import assert_changes
-from altneu.view import View
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "linear.md"
 N = an.source("n", "k long, v long")

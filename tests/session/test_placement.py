@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import functions as sf
 
 import altneu as an
-from altneu.executor import spark as spark_executor
-from altneu.executor.spark_frames import _first_rows, few_rows, is_dear
+from altneu.runtime.spark import executor as spark_executor
+from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear
 from tests.session.test_follow import Files
 
 MOST = 1000
@@ -170,7 +170,7 @@ def test_rows_that_are_too_wide_for_the_driver_are_many(spark, monkeypatch):
     def failing(*_):
         raise RuntimeError("is bigger than spark.driver.maxResultSize (1024.0 MiB)")
 
-    monkeypatch.setattr("altneu.executor.spark_frames._expected_bytes", failing)
+    monkeypatch.setattr("altneu.runtime.spark.frames._expected_bytes", failing)
     assert few_rows(spark.range(1), 10) is None
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 import altneu as an
-from altneu import ir
-from altneu.executor.keeper import Keeper
-from altneu.rewrite import optimise
-from altneu.rewrite.transform import transform
+from altneu.plan import ir
+from altneu.plan.rewrite import optimise
+from altneu.plan.rewrite.transform import transform
+from altneu.runtime.keeper import Keeper
 from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of

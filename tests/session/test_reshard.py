@@ -11,9 +11,9 @@ import pytest
 
 import altneu as an
 from altneu import Session
+from altneu.columnar.hashing import hash_rows
 from altneu.errors import PlanError, StoreError, StorePlanError
-from altneu.executor import local
-from altneu.hashing import hash_rows
+from altneu.runtime import local
 from altneu.store import DirectoryStore
 from tests.oracle import agree, test_asof, test_latest, test_locked
 from tests.oracle.retries import Retries

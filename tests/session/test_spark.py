@@ -19,9 +19,9 @@ from altneu.errors import (
     SourceFailedError,
     ViewHasErrorsError,
 )
-from altneu.executor import local
-from altneu.executor import spark as spark_executor
-from altneu.executor.wire import open_parcel
+from altneu.runtime import local
+from altneu.runtime.spark import executor as spark_executor
+from altneu.runtime.spark.wire import open_parcel
 from tests.interrupts import interrupted_when
 from tests.oracle.histories import accumulated
 from tests.oracle.queries import SOURCES, queries

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import catalogue
+from altneu.engine import catalogue
 from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
-from altneu.rewrite import NEWER, optimise
+from altneu.plan.rewrite import NEWER, optimise
 from tests.oracle.histories import accumulated
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute

@@ -17,7 +17,7 @@ from altneu.warm import warm
 def kernels():
     found = {}
     for module in pkgutil.walk_packages(an.__path__, "altneu."):
-        if module.name != "altneu._daemon":
+        if module.name != "altneu.runtime.spark.daemon":
             for name, value in vars(importlib.import_module(module.name)).items():
                 if isinstance(value, Dispatcher) and value.__module__ == module.name:
                     found[f"{module.name}.{name}"] = len(value.signatures)

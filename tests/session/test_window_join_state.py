@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import rewrite
 from altneu.order import Antichain
-from altneu.rewrite.push_bounds import push_bounds
-from altneu.rewrite.push_filters import push_filters
+from altneu.plan import rewrite
+from altneu.plan.rewrite.push_bounds import push_bounds
+from altneu.plan.rewrite.push_filters import push_filters
 from altneu.store import forget_segments
 from altneu.windows import sliding
 

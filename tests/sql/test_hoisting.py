@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu import ir, rewrite
-from altneu.collection import Collection
-from altneu.rewrite.hoist_bindings import hoist_bindings
+from altneu.collections.collection import Collection
+from altneu.plan import ir, rewrite
+from altneu.plan.rewrite.hoist_bindings import hoist_bindings
 from altneu.sql import query
 
 EDGES = an.source("edges", "src int, dst int")

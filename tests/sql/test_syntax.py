@@ -10,10 +10,11 @@ import sqlglot
 from sqlglot import exp
 
 import altneu as an
-from altneu import syntax, types
+from altneu import types
 from altneu.errors import PlanError
 from altneu.sql import parse_query, query, shown
-from altneu.syntax import _VALUES, OF_DIALECT, READ, refuse_unread
+from altneu.types import syntax
+from altneu.types.syntax import _VALUES, OF_DIALECT, READ, refuse_unread
 
 CATALOG = {
     "t": an.source("t", "a int, b string, x bigint, at timestamp, s struct<f: int>, xs array<int>", keep=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from altneu.algorithms.graph import ends, links, pairs, simple
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 
 
 def triangles(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:

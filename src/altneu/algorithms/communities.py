@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from altneu.algorithms.graph import at_least, ends, simple
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 
 
 def label_propagation(

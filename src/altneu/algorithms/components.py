@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from altneu.algorithms.graph import ENDS, ends, links, simple
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 
 ROUNDS_APART = 4
 

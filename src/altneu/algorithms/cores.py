@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from altneu.algorithms.cliques import closed
 from altneu.algorithms.graph import ENDS, at_least, both, pairs
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 
 
 def k_core(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:

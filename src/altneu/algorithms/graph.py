@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from altneu.collection import Collection, check_collection
+from altneu.collections.collection import Collection, check_collection
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.types import quote_name, type_name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from altneu.algorithms.graph import ENDS, given, links
-from altneu.collection import MAX_ROUNDS, Collection
+from altneu.collections.collection import MAX_ROUNDS, Collection
 from altneu.types import LONG
 
 

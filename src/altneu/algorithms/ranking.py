@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from altneu.algorithms.graph import at_least, ends, simple
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import PlanError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import TypeMismatchError, UnknownColumnError
 from altneu.types import quote_name, type_name
 

@@ -14,12 +14,12 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.cdc.logic import PRESENT, documents, members_of, named, parsed_schema
+from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import literal, parse
 from altneu.linear import BoundLogic, Emit, Extend, Filter, JsonField, ParseJson, Step, Unnest, Update
 from altneu.operators.json_text import Unit
 from altneu.types import quote_name, type_name
-from altneu.verbs import Logic, Verb, column_of
 
 Members = tuple[JsonField, ...]
 Values = dict[str, str]  # SQL of the value of each member

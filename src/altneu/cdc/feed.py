@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from altneu.cdc.logic import members_of, reading
 from altneu.cdc.messages import Progress, Refused, Update, read, show
-from altneu.collection import Collection, source
+from altneu.collections.collection import Collection, source
 from altneu.errors import InputError, PlanError
-from altneu.executor.inputs import whole_number
 from altneu.operators.json_text import Unit
+from altneu.runtime.inputs import whole_number
 
 if TYPE_CHECKING:
     from altneu.session import Session, Step

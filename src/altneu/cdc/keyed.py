@@ -22,15 +22,15 @@ from altneu.cdc.logic import (
     text_column,
     within,
 )
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.grouping import check_names
+from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, UnknownColumnError
 from altneu.expressions import Col, parse
 from altneu.expressions.parse import tree_of
-from altneu.grouping import check_names
 from altneu.linear import BoundLogic, Filter, JsonField, ParseJson, Project, Step
 from altneu.operators.json_text import Unit
 from altneu.types import quote_name
-from altneu.verbs import Logic, Verb, column_of
 
 Names = str | Sequence[str]
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.collections.grouping import user_schema
+from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Expr, literal, parse
-from altneu.grouping import user_schema
 from altneu.linear import BoundLogic, Emit, Filter, JsonField, ParseJson, Project, Step, Update
 from altneu.operators.json_text import Unit, json_fields
 from altneu.types import quote_name, type_name
-from altneu.verbs import Logic, Verb, column_of
 
 PRESENT = pa.struct([])
 """An object of which nothing is read: null where there is none."""

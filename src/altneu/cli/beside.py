@@ -8,18 +8,19 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from altneu import ir, sql
-from altneu.collection import Collection, source
+from altneu import sql
+from altneu.collections.collection import Collection, source
+from altneu.engine.reader import Reader
+from altneu.engine.reading import Time, updates_table
+from altneu.engine.view import OnErrors, followed
 from altneu.errors import ReadError, StatementError
-from altneu.reader import Reader
-from altneu.reading import Time, updates_table
+from altneu.plan import ir
 from altneu.session import Session
 from altneu.statements import parse
 from altneu.statements.ordered import ordered
 from altneu.statements.tree import CreateView, Select
+from altneu.trace.update import Updates
 from altneu.types import quote_name
-from altneu.update import Updates
-from altneu.view import OnErrors, followed
 
 NAME = "the query"
 

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from altneu.cli.output import in_bytes
 from altneu.errors import AltneuError, JavaNotFoundError, StoreError
-from altneu.executor.java import find_java
+from altneu.runtime.spark.java import find_java
 from altneu.store import Folder, LocalFolder
 
 Level = Literal["ok", "warn", "fail"]

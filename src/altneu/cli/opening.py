@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from altneu.cli.command import nearest
+from altneu.engine.reader import Reader
 from altneu.errors import StoreError
-from altneu.reader import Reader
 from altneu.session import Session
 from altneu.store import Folder, LocalFolder, folder_of
 
@@ -51,7 +51,7 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
         if config:
             raise click.UsageError(f"--set {next(iter(config))}=… is Spark's: give --master too, such as local[*]")
         return Session(path=path, **given)
-    from altneu.executor.spark_session import spark_session
+    from altneu.runtime.spark.session import spark_session
 
     return Session(spark_session(master=master, config=config), path, **given)
 

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from altneu.progress import watch
-from altneu.rows import Rows
+from altneu.columnar.rows import Rows
+from altneu.runtime.progress import watch
 
 _RIGHT = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _MANY = 1_000  # rows

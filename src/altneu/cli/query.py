@@ -14,7 +14,7 @@ from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.opening import open_reader
 from altneu.cli.output import Output
 from altneu.cli.written import SUFFIXES, TEXTS, write_file
-from altneu.reading import Time
+from altneu.engine.reading import Time
 from altneu.statements.files import read_files, schema_of_files
 from altneu.statements.tree import Origin
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from altneu.cli.checks import Check
-from altneu.collection import source
+from altneu.collections.collection import source
 from altneu.errors import AltneuError, PlanError
-from altneu.executor.memory import bytes_in
-from altneu.executor.spark_session import spark_session
+from altneu.runtime.memory import bytes_in
+from altneu.runtime.spark.session import spark_session
 from altneu.session import Session
 
 _WORKER = "Spark starts a Python for it that has to import everything: a small step takes two to three times as long"
@@ -45,7 +45,13 @@ def _below(least: str) -> Callable[[str], bool]:
 
 
 SETTINGS = (
-    Setting("spark.python.daemon.module", "pyspark.daemon", lambda v: v != "altneu._daemon", _WORKER, "altneu._daemon"),
+    Setting(
+        "spark.python.daemon.module",
+        "pyspark.daemon",
+        lambda v: v != "altneu.runtime.spark.daemon",
+        _WORKER,
+        "altneu.runtime.spark.daemon",
+    ),
     Setting("spark.python.worker.reuse", "true", _off, "every task starts a Python of its own, a second each", "true"),
     Setting(
         "spark.python.unix.domain.socket.enabled",

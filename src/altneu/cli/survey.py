@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from altneu.errors import AltneuError, StoreCorruptError, StoreError
-from altneu.executor.described import schema_from_text
+from altneu.runtime.described import schema_from_text
 from altneu.statements import parse
 from altneu.statements.tree import CreateSink, CreateSource
 from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from altneu.cli.output import as_json, plain
+from altneu.columnar.rows import Rows
 from altneu.errors import SchemaError
-from altneu.rows import Rows
 
 _AT_ONCE = 10_000  # rows
 

@@ -21,7 +21,7 @@ from altneu.explain.model import (
 )
 from altneu.explain.words import kind_of, labelled, logic_of
 from altneu.operators.reduce import AccumulableSpec
-from altneu.physical import (
+from altneu.plan.physical import (
     ArrangeOp,
     AsofOp,
     CommandsOp,

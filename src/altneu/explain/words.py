@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from altneu.operators.reduce import AccumulableSpec, WindowFunctions
-from altneu.physical import (
+from altneu.plan.physical import (
     HOSTS,
     ArrangeOp,
     AsofOp,

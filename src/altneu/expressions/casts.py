@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
 from altneu.expressions import decimals, text_in, text_out
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity

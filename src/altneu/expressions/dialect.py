@@ -16,7 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
 from altneu.errors import ExpressionSyntaxError, PlanError
-from altneu.syntax import refuse_unread
+from altneu.types.syntax import refuse_unread
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
 """Calls whose arguments are not just separated by commas."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.canonical import canonical, varies
+from altneu.columnar.canonical import canonical, varies
 from altneu.errors import ExpressionSyntaxError
 from altneu.expressions import registry
 from altneu.expressions.names import UPDATE_TIME
@@ -25,7 +25,7 @@ from altneu.expressions.printing import literal_sql
 from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
 
 if TYPE_CHECKING:
-    from altneu.rows import Rows
+    from altneu.columnar.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
 from altneu.errors import TooWideError
 from altneu.expressions.limits import MOST_BYTES
 from altneu.expressions.vector import Mask, Values, both_valid, validity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.python_values import date_text, timestamp_text
+from altneu.columnar.python_values import date_text, timestamp_text
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call

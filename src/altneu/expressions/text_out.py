@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.columnar.python_values import date_text, timestamp_text
 from altneu.expressions import printing
 from altneu.expressions.vector import Vector
-from altneu.python_values import date_text, timestamp_text
 
 _FAR_DATE = 2_932_897  # 10000-01-01
 _FIRST_DATE = -719_528  # 0000-01-01

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.errors import ImpureFunctionError, PlanError
 from altneu.linear.function import Function
-from altneu.rows import Ints
 
 NEVER = 2**63 - 1
 """The time that no frontier passes: an update that would be retracted then is never retracted."""

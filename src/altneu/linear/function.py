@@ -34,6 +34,9 @@ class Function:
     batch: bool = False
     parts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
+    def __repr__(self) -> str:  # fingerprints are made of it
+        return f"Function(digest={self.digest!r}, batch={self.batch!r})"
+
     @classmethod
     def of(cls, call: Callable[..., Any], version: str | int | None = None) -> Function:
         """Wrap a callable; ``altneu.arrow`` marks those that take record batches.

@@ -11,6 +11,11 @@ from pathlib import PurePath
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _BY_NAME = {"altneu"}  # its own functions are compared by name: a store outlives its releases
+_FORMER = {  # where modules are, and where they were when the first stores were written: functions are known by that
+    "altneu.collections.": "altneu.",
+    "altneu.engine.": "altneu.",
+    "altneu.runtime.spark.session": "altneu.executor.spark_session",
+}
 _LIBRARIES = {"pyspark", "py4j"}  # Spark's own folder is on the path of its programs
 
 
@@ -30,7 +35,7 @@ def _library(module: str) -> str | None:
     if top == "__main__":
         return None
     if top in _BY_NAME:
-        return module
+        return next((at + module.removeprefix(now) for now, at in _FORMER.items() if module.startswith(now)), module)
     if top in _LIBRARIES:
         return f"{module} {_version(top)}"
     file = _file(module) or _file(top)

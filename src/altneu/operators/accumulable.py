@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
+from altneu.columnar.python_values import exception_text, value_text
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.accumulate import Accumulator, Mask, whole
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate, column_of, finish_one, group_state
@@ -29,9 +30,8 @@ from altneu.operators.groups import (
     require_total,
     touched,
 )
-from altneu.python_values import exception_text, value_text
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates
 
 _LARGEST_COUNT = 2**62
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"

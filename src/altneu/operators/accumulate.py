@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, UnknownColumnError
 from altneu.operators.aggregates import Aggregate, check_names, finishing_table, number_kind, result_type, sums_of
 from altneu.operators.compiled import compiled
@@ -38,8 +39,7 @@ from altneu.operators.exact_sum import (
 )
 from altneu.operators.grouping import bucket, group_rows
 from altneu.order import Lattice
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 SLOT = "#slot"
 _MOST_SLOTS = 2**15 - 1

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError, UnsupportedFunctionError
 from altneu.expressions.names import ACCUMULABLE
 from altneu.operators import moments
@@ -36,7 +37,6 @@ from altneu.operators.exact_sum import (
     scale_divide,
 )
 from altneu.operators.moments import moment
-from altneu.rows import Ints
 
 _SUMS = ("sum", "avg", "try_sum", "try_avg")
 _BITS = ("bit_and", "bit_or", "bit_xor")

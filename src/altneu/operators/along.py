@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from altneu.difference import multiply, negate
+from altneu.columnar.rows import Ints
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.python_reduce import PythonReduce, remembering
 from altneu.operators.reduce import ReduceSpec, reduce
 from altneu.operators.touched_history import History
-from altneu.rows import Ints
-from altneu.update import Updates, consolidate
+from altneu.order.difference import multiply, negate
+from altneu.trace.update import Updates, consolidate
 
 MOST_ROWS = 1 << 22  # that the kernels are given at once; a group that has many lines is read again for each
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from altneu.batch import Arranged
+from altneu.columnar.rows import Ints
 from altneu.operators.along import Lines, Spread, reduce_along
 from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.reduce import ReduceSpec
 from altneu.operators.touched_history import History, Mask
 from altneu.order import interesting_times
-from altneu.rows import Ints
-from altneu.update import Updates
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates
 
 
 def reduce_at_any(

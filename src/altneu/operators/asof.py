@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Layout, Matches
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.bitmap import empty_set
 from altneu.operators.grouping import group_rows
@@ -31,8 +31,8 @@ from altneu.operators.nearby import Points, Spans, between, windows
 from altneu.operators.nearest import BACKWARD, FORWARD, NEAREST, sweep
 from altneu.operators.ranking import Mask, Order, codes, order_within_groups, whole_order
 from altneu.operators.spans import show_row, truth
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Layout, Matches
+from altneu.trace.update import Updates
 
 _DIRECTIONS = {"backward": BACKWARD, "forward": FORWARD, "nearest": NEAREST}
 

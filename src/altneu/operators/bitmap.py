@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints
 
 Words = npt.NDArray[np.uint64]
 

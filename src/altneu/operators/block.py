@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints, Rows
 from altneu.expressions import Expr
 from altneu.expressions.expr import Scope
 from altneu.expressions.vector import Failures as Failed
 from altneu.expressions.vector import Vector, failed_rows, has_numpy
 from altneu.linear import Extend, Filter, Outputs, Project, Step
 from altneu.operators.spans import Failures, Mask, Spans
-from altneu.rows import Ints, Rows
 
 Expressions = Filter | Extend | Project
 FEW = 4  # rows are left behind when there are so many times more of them than of those that are left

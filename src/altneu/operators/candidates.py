@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from altneu.batch import Arranged, Batch, Block, Probed, probe
-from altneu.columns import Stack, load64
-from altneu.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.lookup import first_at, gather_words
+from altneu.columnar.columns import Stack, load64
+from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
+from altneu.columnar.lookup import first_at, gather_words
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.compiled import compiled
 from altneu.operators.join import Search
 from altneu.order import Lattice
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Block, Probed, probe
+from altneu.trace.update import Updates
 
 Mask = npt.NDArray[np.bool_]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columns import Mask
+from altneu.columnar.columns import Mask
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import StepFailedError
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate
 from altneu.operators.compiled import compiled
@@ -20,8 +21,7 @@ from altneu.operators.groups import (
     error_updates,
     output,
 )
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 
 @compiled

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.batch import Arranged
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, in_time_order, touched
-from altneu.rows import Ints, Rows
+from altneu.trace.batch import Arranged
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
+from altneu.columnar.rows import Ints, Rows
 from altneu.expressions import Expr
 from altneu.expressions.expr import Scope
 from altneu.linear import Delay, Emit, NotDelayed, Update
 from altneu.operators.spans import Failures, Mask, Spans, concat, truth
-from altneu.rows import Ints, Rows
 
 
 def emit(step: Emit, spans: Spans, failures: Failures) -> Spans:

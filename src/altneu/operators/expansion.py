@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu.rows import Ints
+from altneu.columnar.rows import Ints
 
 Mask = npt.NDArray[np.bool_]
 Failures: TypeAlias = tuple[tuple[Mask, str, Callable[[int], str]], ...]

@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu import difference
-from altneu.batch import Arranged, Batch, Description, Layout
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
-from altneu.hashing import hash_rows
 from altneu.linear import BoundLogic
 from altneu.operators.candidates import (
     Offer,
@@ -36,9 +35,9 @@ from altneu.operators.candidates import (
 )
 from altneu.operators.join import JoinSpec, Matcher, Meter, Search, by_key, together
 from altneu.operators.linear import run_logic
-from altneu.order import Antichain, Lattice, lifted
-from altneu.rows import Ints, Rows
-from altneu.update import Updates, consolidate
+from altneu.order import Antichain, Lattice, difference, lifted
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates, consolidate
 
 Mask = npt.NDArray[np.bool_]
 

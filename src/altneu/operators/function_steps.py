@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.canonical import canonical_rows
+from altneu.columnar.canonical import canonical_rows
+from altneu.columnar.python_values import exception_text, reason, value_text
+from altneu.columnar.rows import Ints, Rows, as_array, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError, TooWideError
 from altneu.linear import (
     Delay,
@@ -28,8 +30,6 @@ from altneu.linear import (
 )
 from altneu.operators.groups import PYTHON_EXCEPTION, PYTHON_VALUE
 from altneu.operators.spans import Failures, Spans, concat, truth
-from altneu.python_values import exception_text, reason, value_text
-from altneu.rows import Ints, Rows, as_array, record_type
 
 _LARGEST = 2**63 - 1
 

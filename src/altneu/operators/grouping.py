@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from altneu.columns import Stack
-from altneu.hashing import hash_rows
+from altneu.columnar.columns import Stack
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints, Rows
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Block, Layout, find_in
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.hashing import Hashes
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Block, Layout, find_in
+from altneu.trace.update import Updates
 
 Words = TypeVar("Words", Ints, Hashes)
 

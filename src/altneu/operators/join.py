@@ -16,20 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu import difference
-from altneu.batch import Arranged, Batch, Block, hit_blocks
-from altneu.columns import Stack
+from altneu.columnar.columns import Stack
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
-from altneu.hashing import Hashes
 from altneu.linear import BoundLogic
 from altneu.operators.linear import CHUNK as CHUNK_ROWS
 from altneu.operators.linear import run_logic
 from altneu.operators.matched import MatchedRows, Pairs
 from altneu.operators.sweep import Found, sweep
 from altneu.operators.wave import wave
-from altneu.order import Lattice, lifted
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.order import Lattice, difference, lifted
+from altneu.trace.batch import Arranged, Batch, Block, hit_blocks
+from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels

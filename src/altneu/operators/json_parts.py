@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from altneu.columns import Mask, load8
+from altneu.columnar.columns import Mask, load8
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
 from altneu.operators.json_scan import (
     ARRAY,
@@ -20,7 +21,6 @@ from altneu.operators.json_scan import (
     skip_space,
     unescape,
 )
-from altneu.rows import Ints
 
 
 @compiled

@@ -15,9 +15,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from altneu.columns import load8, load64, load_int64
+from altneu.columnar.columns import load8, load64, load_int64
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
+from altneu.columnar.rows import Ints
 from altneu.errors import TypeMismatchError
 from altneu.expressions import text_in
 from altneu.expressions.vector import Vector, dtype_of, validity
@@ -22,7 +23,6 @@ from altneu.linear.steps import JsonField
 from altneu.operators import json_parts, json_scan
 from altneu.operators.expansion import Mask
 from altneu.operators.json_scan import Bytes
-from altneu.rows import Ints
 
 INVALID, WRONG_TYPE, NO_FIELDS = "INVALID_JSON", "JSON_TYPE", "MISSING_FIELDS"
 Path: TypeAlias = tuple[str, ...]

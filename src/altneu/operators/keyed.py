@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Description, Layout, find_in
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
-from altneu.hashing import hash_rows
 from altneu.operators.compiled import compiled
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import no_errors, require_total, show_key, touched
 from altneu.operators.spans import show_row
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
+from altneu.trace.update import Updates
 
 COMMANDS = ("insert", "delete", "insert_or_update", "delete_key")
 INSERT, DELETE, INSERT_OR_UPDATE, DELETE_KEY = range(4)

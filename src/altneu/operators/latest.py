@@ -17,14 +17,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged, Batch, Layout
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.groups import no_errors, require_total, show_key, touched
 from altneu.operators.ranking import dense, sort_lines, whole_order
 from altneu.operators.spans import show_row, truth
 from altneu.order import Antichain
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Batch, Layout
+from altneu.trace.update import Updates
 
 RETRACTED = "#retracted"
 RETRACTED_EVENT = "RETRACTED_EVENT"

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.canonical import canonical
+from altneu.columnar.canonical import canonical
+from altneu.columnar.rows import Apply, Rows
 from altneu.errors import ERROR_SCHEMA, TooWideError
 from altneu.expressions import Expr, Result, limits
 from altneu.expressions.expr import Scope
@@ -40,8 +41,7 @@ from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
 from altneu.operators.spans import Failures, Mask, Spans, show_row
 from altneu.order import Lattice
-from altneu.rows import Apply, Rows
-from altneu.update import Updates, consolidate
+from altneu.trace.update import Updates, consolidate
 
 CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
 FEW_CHUNKS = 4  # for fewer, threads cost more than they save

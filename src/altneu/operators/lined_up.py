@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints, taken
 from altneu.errors import DiffOverflowError, StepFailedError
 from altneu.operators.aggregates import DATA, NEGATIVE
 from altneu.operators.compiled import compiled
 from altneu.operators.contents import Contents
 from altneu.operators.exact_sum import bump
 from altneu.operators.ranking import Order, codes, dense, order_within_groups, sort_lines
-from altneu.rows import Ints, taken
 
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
 _MOST_COPIES = 2**31 - 1

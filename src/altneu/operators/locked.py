@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu import difference
-from altneu.batch import Arranged, Batch, Layout, find_in, ordered_words
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
-from altneu.hashing import hash_rows
 from altneu.operators.asof import Ranked, Rule, Side, kernel_sides, moments
 from altneu.operators.bitmap import empty_set
 from altneu.operators.compiled import compiled
@@ -33,9 +32,9 @@ from altneu.operators.groups import NEGATIVE_MULTIPLICITY, Groups, no_errors, to
 from altneu.operators.nearby import Points, between, windows
 from altneu.operators.nearest import first_at, lookups
 from altneu.operators.spans import show_row
-from altneu.order import Antichain, Lattice
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.order import Antichain, Lattice, difference
+from altneu.trace.batch import Arranged, Batch, Layout, find_in, ordered_words
+from altneu.trace.update import Updates
 
 ARRIVED, MATCHED, ALONE, MET, OWED = range(5)
 _KIND, _AT = "#kind", "#at"

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu.batch import Block
-from altneu.rows import Ints, Rows, positions_of, taken
+from altneu.columnar.rows import Ints, Rows, positions_of, taken
+from altneu.trace.batch import Block
 
 
 @dataclass(frozen=True, slots=True)

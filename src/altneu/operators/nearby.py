@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from altneu.batch import Batch, Layout, Matches, matches_of, runs_of
-from altneu.columns import load64
-from altneu.hashing import Hashes
-from altneu.lookup import first_at
+from altneu.columnar.columns import load64
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.lookup import first_at
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints, Rows
+from altneu.trace.batch import Batch, Layout, Matches, matches_of, runs_of
 
 _FIRST, _LAST = np.uint64(0), np.uint64(2**64 - 1)
 _ONE = np.uint64(1)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.operators.bitmap import following, insert, preceding, remove
 from altneu.operators.compiled import compiled
 from altneu.operators.exact_sum import bump
-from altneu.rows import Ints
 
 BACKWARD, FORWARD, NEAREST = range(3)
 _LEAST, _MOST = -(2**63), 2**63 - 1

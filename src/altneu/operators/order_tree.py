@@ -5,8 +5,8 @@ Source: Fenwick, A New Data Structure for Cumulative Frequency Tables, 1994.
 
 from __future__ import annotations
 
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints
 
 
 @compiled

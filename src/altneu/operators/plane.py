@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.operators.along import Lines, Requests, Spread, reduce_along
 from altneu.operators.compiled import compiled
 from altneu.operators.groups import Groups, ReduceOutput
 from altneu.operators.reduce import ReduceSpec
 from altneu.operators.touched_history import History
 from altneu.order import Epoch, Product, interesting_times
-from altneu.rows import Ints
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 _PLANE = Product(Epoch(), Epoch())
 _BEFORE = -1  # the epoch of all that was before this step

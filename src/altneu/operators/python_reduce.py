@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
-from altneu.canonical import canonical_rows
+from altneu.columnar.canonical import canonical_rows
+from altneu.columnar.python_values import exception_text, reason, value_text
+from altneu.columnar.rows import Record, Rows, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.operators.aggregates import NEGATIVE, check_names
 from altneu.operators.changes import state_text
@@ -29,9 +30,8 @@ from altneu.operators.groups import (
 )
 from altneu.operators.ranking import order_within_groups, whole_order
 from altneu.order import Epoch
-from altneu.python_values import exception_text, reason, value_text
-from altneu.rows import Record, Rows, record_type
-from altneu.update import Updates, consolidate
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates, consolidate
 
 RESULT_TYPE = "PYTHON_RESULT_TYPE"
 _LIMIT = 2**63

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError
 from altneu.operators.accumulate import valid_of, words_of
 from altneu.operators.aggregates import Aggregate, check_names, column_of, number_kind, result_type
@@ -29,7 +29,7 @@ from altneu.operators.groups import Groups, ReduceOutput, is_quiet, output, requ
 from altneu.operators.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of
 from altneu.operators.ranked_sweep import sweep
 from altneu.operators.ranking import dense, order_within_groups, sort_lines
-from altneu.rows import Ints, Rows
+from altneu.trace.batch import Arranged
 
 
 @dataclass(frozen=True)

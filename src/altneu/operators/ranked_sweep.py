@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.operators.accumulate import Mask
 from altneu.operators.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, finish_one
 from altneu.operators.bitmap import Words, following, insert, preceding, remove
@@ -45,7 +46,6 @@ from altneu.operators.ranked_plan import (
     WHAT,
     WHOLE,
 )
-from altneu.rows import Ints
 
 _LONGEST_LIST = 2**31 - 1
 

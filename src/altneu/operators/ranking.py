@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu.columns import children
+from altneu.columnar.columns import children
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.grouping import bucket
-from altneu.rows import Ints, Rows
 
 Mask = npt.NDArray[np.bool_]
 Order = tuple[str, bool, bool]  # column, descending, nulls first

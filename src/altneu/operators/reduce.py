@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from altneu.batch import Arranged
 from altneu.operators.accumulable import (
     AccumulableSpec,
     Aggregates,
@@ -19,6 +18,7 @@ from altneu.operators.python_reduce import PythonReduce, reduce_python
 from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.top_k import TopK, reduce_top_k
 from altneu.operators.window import WindowFunctions, reduce_window
+from altneu.trace.batch import Arranged
 
 ReduceSpec = AccumulableSpec | GeneralAggregates | TopK | WindowFunctions | PythonReduce | UnionSpec
 

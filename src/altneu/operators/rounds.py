@@ -19,8 +19,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from altneu.batch import LARGEST_HASH, Arranged
-from altneu.hashing import hash_rows
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints
 from altneu.operators.along import Lines, reduce_along
 from altneu.operators.any_lattice import reduce_at_any
 from altneu.operators.groups import Groups, ReduceOutput
@@ -28,8 +28,8 @@ from altneu.operators.plane import reduce_on_plane
 from altneu.operators.reduce import ReduceSpec
 from altneu.operators.touched_history import History
 from altneu.order import outside
-from altneu.rows import Ints
-from altneu.update import Updates
+from altneu.trace.batch import LARGEST_HASH, Arranged
+from altneu.trace.update import Updates
 
 MOST_ROWS = 1 << 19  # new updates whose groups are reduced together
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.columnar.rows import Ints
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
 from altneu.expressions.text_out import to_text
 from altneu.expressions.vector import Vector
 from altneu.operators.compiled import compiled
 from altneu.operators.expansion import MOST, Expansion, Failures, Mask
-from altneu.rows import Ints
 
 Values: TypeAlias = Callable[[Ints, Ints], Ints]
 """The values of rows at steps from 0."""

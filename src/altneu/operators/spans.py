@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu import difference
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.linear import NEVER, Step
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.order import difference
+from altneu.trace.update import Updates
 
 Mask = npt.NDArray[np.bool_]
 

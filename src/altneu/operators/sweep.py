@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints
 
 Found: TypeAlias = tuple[Ints, Ints, Ints, Ints]
 """Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""

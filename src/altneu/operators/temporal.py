@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.expressions import Result
 from altneu.expressions.expr import Scope
 from altneu.expressions.temporal import Bound
 from altneu.linear import NEVER, Delay, NotDelayed, Temporal
 from altneu.operators.spans import Failures, Mask, Spans, truth
-from altneu.rows import Ints
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 
 def bound(step: Temporal, spans: Spans, failures: Failures) -> Spans:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.aggregates import NEGATIVE
 from altneu.operators.bitmap import empty_set, following, insert, remove
@@ -18,8 +18,8 @@ from altneu.operators.contents import Contents, contents
 from altneu.operators.exact_sum import bump
 from altneu.operators.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.ranking import Order, order_within_groups, whole_order
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from altneu.batch import Arranged, Layout, find_in
-from altneu.hashing import Hashes, hash_rows
+from altneu.columnar.hashing import Hashes, hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.grouping import group_rows
 from altneu.operators.groups import Groups, number_new
 from altneu.order import AltNeu, Lattice, Rounds
-from altneu.rows import Ints, Rows
-from altneu.update import Updates
+from altneu.trace.batch import Arranged, Layout, find_in
+from altneu.trace.update import Updates
 
 Mask = npt.NDArray[np.bool_]
 

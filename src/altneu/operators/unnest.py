@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from altneu.columns import children, valid_mask
+from altneu.columnar.columns import children, valid_mask
+from altneu.columnar.rows import Ints
 from altneu.operators.expansion import Expansion
-from altneu.rows import Ints
 
 
 def unnest(values: pa.Array, *, ordinality: bool = False, outer: bool = False) -> Expansion:

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from altneu.columnar.rows import Ints
 from altneu.operators.compiled import compiled
-from altneu.rows import Ints
 
 History: TypeAlias = tuple[Ints, Ints, Ints]
 """By place: the number of the run of equal key and value, times (width, n) and diffs."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Arranged
+from altneu.columnar.rows import Ints
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.aggregates import DATA, OVERFLOW
 from altneu.operators.changes import state_text
@@ -22,8 +22,8 @@ from altneu.operators.ranking import Order
 from altneu.operators.window_aggregates import aggregate
 from altneu.operators.window_functions import OF_PLACE, PICKING, Results, WindowCall, of_place, picking, type_of
 from altneu.order import Epoch
-from altneu.rows import Ints
-from altneu.update import Updates, consolidate
+from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.batch import Layout
-from altneu.hashing import hash_rows
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.accumulate import Mask, valid_of, words_of
 from altneu.operators.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
 from altneu.operators.compiled import compiled
@@ -21,7 +21,7 @@ from altneu.operators.ranked import GeneralAggregates, reduce_general
 from altneu.operators.ranking import codes
 from altneu.operators.window_functions import Picked, Results, Some, WindowCall, Words, frame_of, row_picked
 from altneu.order import Epoch
-from altneu.rows import Ints, Rows
+from altneu.trace.batch import Layout
 
 
 def aggregate(call: WindowCall, places: Places) -> Results:

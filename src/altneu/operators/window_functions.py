@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints
 from altneu.operators.accumulate import Mask, valid_of
 from altneu.operators.aggregates import Aggregate, column_of, result_type
 from altneu.operators.lined_up import Places
 from altneu.operators.ranking import Order
-from altneu.rows import Ints
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from altneu import uplot
+from altneu.engine.history import KEPT
 from altneu.errors import AltneuError
-from altneu.history import KEPT
 from altneu.page import metrics, told
 from altneu.page.asked import ask
 from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board

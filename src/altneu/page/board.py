@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from altneu.engine.history import Past
 from altneu.errors import ReadError
 from altneu.explain import Facts
-from altneu.history import Past
 from altneu.page.counts import Counts
 from altneu.page.rows import Windows
 from altneu.page.shot import Shot, mark_of
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 if TYPE_CHECKING:
     from altneu.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from altneu.rows import Rows
+from altneu.columnar.rows import Rows
 from altneu.types import type_name
 
 _EXACT = (1 << 53) - 1  # whole numbers beyond are rounded by JavaScript

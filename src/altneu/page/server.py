@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import uvicorn
 
-from altneu.closing import Closing
+from altneu.engine.closing import Closing
 from altneu.errors import SetupError
 from altneu.page.app import App
 from altneu.page.board import Board

@@ -6,9 +6,9 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from altneu import ir
-from altneu.physical import ViewPorts
-from altneu.reading import Known
+from altneu.engine.reading import Known
+from altneu.plan import ir
+from altneu.plan.physical import ViewPorts
 
 if TYPE_CHECKING:
     from altneu.session import Session

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from altneu.history import Past
+from altneu.engine.history import Past
 from altneu.page.board import Board, Change
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.rows import count_errors

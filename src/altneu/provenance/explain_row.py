@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu import ir
+from altneu.columnar.rows import Rows, array_of
+from altneu.engine.reading import Time, refuse_without_contents
 from altneu.errors import ReadError
-from altneu.executor.inputs import Inputs
-from altneu.executor.read import contents
 from altneu.operators.spans import show_row
+from altneu.plan import ir
 from altneu.provenance.explanation import Explanation, InputRows
 from altneu.provenance.finding import (
     EVERYTHING,
@@ -28,10 +28,10 @@ from altneu.provenance.finding import (
 )
 from altneu.provenance.narrow import narrow
 from altneu.provenance.tracing import Traced, Tracer
-from altneu.reading import Time, refuse_without_contents
-from altneu.rows import Rows, array_of
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.read import contents
 from altneu.session import Session
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 _ALIKE = 3
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Rows
+from altneu.engine.reading import updates_table
 from altneu.operators.spans import show_row
-from altneu.reading import updates_table
-from altneu.rows import Rows
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 _SHOWN = 10
 

@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from altneu import ir
-from altneu.batch import Batch, Layout, find_in
-from altneu.collection import Collection
-from altneu.executor.inputs import Inputs
-from altneu.executor.read import At
-from altneu.executor.state import StateTable
-from altneu.hashing import hash_rows
+from altneu.collections.collection import Collection
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Rows
+from altneu.engine.reading import history
 from altneu.order import Epoch, Product
-from altneu.physical import ArrangeOp, Plan
+from altneu.plan import ir
+from altneu.plan.physical import ArrangeOp, Plan
+from altneu.plan.rewrite.transform import replaced
 from altneu.provenance.narrow import narrow
-from altneu.reading import history
-from altneu.rewrite.transform import replaced
-from altneu.rows import Rows
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.read import At
+from altneu.runtime.state import StateTable
 from altneu.session import Session
-from altneu.update import Updates, consolidate
+from altneu.trace.batch import Batch, Layout, find_in
+from altneu.trace.update import Updates, consolidate
 
 EVERYTHING = Rows(pa.schema([]), (), 1)
 """What all rows agree with."""

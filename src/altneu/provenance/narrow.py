@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from altneu import ir
+from altneu.columnar.rows import Rows
 from altneu.expressions import Expr
 from altneu.linear import BoundLogic, Emit, Extend, FilterFunction, GenerateSeries, ParseJson, Project, Unnest
 from altneu.linear.steps import RowStep
-from altneu.rows import Rows
+from altneu.plan import ir
 
 _ADDS = (RowStep, FilterFunction, Extend, GenerateSeries, Unnest, ParseJson)
 

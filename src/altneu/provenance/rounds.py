@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
-from altneu.executor.inputs import Inputs
-from altneu.hashing import hash_rows
+from altneu.plan import ir
+from altneu.plan.rewrite.transform import transform
 from altneu.provenance.finding import EVERYTHING, Finder, counted
-from altneu.rewrite.transform import transform
-from altneu.rows import Rows
+from altneu.runtime.inputs import Inputs
 from altneu.session import Session
-from altneu.update import Updates
+from altneu.trace.update import Updates
 
 if TYPE_CHECKING:
     from altneu.provenance.tracing import Tracer

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from altneu import ir
-from altneu.hashing import hash_rows
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.operators.linear import run_logic
 from altneu.order import Epoch
+from altneu.plan import ir
 from altneu.provenance.explanation import Support
 from altneu.provenance.finding import EVERYTHING, Finder, agreeing, counted, distinct, evaluated
 from altneu.provenance.narrow import chosen, narrow
 from altneu.provenance.rounds import unrolled
-from altneu.rows import Ints, Rows
-from altneu.update import Updates, consolidate
+from altneu.trace.update import Updates, consolidate
 
 
 @dataclass

@@ -19,7 +19,7 @@ from altneu.sinks.parquet_sink import ParquetSink, parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from altneu.view import OnErrors, View
+    from altneu.engine.view import OnErrors, View
 
 __all__ = ["Mark", "Sink", "database", "jdbc", "parquet", "parquet_files"]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from altneu.engine.subscription import Subscription
+from altneu.engine.view import followed
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
-from altneu.executor.read import negatives
 from altneu.order import Epoch
-from altneu.subscription import Subscription
-from altneu.update import Updates, consolidate
-from altneu.view import followed
+from altneu.runtime.read import negatives
+from altneu.trace.update import Updates, consolidate
 
 if TYPE_CHECKING:
-    from altneu.view import OnErrors, View
+    from altneu.engine.view import OnErrors, View
 
 Mode = Literal["append", "upsert", "merge"]
 MODES = ("append", "upsert", "merge")

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
+from altneu.columnar.rows import Rows
 from altneu.errors import AltneuError, SchemaError, SinkError
 from altneu.order import Epoch
-from altneu.rows import Rows
 from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
+from altneu.trace.update import Updates, consolidate
 from altneu.types import type_name
-from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
-    from altneu.view import OnErrors, View
+    from altneu.engine.view import OnErrors, View
 
 MARKS = "altneu_marks"  # a table of the database: how far each table has come
 _MARK_COLUMNS = ("target", "id", "made_as", "store", "view_name", "frontier")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from altneu.columnar.python_values import BeyondPython, beyond_python
 from altneu.errors import SinkError
-from altneu.python_values import BeyondPython, beyond_python
 from altneu.sinks.database_sink import PARAMETER, Row
 
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
+from altneu.engine.reading import updates_table
 from altneu.errors import SchemaError, SinkError
-from altneu.hashing import hash_rows
 from altneu.order import Epoch
-from altneu.reading import updates_table
-from altneu.rows import Ints, Rows
 from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
 from altneu.store import LocalFolder, folder_of
+from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
-from altneu.update import Updates, consolidate
 
 if TYPE_CHECKING:
-    from altneu.view import OnErrors, View
+    from altneu.engine.view import OnErrors, View
 
 TABLE = "_altneu.json"  # what begins with an underscore is no data to Spark, Arrow and DuckDB
 _RANGE = re.compile(r"changes-(\d{19})-(\d{19})\.parquet", re.ASCII)
@@ -152,7 +152,7 @@ class ParquetSink(Sink):
         """The mark that the last file of changes carries."""
         name = next(n for n in self._folder.names() if (found := _RANGE.fullmatch(n)) and int(found[2]) == end)
         said = pq.read_schema(self._folder.path / name).metadata or {}
-        return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.view", b"").decode(), end)
+        return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.engine.view", b"").decode(), end)
 
     def contents(self) -> Updates:
         """What the target holds."""
@@ -191,7 +191,7 @@ class ParquetSink(Sink):
         start = 0 if before is None else before.frontier
         if len(updates):
             table = updates_table(updates, self._names[:-1], self._names[-1])
-            said = {"altneu.store": after.store, "altneu.view": after.view}
+            said = {"altneu.store": after.store, "altneu.engine.view": after.view}
             self._put(f"changes-{start:019d}-{after.frontier:019d}.parquet", table.replace_schema_metadata(said))
         version = Version(after, to_ddl(self.view.schema), self.mode, self.key, 0)
         self._folder.put(TABLE, version.to_bytes())

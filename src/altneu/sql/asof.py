@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from altneu import ir
-from altneu.asof import AsOfOptions, Direction, absent, as_of
+from altneu.collections.asof import AsOfOptions, Direction, absent, as_of
+from altneu.collections.joining import padded
 from altneu.errors import PlanError
 from altneu.expressions import Col
-from altneu.joining import padded
+from altneu.plan import ir
 from altneu.sql.joins import Part, keyed, links
 from altneu.sql.scope import bound, columns_in, extended, renamed
 

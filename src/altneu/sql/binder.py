@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, cast, parse
-from altneu.joining import project
+from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.fromclause import FromClause
 from altneu.sql.parentheses import FIELDS, holds_joins
@@ -22,8 +22,8 @@ from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, 
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
-from altneu.syntax import place_of
 from altneu.types import type_name
+from altneu.types.syntax import place_of
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
 

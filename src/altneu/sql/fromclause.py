@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.joining import JoinKind, columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import parse
-from altneu.joining import JoinKind, columns_of, project
 from altneu.linear import Project
+from altneu.plan import ir
 from altneu.sql import tables
 from altneu.sql.asof import asof
 from altneu.sql.grouped import has_aggregate

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from altneu.collections.grouping import aggregate_node, grouping_sets
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
 from altneu.expressions.names import AGGREGATES, UPDATE_TIME
-from altneu.grouping import aggregate_node, grouping_sets
 from altneu.sql import windows
 from altneu.sql.ordering import all_of_them, computed_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound

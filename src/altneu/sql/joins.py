@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
+from altneu.collections.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
 from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
-from altneu.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
+from altneu.plan import ir
 from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
 from altneu.sql.selective import implied, left_by
 from altneu.types import type_name

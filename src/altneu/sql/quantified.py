@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from altneu.collections.grouping import aggregate_node
+from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse, parse_aggregate
-from altneu.grouping import aggregate_node
-from altneu.joining import project
 from altneu.sql.joins import Part, meet, outer
 from altneu.sql.parentheses import opened
 from altneu.sql.scope import bound, common_type, fresh

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import parse
-from altneu.grouping import check_names
 from altneu.sql.binder import Answer, Binder, projected
 from altneu.sql.dialect import parse_query
 from altneu.sql.ordering import SHOWN
 from altneu.sql.scope import Field, Relation, bound, fresh
-from altneu.syntax import place_of, refuse_unread
+from altneu.types.syntax import place_of, refuse_unread
 
 
 def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:

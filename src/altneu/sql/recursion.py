@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
-from altneu.collection import MAX_ROUNDS, Collection, OnLimit, loop
+from altneu.collections.collection import MAX_ROUNDS, Collection, OnLimit, loop
+from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, has_window, parse
-from altneu.joining import project
+from altneu.plan import ir
 from altneu.sql.dialect import MUTUAL
 from altneu.sql.grouped import has_aggregate
 from altneu.sql.parentheses import opened

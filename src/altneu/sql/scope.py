@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
+from altneu.collections.joining import columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
-from altneu.joining import columns_of, project
 from altneu.linear import BoundLogic, Filter
-from altneu.syntax import place_of
+from altneu.plan import ir
+from altneu.types.syntax import place_of
 
 _BOUND = "bound"  # marks a column of a tree that has been resolved already
 
@@ -240,7 +240,7 @@ def fresh(name: str, taken: Iterable[str]) -> str:
 
 def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
     """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
-    from altneu.collection import Collection
+    from altneu.collections.collection import Collection
 
     plain = [c for c in conditions if not _is_temporal(c)]
     if plain:

@@ -8,9 +8,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu import types as T
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
 from altneu.expressions.parse import parse, tree_of
-from altneu.rows import Rows
 
 NAME = "window"
 SPANS = "spans"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.collections.grouping import aggregate_node
+from altneu.collections.joining import project
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
-from altneu.grouping import aggregate_node
-from altneu.joining import project
-from altneu.rows import Rows
+from altneu.plan import ir
 from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.columnar.python_values import python_values
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, parse
-from altneu.python_values import python_values
-from altneu.rows import Rows
+from altneu.plan import ir
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from altneu.collections.joining import columns_of, project
+from altneu.collections.timed import with_update_time
 from altneu.errors import PlanError
 from altneu.expressions.names import UPDATE_TIME
-from altneu.joining import columns_of, project
 from altneu.sql.scope import Field, Relation, fresh
-from altneu.timed import with_update_time
 
 TIMED = "update time"
 """Under this name a SELECT's tree says that ``update_time()`` is a column of what it reads."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from altneu.collections.windowing import with_windows
 from altneu.errors import PlanError
 from altneu.expressions.window import WindowExpr, has_window, parse_window
 from altneu.sql.scope import Scope, bound, fresh
-from altneu.windowing import with_windows
 
 
 def named(tree: exp.Select, item: exp.Expr) -> exp.Expr:

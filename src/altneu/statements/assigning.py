@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import StatementError
 from altneu.types import quote_name, type_name
 

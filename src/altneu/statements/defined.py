@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType
 
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.statements.parser import SparkStatements, parse
 from altneu.statements.tree import Creation, Kind
 
 if TYPE_CHECKING:
-    from altneu.subscription import Subscription
+    from altneu.engine.subscription import Subscription
 
 Indexes = dict[str, list[list[str]]]
 """The columns of the indexes of a name, of each in the order in which they were made."""

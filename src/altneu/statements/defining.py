@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from altneu import sql
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from altneu.errors import StatementError
 from altneu.sql import Shown
-from altneu.syntax import refuse_unread
+from altneu.types.syntax import refuse_unread
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from altneu import cdc
-from altneu.collection import Collection
-from altneu.collection import source as declare
+from altneu.collections.collection import Collection
+from altneu.collections.collection import source as declare
+from altneu.collections.verbs import Logic
 from altneu.errors import StatementError
 from altneu.statements.files import read_files, schema_of_files
 from altneu.statements.options import expanded
 from altneu.statements.tree import CreateSource, Origin
 from altneu.types import parse_schema, quote_name, to_ddl
-from altneu.verbs import Logic
 
 FILES = ("csv", "json", "text", "parquet", "orc")
 TYPED = ("csv", "json", "text")  # files that do not say what their columns are

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from altneu import ir
-from altneu.catalogue import check_maintained
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
+from altneu.engine.catalogue import check_maintained
+from altneu.engine.reading import ASKED, Known, Time
+from altneu.engine.view import OnErrors, View
 from altneu.errors import HydrationError, PlanError
-from altneu.executor.base import StepMode
-from altneu.executor.inputs import Inputs
-from altneu.executor.measured import Measurements
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
-from altneu.hydrate import hydration_plan, missing
-from altneu.physical import ArrangeOp, Plan, ViewPorts
-from altneu.reading import ASKED, Known, Time
-from altneu.view import OnErrors, View
+from altneu.plan import ir
+from altneu.plan.hydrate import hydration_plan, missing
+from altneu.plan.physical import ArrangeOp, Plan, ViewPorts
+from altneu.runtime.base import StepMode
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.measured import Measurements
 
 if TYPE_CHECKING:
     from altneu.session import Session

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Rows, record_type
 from altneu.errors import ReadError
-from altneu.rows import Rows, record_type
 from altneu.types import to_ddl
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.statements.assigning import assigned

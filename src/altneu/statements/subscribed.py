@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from altneu.closing import Closing
+from altneu.columnar.rows import Rows, record_type
+from altneu.engine.closing import Closing
+from altneu.engine.subscription import Subscription
 from altneu.errors import StatementError, UnknownColumnError
-from altneu.rows import Rows, record_type
 from altneu.statements.tree import Subscribe
-from altneu.subscription import Subscription
 
 TIME, PROGRESSED, DIFF, STATE = "mz_timestamp", "mz_progressed", "mz_diff", "mz_state"
 

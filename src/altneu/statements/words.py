@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.statements.tree import Select
-from altneu.syntax import refuse_unread
+from altneu.types.syntax import refuse_unread
 
 CLAUSES = (
     "FROM",

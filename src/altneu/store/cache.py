@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from altneu.errors import StoreCorruptError, StoreError
-from altneu.folders import user_cache
 from altneu.store.files import TEMPORARY, checksum_of, discard, naming, regular_size
+from altneu.store.folders import user_cache
 from altneu.store.references import SegmentRef
 
 LARGEST = 20 << 30  # bytes

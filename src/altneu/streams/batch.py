@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.errors import SchemaError
-from altneu.executor.spark_frames import few_rows
 from altneu.operators.keyed import COMMANDS, KIND, ROW
+from altneu.runtime.spark.frames import few_rows
 from altneu.streams.late import CLOSED, LATE_TIME
 from altneu.types import quote_name
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from altneu import ir
-from altneu.collection import Collection
+from altneu.collections.collection import Collection
 from altneu.errors import PlanError
+from altneu.plan import ir
 
 LATE_TIME, CLOSED = "late_time", "closed"
 

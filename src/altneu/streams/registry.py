@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from altneu.collections.sources import is_spark_frame
 from altneu.errors import InputError
-from altneu.executor.inputs import Inputs, whole_number
-from altneu.sources import is_spark_frame
+from altneu.runtime.inputs import Inputs, whole_number
 from altneu.streams import checkpoint
 from altneu.streams.following import Following
 from altneu.streams.record import Record, target

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from altneu import ir
+from altneu.collections.sources import check_columns, commands_of, two_times
 from altneu.errors import InputError, StreamError
-from altneu.executor.inputs import Commands, Inputs, Stamp
 from altneu.operators.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
-from altneu.sources import check_columns, commands_of, two_times
+from altneu.plan import ir
+from altneu.runtime.inputs import Commands, Inputs, Stamp
 from altneu.streams import checkpoint
 from altneu.streams.batch import DIFF, EVENT, TIME, Late, MicroBatch, late, measured, normalised, on_time, revised
 from altneu.streams.late import late_name, late_source
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from altneu.collections.sources import InsertTime
     from altneu.session import Session, Step
-    from altneu.sources import InsertTime
 
     OnStep = Callable[["Status", Step], object]
     from altneu.streams.registry import Streams

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Rows
+from altneu.engine.view import View, repeated
 from altneu.errors import InputError
 from altneu.provenance.finding import EVERYTHING, Finder, counted
-from altneu.rows import Rows
 from altneu.testing.asserting import assert_contents, rows_of
 from altneu.types import normalise_type, type_name
-from altneu.view import View, repeated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Rows, array_of
 from altneu.errors import InputError, PlanError, SchemaError
 from altneu.expressions import parse
-from altneu.rows import Rows, array_of
 from altneu.types import parse_schema, parse_type, type_name
 
 _QUOTED = re.compile(r"\s*('(?:[^']|'')*')\s*(?=\||$)")

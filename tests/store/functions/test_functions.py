@@ -194,7 +194,7 @@ def test_another_query_is_told_as_that(a, tmp_path):
 def test_another_python_is_told(a, tmp_path, monkeypatch):
     text, _ = CHANGES["constant"]
     with monkeypatch.context() as earlier:
-        earlier.setattr("altneu.functions.running_python", lambda: "3.8")
+        earlier.setattr("altneu.plan.functions.running_python", lambda: "3.8")
         stored(tmp_path, a.map(function(text, 1), "x long"))
     with an.Session(path=tmp_path) as session:
         with pytest.raises(StorePlanError, match=r"f was compiled by Python 3\.8"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import altneu as an
-from altneu.executor import state
+from altneu.runtime import state
 from altneu.store import DirectoryStore
 from altneu.store.identity import software
 

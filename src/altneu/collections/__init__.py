@@ -1,0 +1,1 @@
+"""Collections and their verbs: how queries are written in Python."""

@@ -1,0 +1,296 @@
+"""Groups of a collection, waiting for the function that reduces them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.collections.timed import with_update_time
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
+from altneu.expressions import (
+    AggregateCall,
+    AggregateExpr,
+    Col,
+    Column,
+    Expr,
+    call,
+    cast,
+    literal,
+    parse,
+    parse_aggregate,
+)
+from altneu.expressions.names import UPDATE_TIME
+from altneu.expressions.parse import tree_of
+from altneu.linear import BoundLogic, Function, Project, Unnest
+from altneu.plan import ir
+from altneu.types import parse_schema, quote_name
+
+MOST_COLUMNS = 10_000
+MOST_KEYS = 63
+MOST_COMMAS = 10 * MOST_COLUMNS  # of a schema as text, decimals and structs included
+
+Outputs = list[tuple[str, Expr]]
+C = TypeVar("C")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that a user may not give to columns.
+
+    Raises:
+        SchemaError: two columns of one name, or a name that begins with ``#``.
+    """
+    twice = next((n for n, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
+    reserved = next((n for n in names if n.startswith("#")), None)
+    if reserved is not None:
+        raise SchemaError(f"column {reserved!r}: names that begin with # are kept for altneu's own columns; rename it")
+
+
+def user_schema(schema: str | pa.Schema) -> pa.Schema:
+    """A schema that a user declares, with its names checked.
+
+    Raises:
+        SchemaError: it does not parse, has two columns of one name, or more columns than a plan can have.
+    """
+    if isinstance(schema, str) and schema.count(",") > MOST_COMMAS:  # before long is spent on parsing it
+        raise _too_many("the schema of a source has far")
+    parsed = parse_schema(schema)
+    if len(parsed) > MOST_COLUMNS:
+        raise _too_many(f"the schema of a source has {len(parsed):,} columns,")
+    check_names(parsed.names)
+    return parsed
+
+
+def _too_many(what: str) -> SchemaError:
+    return SchemaError(
+        f"{what} more than {MOST_COLUMNS:,}, which are too many for a plan: "
+        "put values of one kind into an array or a map column"
+    )
+
+
+def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, AggregateExpr]]) -> ir.Node:
+    """The plan that groups a node's rows by ``keys`` and gives each group's row: its keys, and then ``results``.
+
+    Without keys there is always one row. Calls that several results have in common are computed once.
+
+    Raises:
+        SchemaError: two columns would have one name.
+    """
+    key = tuple(n for n, _ in keys)
+    arguments: dict[Expr, str] = {}
+    calls: dict[ir.Aggregate, int] = {}
+    outputs: Outputs = []
+    for name, parsed in results:
+        made = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
+        numbers = [calls.setdefault(c, len(calls)) for c in made]
+        outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
+    projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
+    reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
+    if not keys:
+        row = tuple(_of_nothing(c) for c in calls)
+        reduced = ir.Concat((ir.Constant((row,), reduced.schema), reduced))
+    outputs = [*_columns(reduced.schema, key), *outputs]
+    check_names([n for n, _ in outputs])
+    return _project(reduced, outputs)
+
+
+def grouping_sets(
+    node: ir.Node, keys: Outputs, sets: Sequence[Sequence[int]], name: str = "grouping_id"
+) -> tuple[ir.Node, Outputs]:
+    """A node with every row once for each grouping set, and the keys to group it by: those of no set are null.
+
+    ``sets`` are positions of keys, as in ``rollup`` and ``cube``. The last of the keys is the grouping id, a bigint
+    with a bit for each key, the first key's the highest, that is 1 where the key is not in the set; where sets are
+    given twice there is one key more, which tells them apart. Spark's ids take the keys in the order in which GROUP BY
+    first names them.
+
+    Cost:   linear: one copy of a row for each set, no state; what is behind it costs so many groups.
+
+    Raises:
+        PlanError: no set, a set of keys that are not there, or more keys than the id has bits.
+    """
+    many = len(keys)
+    if not sets or many > MOST_KEYS or any(not 0 <= place < many for one in sets for place in one):
+        raise PlanError(
+            f"grouping sets are sets of the {many} keys by position, at least one set and at most {MOST_KEYS} keys"
+        )
+    number = Column(f"#{name}_set", T.INT, True)
+    numbers = call("array", [literal(i) for i in range(len(sets))])
+    nulled: Outputs = [(f"#{name}{i}", _where(number, sets, i, e)) for i, (_, e) in enumerate(keys)]
+    ids = [sum(1 << (many - 1 - i) for i in range(many) if i not in one) for one in sets]
+    branches = [x for i, id_ in enumerate(ids[:-1]) for x in (call("=", [number, literal(i)]), literal(id_, T.LONG))]
+    last = literal(ids[-1], T.LONG)
+    shown = [*nulled, (f"#{name}", call("case", [*branches, last]) if branches else last)]
+    shown += [(number.name, number)] if len(set(ids)) < len(ids) else []
+    kept = _columns(node.schema, node.schema.names)
+    made = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*kept, *shown)))))
+    named = [*(n for n, _ in keys), name, f"{name}_set"]
+    columns = _columns(made.schema, [n for n, _ in shown])
+    return made, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
+
+
+def _where(number: Expr, sets: Sequence[Sequence[int]], place: int, key: Expr) -> Expr:
+    """A key in the sets that have it."""
+    inside = [literal(i) for i, one in enumerate(sets) if place in one]
+    if len(inside) == len(sets):
+        return key
+    return call("case", [call("in", [number, *inside]) if inside else literal(False), key])
+
+
+def rollup(count: int) -> list[tuple[int, ...]]:
+    """The sets of ROLLUP: all keys, and then always one less, from the last on.
+
+    >>> rollup(2)
+    [(0, 1), (0,), ()]
+    """
+    return [tuple(range(n)) for n in range(count, -1, -1)]
+
+
+def cube(count: int) -> list[tuple[int, ...]]:
+    """The sets of CUBE: every set of keys.
+
+    >>> cube(2)
+    [(0, 1), (0,), (1,), ()]
+    """
+    return [one for n in range(count, -1, -1) for one in combinations(range(count), n)]
+
+
+def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
+    """SQL's ``grouping(key)`` for the key at a place of so many: 1 where it is not in the row's set, else 0."""
+    bit = call("shiftright", [grouping_id, literal(count - 1 - place)])
+    return cast(call("&", [bit, literal(1, T.LONG)]), T.BYTE, implicit=False)
+
+
+class Grouping(Generic[C]):
+    """What ``Collection.group_by`` returns; ``wrap`` makes a collection of a plan."""
+
+    def __init__(self, node: ir.Node, keys: Outputs, wrap: Callable[[ir.Node], C]) -> None:
+        self.node, self.keys, self.wrap = node, keys, wrap
+        check_names([n for n, _ in keys])
+        for name, expression in keys:
+            if pa.types.is_map(expression.type):
+                raise TypeMismatchError(
+                    f"group column {name!r} is a map, and maps cannot be compared; select what you need of it"
+                )
+
+    def __repr__(self) -> str:
+        return f"group_by({', '.join(self.key)}), to be followed by agg(...) or reduce(...)"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the group columns."""
+        return tuple(n for n, _ in self.keys)
+
+    def agg(self, *columns: str | Col, **named: str | Col) -> C:
+        """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
+
+        Functions: those of docs/functions.md, with DISTINCT and FILTER, among them count, sum, avg, min, max, stddev,
+        median, percentile, mode, max_by, collect_list, listagg. Integer sums are exact in 128 bits, sums of doubles are
+        exact and rounded once. A group that empties leaves no row; without group columns there is always one row, as in
+        SQL.
+
+        Cost:   one exchange by group. count, sum, avg, stddev and their kin keep a few numbers per group and cost the
+                change; with any other function the group's rows are kept, and re-read when it changes.
+
+        Raises:
+            UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
+        """
+        wanted = [(None, c) for c in columns] + list(named.items())
+        if not wanted:
+            raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
+        node = self.node
+        try:
+            results = _results(wanted, node.schema)
+        except UpdateTimeError:
+            node = with_update_time(node)
+            results = _results(wanted, node.schema)
+        return self.wrap(aggregate_node(node, self.keys, results))
+
+    def reduce(
+        self,
+        function: Callable[..., Any],
+        schema: str | pa.Schema,
+        *,
+        with_diffs: bool = False,
+        version: str | int | None = None,
+    ) -> C:
+        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.
+
+        ``key`` is a tuple, with one group column too. ``rows`` lists ``(row, count)`` in the order of the rows' values;
+        a row has the columns that are no group columns, as ``row.price`` or ``row["price"]``. The output has the group
+        columns and then those of ``schema``, which alone the function yields. With ``with_diffs`` it yields
+        ``(row, diff)``. It must be pure. A group on which it raises becomes an error row.
+        ``version`` is as in ``map``: it stands for what the function reads.
+
+        >>> import altneu as an
+        >>> prices = an.source("prices", "item string, price long")
+        >>> def spread(key, rows):
+        ...     found = [row.price for row, _ in rows]
+        ...     yield max(found) - min(found)
+        >>> prices.group_by("item").reduce(spread, "spread long")
+        Collection(item: string, spread: bigint)
+
+        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        """
+        result = user_schema(schema)
+        clash = next((n for n in result.names if n in self.key), None)
+        if clash is not None:
+            raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
+        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
+        plain = all(e.is_column and e.column_name == n for n, e in self.keys)
+        plain = plain and UPDATE_TIME not in self.node.schema.names
+        grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
+        return self.wrap(
+            ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function, version), result, with_diffs))
+        )
+
+
+def _results(wanted: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
+    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in wanted]
+
+
+def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
+    return ir.Linear(node, BoundLogic((Project(tuple(outputs)),)))
+
+
+def _columns(schema: pa.Schema, names: Sequence[str]) -> Outputs:
+    return [(n, parse(quote_name(n), schema)) for n in names]
+
+
+def _name_of(text: str | Col) -> str:
+    """The alias of an aggregate, or its text, as Spark names it."""
+    tree = tree_of(text)
+    return str(tree.alias or tree.sql(dialect="spark"))
+
+
+def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
+    """One aggregate over columns that are computed first, at the names that ``place`` gives them.
+
+    Filters and their kin become conditions on the argument.
+    """
+    function, args, condition = given.function, given.args, given.filter
+    if function == "count_if":
+        function, condition, args = "count", args[0] if condition is None else call("and", [args[0], condition]), ()
+    function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
+    if condition is not None:
+        args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
+    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql, given.options)
+
+
+def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:
+    """Read the aggregates from the columns they have in the common reduce."""
+    schema = pa.schema([pa.field(f"#{n}", c.type) for c, n in zip(calls, numbers, strict=True)])
+    return result.substitute({f"#{i}": parse(quote_name(f"#{n}"), schema) for i, n in enumerate(numbers)})
+
+
+def _of_nothing(call: ir.Aggregate) -> object:
+    """What an aggregate is over no rows."""
+    if call.function == "count":
+        return 0
+    return [] if call.function.startswith("collect") else None

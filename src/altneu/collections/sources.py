@@ -1,0 +1,206 @@
+"""Rows from outside: Python rows, Arrow tables, pandas, Polars and Spark frames become updates of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu.columnar.rows import array_of
+from altneu.errors import InputError, SchemaError, SourceFailedError
+from altneu.operators.keyed import COMMANDS
+from altneu.plan import ir
+from altneu.runtime.inputs import Commands, Stamp, named
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+InsertTime = int | str | tuple[int | str | None, int | str] | None
+
+_CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark DataFrame (classic or Connect), asked without importing pyspark."""
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
+
+
+def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
+    """Rows in any in-memory form as an Arrow table.
+
+    Shape:  tuples have the values of ``columns`` in order, dictionaries their names; a source of one column takes bare
+            values too. Frames keep their own columns.
+
+    Raises:
+        SchemaError: naming the row and the column that does not fit.
+        InputError: the data is of a kind that is not understood.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if is_spark_frame(data):
+        _refuse_stream(data, source)
+        return data.toArrow()
+    if hasattr(type(data), "columns") and type(data).__module__.split(".")[0] in ("pandas", "polars"):
+        return _from_frame(data, source)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        return _from_python(list(data), columns, schema, source)
+    raise InputError(
+        f"the rows for {source!r} must be a Spark DataFrame, an Arrow table, a pandas or Polars frame, or a list of "
+        f"tuples or dictionaries, got a {type(data).__name__}; one row is a list of one"
+    )
+
+
+def _from_frame(data: Any, source: str) -> pa.Table:
+    """A pandas or Polars frame, a lazy one run now."""
+    try:
+        if type(data).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        return (data.collect() if hasattr(data, "collect") else data).to_arrow()
+    except _CONVERSION as error:
+        reason = "; ".join(map(str, error.args))
+        raise SchemaError(f"the frame for source {source!r} cannot be made an Arrow table: {reason}") from error
+    except Exception as error:
+        raise SourceFailedError(
+            f"the frame for source {source!r} failed, and nothing of it is kept: {error}"
+        ) from error
+
+
+def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
+    tuples = [_as_tuple(row, i, columns, source) for i, row in enumerate(rows)]
+    arrays = []
+    for k, name in enumerate(columns):
+        index = schema.get_field_index(name)
+        data_type = schema.field(index).type if index >= 0 else pa.int64()
+        values = [t[k] for t in tuples]
+        try:
+            arrays.append(array_of(values, data_type))
+        except _CONVERSION:
+            i = _first_bad(values, data_type)
+            raise SchemaError(
+                f"row {i} for source {source!r} has {values[i]!r} in column {name!r}, which is {named(data_type)}"
+            ) from None
+    return pa.table(arrays, names=list(columns))
+
+
+def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[Any, ...]:
+    if isinstance(row, Mapping):
+        unknown = [k for k in row if k not in columns]
+        if unknown:
+            raise SchemaError(
+                f"row {i} for source {source!r} has {unknown[0]!r}, which is no column; "
+                f"the columns are: {', '.join(columns)}"
+            )
+        return tuple(row.get(n) for n in columns)
+    if isinstance(row, tuple | list):
+        if len(row) != len(columns):
+            raise SchemaError(
+                f"row {i} for source {source!r} has {len(row)} values "
+                f"for the {len(columns)} columns {', '.join(columns)}"
+            )
+        return tuple(row)
+    if len(columns) == 1:
+        return (row,)
+    raise SchemaError(
+        f"row {i} for source {source!r} is a {type(row).__name__}, not a tuple or a dictionary of {', '.join(columns)}"
+    )
+
+
+def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
+    for i, value in enumerate(values):
+        try:
+            array_of([value], data_type)
+        except _CONVERSION:
+            return i
+    return 0
+
+
+def check_frame(frame: DataFrame, stamp: Stamp) -> None:
+    """Check a Spark DataFrame's columns and types against a source, without running it.
+
+    Raises:
+        SchemaError: naming the column and both types.
+        InputError: it is a stream.
+    """
+    _refuse_stream(frame, stamp.source)
+    check_columns(frame, stamp)
+
+
+def _refuse_stream(frame: DataFrame, source: str) -> None:
+    if frame.isStreaming:
+        raise InputError(
+            f"the DataFrame for source {source!r} is a stream, which is not inserted: session.follow({source}=...) "
+            "takes its micro-batches"
+        )
+
+
+def check_columns(frame: DataFrame, stamp: Stamp) -> None:
+    """Check the columns and types of a Spark DataFrame, which may be a stream, against a source.
+
+    Raises:
+        SchemaError: naming the column and both types.
+    """
+    fields = [_field_of(frame, column, stamp.source) for column in stamp.columns]
+    stamp.updates(pa.Table.from_batches([], schema=pa.schema(fields)))
+
+
+def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    names = frame.columns
+    if column not in names:
+        raise SchemaError(f"the DataFrame for source {source!r} lacks column {column!r}; it has: {', '.join(names)}")
+    if sum(n.lower() == column.lower() for n in names) > 1:
+        raise SchemaError(
+            f"the DataFrame for source {source!r} has several columns {column!r}, to Spark's eyes: {', '.join(names)}; "
+            "drop or rename all but one"
+        )
+    try:
+        return pa.field(column, to_arrow_type(frame.schema[names.index(column)].dataType, timezone="UTC"))
+    except PySparkTypeError as error:
+        raise SchemaError(
+            f"column {column!r} of the DataFrame for source {source!r} has a type that Arrow lacks ({error}); "
+            "cast it before inserting"
+        ) from None
+
+
+def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Commands | None:
+    """How rows of a source become commands, None where it takes none: its rows only add up.
+
+    ``kind`` is as for ``Commands``.
+
+    Raises:
+        InputError: the source has no key, and is asked for what needs one.
+    """
+    if kind is not None and source.key is None:
+        asked = f"{COMMANDS[kind]} needs" if isinstance(kind, int) else "commands by name need"
+        what = "is a set without a key" if source.distinct else "has no key"
+        raise InputError(
+            f"source {source.name!r} {what}, which {asked}: declare it with an.source({source.name!r}, ..., key=...), "
+            "or insert and retract whole rows"
+        )
+    if source.commanded_by is None:
+        return None
+    return Commands(source.schema, source.commanded_by, call, kind)
+
+
+def two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
+    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
+    if source.coordinates is None:
+        if isinstance(time, tuple):
+            raise InputError(
+                f"source {source.name!r} has one time, and the insert gives {time!r}; "
+                'declare the source with time=("system", "event") to give it two'
+            )
+        return time, None
+    system, event = source.coordinates
+    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
+    if about is None or isinstance(about, tuple):
+        raise InputError(
+            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
+            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
+        )
+    return known, about

@@ -1,0 +1,660 @@
+"""The linear verbs, written once: on a ``Logic`` they compose, on a collection they act.
+
+A verb names what is to be done; it meets a schema when it is bound, and is checked then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias
+
+import pyarrow as pa
+
+from altneu import types as T
+from altneu.collections.grouping import check_names, user_schema
+from altneu.collections.sources import to_table
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.expressions import (
+    Bound,
+    Col,
+    Expr,
+    cast,
+    literal,
+    parse,
+    parse_projection,
+    split_temporal,
+)
+from altneu.expressions.names import UPDATE_TIME
+from altneu.expressions.parse import tree_of
+from altneu.linear import (
+    BoundLogic,
+    Delay,
+    DelayFunction,
+    Emit,
+    ExplodeFunction,
+    Filter,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    GenerateSeries,
+    JoinFunction,
+    MapFunction,
+    Negate,
+    ParseJson,
+    Project,
+    RepeatRow,
+    Step,
+    Temporal,
+    Unnest,
+    Update,
+)
+from altneu.operators.json_text import Unit, json_fields
+from altneu.operators.linear import run_logic
+from altneu.runtime.inputs import conform
+from altneu.trace.update import Updates
+from altneu.types import quote_name, type_name
+
+Text: TypeAlias = str | Col
+Number: TypeAlias = str | Col | int
+Version: TypeAlias = str | int | None
+Triple: TypeAlias = tuple[Mapping[str, Text], Number | None, Number]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb with its arguments; ``bind`` checks them against a schema. Equal when name and arguments are."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    bind: Callable[[pa.Schema], BoundLogic] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(_shown, self.arguments))})"
+
+
+class LinearVerbs(ABC):
+    """What can be done to a collection update by update; every verb costs no exchange and keeps no state."""
+
+    @abstractmethod
+    def _then(self, verb: Verb) -> Self:
+        """This, then one more verb."""
+
+    def select(self, *columns: Text, **named: Text) -> Self:
+        """Compute the columns of a new collection.
+
+        Positional arguments are column names, ``"*"``, or expressions with an alias (``"price * qty as total"``); named
+        ones give the name first (``total="price * qty"``).
+
+        Shape:  as many rows as before.
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            UnknownColumnError: a name that is no column here.
+            SchemaError: two output columns of one name.
+        """
+        if not columns and not named:
+            raise SchemaError("select needs at least one column")
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            outputs: list[tuple[str, Expr]] = []
+            for column in columns:
+                if isinstance(column, str) and column.strip() == "*":
+                    outputs += [(n, column_of(n, schema)) for n in _own(schema)]
+                else:
+                    outputs.append(parse_projection(column, schema))
+            outputs += [(name, parse(text, schema)) for name, text in named.items()]
+            check_names([n for n, _ in outputs])
+            return _logic(Project(tuple(outputs)))
+
+        arguments = (*map(_text, columns), *((n, _text(t)) for n, t in named.items()))
+        return self._then(Verb("select", arguments, bind))
+
+    def filter(self, predicate: Text | Callable[..., Any], *, version: Version = None) -> Self:
+        """Keep the rows on which the predicate is true; false and null reject.
+
+        ``logical_now()`` in an expression is the session's time in ticks. Compared with expressions of the row, as
+        parts of the conjunction (``"v > 0 and logical_now() >= start and logical_now() < stop"``), it bounds the
+        times at which a row exists: rows appear and go by themselves as time advances. Such a comparison may stand in
+        an OR with conditions of the row: ``"logical_now() < stop or stop is null"``.
+
+        A Python function of a row may stand in the place of the expression; ``version`` as in ``map``.
+
+        Cost:   linear: no exchange, no state; a row's future is held, in order of time, where it is needed.
+
+        Raises:
+            TypeMismatchError: the predicate is not boolean.
+            TemporalPredicateError: a use of ``logical_now()`` that is no bound.
+        """
+        if callable(predicate) and not isinstance(predicate, Col):
+            function = Function.of(predicate, version)
+            return self._then(Verb("filter", (function,), lambda _: _logic(FilterFunction(function))))
+
+        _refuse_version("filter", version)
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            found = split_temporal(predicate, schema)
+            steps: list[Step] = [Filter(p) for p in found.row]
+            return _logic(*steps, *([Temporal(found.bounds)] if found.bounds else []))
+
+        return self._then(Verb("filter", (_text(predicate),), bind))
+
+    def map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
+        """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
+
+        A row is a tuple whose values also go by their names: ``row.price``, ``row["price"]``, ``row.asdict()``. The
+        function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
+
+        A store knows the function by what it reads: its code, and as far as they can be followed the values and
+        functions that this names (docs/python_functions.md says what is not). ``version``, a text or a number, stands
+        for all of that: the function is the same as long as its name and its version are.
+
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            PlanError: a version that is none, or a function that reads too much to be compared, without one.
+        """
+        return self._calling("map", MapFunction, function, schema, version)
+
+    def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
+        """Replace each row by the rows that a Python function yields for it; ``version`` as in ``map``.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._calling("flat_map", FlatMapFunction, function, schema, version)
+
+    def explode(
+        self,
+        what: Text | Callable[..., Any],
+        schema: str | pa.Schema | None = None,
+        *,
+        as_: str | Sequence[str] = "col",
+        outer: bool = False,
+        version: Version = None,
+    ) -> Self:
+        """Replace each row by the ``(row, diff)`` pairs that a Python function yields for it.
+
+        Given an expression of an array or a map instead, what Spark calls explode: see ``unnest``. ``version`` of a
+        function is as in ``map``.
+
+        Shape:  counts are multiplied by the diffs, which may be negative.
+        Cost:   linear: no exchange, no state; a row is one update, however large its diff.
+
+        Raises:
+            PlanError: a function without a schema.
+        """
+        if not callable(what) or isinstance(what, Col):
+            _refuse_version("explode", version)
+            return self.unnest(what, as_=as_, outer=outer)
+        return self._calling("explode", ExplodeFunction, what, schema, version)
+
+    def join_function(
+        self,
+        function: Callable[..., Any] | Sequence[Triple] | Logic,
+        schema: str | pa.Schema | None = None,
+        *,
+        version: Version = None,
+    ) -> Self:
+        """Join each row with the updates that it stands for: the most general linear operator.
+
+        ``function`` takes a row to ``(row, time, diff)`` triples; it is the equijoin with the collection of all
+        ``(row, triple)`` pairs, which is never built: times are joined, diffs multiplied. Without Python, it is a list
+        of triples ``({column: expression}, time, diff)`` whose times (None: the first) and diffs are expressions too,
+        or a ``Logic``. A time that a function gives as None is the first; an expression that is null, for a time or a
+        diff, is no update. ``version`` of a Python function is as in ``map``.
+
+        >>> import altneu as an
+        >>> x = an.source("x", "x long")
+        >>> copies = x.join_function(lambda r: [(2 * r.x, 3 * r.x, r.x), (2 * r.x, 4 * r.x, -r.x)], "y long")
+        >>> same = x.join_function([({"y": "2 * x"}, "3 * x", "x"), ({"y": "2 * x"}, "4 * x", "-x")])
+        >>> with an.Session() as session:  # x copies of 2x, from time 3x until 4x, for x from 0 to 9
+        ...     views = session.maintain("copies", copies.count()), session.maintain("same", same.count())
+        ...     session.insert("x", range(10))
+        ...     for now in (8, 9, 12, 15):
+        ...         _ = session.advance(to=now + 1)
+        ...         print(now, *(sorted(view.to_pylist()) for view in views))
+        8 [] []
+        9 [(6, 3)] [(6, 3)]
+        12 [(8, 4)] [(8, 4)]
+        15 [(8, 4), (10, 5)] [(8, 4), (10, 5)]
+
+        Cost:   linear: no exchange, no state; what lies in the future is held where it is needed.
+        Source: McSherry, "Generalizing linear operators", 2021.
+
+        Raises:
+            PlanError: a function without a schema.
+            SchemaError: triples of different columns.
+            TypeMismatchError: triples whose columns differ in type; a time or a diff that is no whole number.
+        """
+        if not callable(function):
+            _refuse_version("join_function", version)
+        if isinstance(function, Logic):
+            made = self
+            for verb in function.verbs:
+                made = made._then(verb)
+            return made
+        if callable(function):
+            return self._calling("join_function", JoinFunction, function, schema, version)
+        triples = _triples(function)
+
+        def bind(input_schema: pa.Schema) -> BoundLogic:
+            return _logic(Emit(_same_columns([_update(t, input_schema) for t in triples])))
+
+        shown = tuple(
+            (tuple((n, _text(e)) for n, e in columns.items()), None if t is None else _text(t), _text(d))
+            for columns, t, d in triples
+        )
+        return self._then(Verb("join_function", shown, bind))
+
+    def _calling(
+        self,
+        name: str,
+        step: type[MapFunction | FlatMapFunction | ExplodeFunction | JoinFunction],
+        function: Callable[..., Any],
+        schema: str | pa.Schema | None,
+        version: Version,
+    ) -> Self:
+        if not callable(function):
+            raise PlanError(f"{name} takes a Python function of a row, not {function!r}; an expression goes to select")
+        if schema is None:
+            raise PlanError(f'{name} needs the schema of what the function makes, for example "total long"')
+        wrapped, made = Function.of(function, version), user_schema(schema)
+        return self._then(Verb(name, (wrapped, made), lambda _: _logic(step(wrapped, made))))
+
+    # time -----------------------------------------------------------------------------------------------------------
+
+    def temporal(
+        self,
+        lower: Number | None = None,
+        upper: Number | None = None,
+        *,
+        null_upper: Literal["exclude", "never"] = "exclude",
+    ) -> Self:
+        """Let each row exist while ``lower <= logical_now() < upper`` only.
+
+        A row that comes late appears when it comes; one that comes after its upper bound never does. A null bound
+        excludes the row, as SQL's comparison would; ``null_upper="never"`` takes a null upper bound for none.
+
+        Units:  ticks of the session's time.
+        Cost:   linear: no exchange, no state; what lies in the future is held, at the same cost however far away.
+
+        Raises:
+            PlanError: no bound at all.
+            TypeMismatchError: a bound that is no whole number.
+        """
+        if lower is None and upper is None:
+            raise PlanError('temporal needs a bound: temporal("start", "stop"), or only one of them by its name')
+        if null_upper not in ("exclude", "never"):
+            raise PlanError(f'null_upper={null_upper!r} is neither "exclude" nor "never"')
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            bounds = []
+            if lower is not None:
+                bounds.append(Bound("lower", _ticks(lower, schema, "the lower bound")))
+            if upper is not None:
+                never = null_upper == "never"
+                bounds.append(Bound("upper", _ticks(upper, schema, "the upper bound"), null_open=never))
+            return _logic(Temporal(tuple(bounds)))
+
+        arguments = (*(None if b is None else _text(b) for b in (lower, upper)), null_upper)
+        return self._then(Verb("temporal", arguments, bind))
+
+    def delay(
+        self, by: int | Callable[[int], int] | None = None, *, every: int | None = None, version: Version = None
+    ) -> Self:
+        """Let every update happen later: by so many ticks, at the next multiple of ``every``, or as a function says.
+
+        A function takes a time to one that is not earlier; it must be monotone; ``version`` is as in ``map``. Updates
+        that come to lie at the same time meet there: ``delay(every=60)`` is the collection as it was at the last full
+        minute.
+
+        Units:  ticks of the session's time.
+        Cost:   linear: no exchange, no state; what is delayed is held where it is needed.
+
+        Raises:
+            PlanError: both or neither of ``by`` and ``every``, or a delay that goes back.
+        """
+        if (by is None) == (every is None):
+            raise PlanError("delay takes one of by=ticks, by=function and every=ticks")
+        if not callable(by):
+            _refuse_version("delay", version)
+        if every is not None:
+            made = Delay.every(_plain_int(every, "every"))
+        elif callable(by):
+            made = Delay((DelayFunction(Function.of(by, version)),))
+        else:
+            made = Delay.by(_plain_int(by, "by"))
+        return self._then(Verb("delay", (made,), lambda _: BoundLogic((), made)))
+
+    # table functions ------------------------------------------------------------------------------------------------
+
+    def generate_series(
+        self,
+        start: Number,
+        stop: Number,
+        step: Number | None = None,
+        *,
+        as_: str = "generate_series",
+        outer: bool = False,
+    ) -> Self:
+        """One row for each value from ``start`` up to and with ``stop``, in a new column.
+
+        Whole numbers, dates and timestamps; the step of the latter two is an interval (``"interval 1 month"``, default
+        one day). A step in the wrong direction, and a null anywhere, gives no rows; a step of zero is an error row.
+        Months are added one by one, each day clamped to its month. A row without values is gone; with ``outer`` it
+        stays, with null.
+
+        Cost:   linear: no exchange, no state; the series is not built before it is used.
+
+        Raises:
+            TypeMismatchError: arguments that make no series.
+        """
+        if not isinstance(as_, str):
+            raise PlanError(f"generate_series(as_={as_!r}): the new column's name, a text, is wanted")
+        if not isinstance(outer, bool):
+            raise PlanError(f"generate_series(outer=...) must be True or False, got {outer!r}")
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            check_names([*_own(schema), as_])
+            return _logic(GenerateSeries(as_, *_series_arguments(start, stop, step, schema), outer))
+
+        arguments = (_text(start), _text(stop), None if step is None else _text(step), as_, *(("outer",) * outer))
+        return self._then(Verb("generate_series", arguments, bind))
+
+    def unnest(
+        self, value: Text, *, as_: str | Sequence[str] = "col", ordinality: str | None = None, outer: bool = False
+    ) -> Self:
+        """One row for each element of an array, or entry of a map, beside the row's other columns.
+
+        ``as_`` names the new column, or a map's two (key and value, by default). ``ordinality`` names a column of
+        positions, from 1. A row without elements is gone; with ``outer`` it stays, with nulls.
+
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            TypeMismatchError: the value is neither an array nor a map.
+        """
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            expression = parse(value, schema)
+            is_map = pa.types.is_map(expression.type)
+            if not is_map and not pa.types.is_list(expression.type):
+                raise TypeMismatchError(
+                    f"`{expression.text}` is {type_name(expression.type)}; only an array or a map can be unnested"
+                )
+            names = (as_,) if isinstance(as_, str) else tuple(as_)
+            if is_map and names == ("col",):
+                names = ("key", "value")
+            if len(names) != 1 + is_map:
+                raise SchemaError(
+                    f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), not {len(names)}"
+                )
+            check_names([*_own(schema), *names, *([ordinality] if ordinality else [])])
+            return _logic(Unnest(expression, names, ordinality, outer))
+
+        return self._then(
+            Verb("unnest", (_text(value), as_ if isinstance(as_, str) else tuple(as_), ordinality, outer), bind)
+        )
+
+    def repeat_row(self, count: Number) -> Self:
+        """Multiply how often each row counts: by 0 or null it is gone, by a negative number it is owed.
+
+        Cost:   linear: no exchange, no state; a row is one update, however often it is repeated.
+
+        Raises:
+            TypeMismatchError: the count is no whole number.
+        """
+        return self._repeating(count, non_negative=False)
+
+    def repeat_row_non_negative(self, count: Number) -> Self:
+        """``repeat_row``, except that a negative count is an error row.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._repeating(count, non_negative=True)
+
+    def _repeating(self, count: Number, *, non_negative: bool) -> Self:
+        def bind(schema: pa.Schema) -> BoundLogic:
+            return _logic(RepeatRow(_ticks(count, schema, "the count"), non_negative))
+
+        return self._then(Verb("repeat_row" + "_non_negative" * non_negative, (_text(count),), bind))
+
+    def json(
+        self, column: str, fields: str | pa.Schema, *, paths: Mapping[str, str] | None = None, unit: Unit = ""
+    ) -> Self:
+        """Read fields of a JSON text into new columns; what nothing reads is not parsed.
+
+        ``fields`` are names and types (``"id long, tags array<string>"``); ``paths`` says for a name where it is found
+        (``{"city": "address.city"}``), by default under its own name. A text of null, and an absent member, gives
+        null; a text that is no JSON, or a member of another type, is an error row.
+
+        Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"), for all
+                fields that it fits or by name (``{"at": "ms"}``); without it those are texts.
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            UnknownColumnError: no such column; a path or a unit for a name that is no field.
+            TypeMismatchError: the column is no text, or a field's type is none that JSON is read as.
+            PlanError: a unit that is none, or none of its field.
+        """
+        made = user_schema(fields)
+        found = json_fields(made, unit, paths)
+
+        def bind(schema: pa.Schema) -> BoundLogic:
+            text = column_of(column, schema)
+            if text.type != T.STRING:
+                raise TypeMismatchError(f"json reads texts, but column {column!r} is {type_name(text.type)}")
+            check_names([*_own(schema), *made.names])
+            return _logic(ParseJson(column, found))
+
+        ways = tuple((paths or {}).items())
+        return self._then(
+            Verb("json", (column, made, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
+        )
+
+    def negate(self) -> Self:
+        """Turn every count into its negative.
+
+        Cost:   linear: no exchange, no state.
+        """
+        return self._then(Verb("negate", (), lambda _: _logic(Negate())))
+
+
+@dataclass(frozen=True)
+class Logic(LinearVerbs):
+    """What happens to one row, as a value: verbs in a row, without a collection and without a schema.
+
+    Shape:  an update ``(row, t, d)`` becomes ``(row', t joined with t', d * d')`` for every ``(row', t', d')`` that
+            the logic makes of the row.
+    Law:    ``followed_by`` is associative, ``Logic()`` its identity (tests/laws/test_logic.py).
+
+    >>> import altneu as an
+    >>> late = an.logic.filter("v > 1").followed_by(an.logic.delay(by=3))
+    >>> late == an.logic.filter("v > 1").delay(by=3)
+    True
+    >>> late.run([(1,), (2,)], "v long")
+    ([((2,), 3, 1)], [])
+    """
+
+    verbs: tuple[Verb, ...] = ()
+
+    def _then(self, verb: Verb) -> Self:
+        return type(self)((*self.verbs, verb))
+
+    def followed_by(self, after: Logic) -> Logic:
+        """This logic, then the other, as one.
+
+        Raises:
+            PlanError: the other is no ``Logic``.
+        """
+        if not isinstance(after, Logic):
+            raise PlanError(f'followed_by takes a Logic such as an.logic.filter("v > 0"), not {after!r}')
+        return Logic((*self.verbs, *after.verbs))
+
+    def bind(self, schema: str | pa.Schema) -> BoundLogic:
+        """The logic for rows of a schema, names and types resolved.
+
+        Raises:
+            PlanError: whatever its verbs refuse of this schema.
+        """
+        current, bound = T.parse_schema(schema), BoundLogic()
+        for verb in self.verbs:
+            one = verb.bind(current)
+            bound, current = bound.followed_by(one), one.output(current)
+        return bound
+
+    def run(
+        self, rows: Sequence[Any], schema: str | pa.Schema, *, time: int = 0, diff: int = 1
+    ) -> tuple[list[tuple[tuple[object, ...], int, int]], list[tuple[dict[str, str], int, int]]]:
+        """What the logic makes of rows: updates ``(row, time, diff)``, and error rows with their times and diffs.
+
+        Shape:  rows are tuples, or dictionaries; of one column, bare values too.
+        Cost:   that of the steps, in this process.
+
+        Raises:
+            SchemaError: a row does not fit the schema, as ``Session.insert`` says it.
+            PlanError: whatever ``bind`` refuses.
+        """
+        parsed = T.parse_schema(schema)
+        given = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
+        made = conform(to_table(given, parsed.names, parsed, "run"), parsed, "run")
+        stamped = Updates(made, _full((1, len(given)), time), _full(len(given), diff))
+        oks, errors = run_logic(self.bind(parsed), stamped)
+        return _listed(oks), [(dict(zip(errors.schema.names, r, strict=True)), t, d) for r, t, d in _listed(errors)]
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.verbs)) or "identity"
+
+
+def _full(shape: Any, value: int) -> Any:
+    import numpy as np
+
+    return np.full(shape, value, np.int64)
+
+
+def _listed(updates: Updates) -> list[tuple[tuple[object, ...], int, int]]:
+    return list(zip(updates.rows.to_pylist(), updates.times[0].tolist(), updates.diffs.tolist(), strict=True))
+
+
+# arguments ------------------------------------------------------------------------------------------------------------
+
+
+def _logic(*steps: Step) -> BoundLogic:
+    return BoundLogic(steps)
+
+
+def column_of(name: str, schema: pa.Schema) -> Expr:
+    """A column as an expression.
+
+    Raises:
+        UnknownColumnError: there is none of this name.
+    """
+    if name not in schema.names:
+        raise UnknownColumnError(name, schema.names)
+    return parse(quote_name(name), schema)
+
+
+def _own(schema: pa.Schema) -> list[str]:
+    """The columns that a user knows of."""
+    return [n for n in schema.names if n != UPDATE_TIME]
+
+
+def _refuse_version(verb: str, version: Version) -> None:
+    if version is not None:
+        raise PlanError(f"{verb}(version={version!r}): a version is given for a Python function, and here is none")
+
+
+def _shown(argument: object) -> str:
+    if isinstance(argument, Function):
+        return argument.name
+    return repr(T.to_ddl(argument)) if isinstance(argument, pa.Schema) else repr(argument)
+
+
+def _text(value: Any) -> str:
+    """How an argument is written, for comparing and showing it."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else tree_of(value).sql("spark")
+
+
+def _source(value: Number) -> Text:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value  # type: ignore[return-value]
+
+
+def _ticks(value: Number, schema: pa.Schema, what: str) -> Expr:
+    """A whole number as a long.
+
+    Raises:
+        TypeMismatchError: it is something else.
+    """
+    expression = parse(_source(value), schema)
+    if pa.types.is_null(expression.type) or pa.types.is_integer(expression.type):
+        return cast(expression, T.LONG)
+    remedy = (
+        "; unix_seconds(...) or unix_micros(...) make a number of it" if pa.types.is_timestamp(expression.type) else ""
+    )
+    raise TypeMismatchError(
+        f"{what} is a whole number, but `{expression.text}` is {type_name(expression.type)}{remedy}"
+    )
+
+
+def _plain_int(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise PlanError(f"delay({what}={value!r}): a whole number of ticks is wanted")
+    return value
+
+
+def _series_arguments(start: Number, stop: Number, step: Number | None, schema: pa.Schema) -> tuple[Expr, Expr, Expr]:
+    first, last = (parse(_source(v), schema) for v in (start, stop))
+    by = None if step is None else parse(_source(step), schema)
+    whole = [e for e in (first, last, by) if e is not None]
+    if all(pa.types.is_integer(e.type) or pa.types.is_null(e.type) for e in whole):
+        wide = T.LONG if any(e.type == T.LONG for e in whole) else T.INT
+        return cast(first, wide), cast(last, wide), cast(literal(1) if by is None else by, wide)
+    kinds = {first.type, last.type} - {pa.null()}
+    if len(kinds) == 1 and (kind := kinds.pop()) in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        by = parse("interval 1 day", schema) if by is None else by
+        if by.type in (T.YEAR_MONTH, T.DAY_TIME):
+            return cast(first, kind), cast(last, kind), by
+        raise TypeMismatchError(
+            f"the step of a series of {type_name(kind)} is an interval such as interval 1 month, "
+            f"but `{by.text}` is {type_name(by.type)}"
+        )
+    shown = ", ".join(f"`{e.text}` is {type_name(e.type)}" for e in whole)
+    raise TypeMismatchError(f"generate_series goes through whole numbers, dates or timestamps of one type, but {shown}")
+
+
+def _triples(given: object) -> list[Triple]:
+    """The updates of a declarative ``join_function``.
+
+    Raises:
+        PlanError: there are none, or one is something else.
+    """
+    form = "({column: expression}, time, diff)"
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or not (triples := list(given)):
+        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {given!r}")
+    for triple in triples:
+        if not (isinstance(triple, tuple | list) and len(triple) == 3 and isinstance(triple[0], Mapping)):
+            raise PlanError(f"join_function takes triples {form}, not {triple!r}")
+    return triples
+
+
+def _update(triple: Triple, schema: pa.Schema) -> Update:
+    columns, time, diff = triple
+    outputs = tuple((name, parse(text, schema)) for name, text in columns.items())
+    check_names([n for n, _ in outputs])
+    at = None if time is None else _ticks(time, schema, "the time")
+    return Update(outputs, at, _ticks(diff, schema, "the diff"))
+
+
+def _same_columns(updates: list[Update]) -> tuple[Update, ...]:
+    names = [n for n, _ in updates[0].outputs]
+    for other in updates[1:]:
+        found = [n for n, _ in other.outputs]
+        if found != names:
+            raise SchemaError(f"the triples of join_function have different columns: {names} and {found}")
+        for (name, a), (_, b) in zip(updates[0].outputs, other.outputs, strict=True):
+            if a.type != b.type:
+                raise TypeMismatchError(
+                    f"column {name!r} is {type_name(a.type)} in one triple and {type_name(b.type)} in another; cast one"
+                )
+    return tuple(updates)

@@ -1,0 +1,1 @@
+"""Columns and rows of them: how they are hashed, sorted, compared and looked up."""

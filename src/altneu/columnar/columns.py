@@ -1,0 +1,448 @@
+"""Columns seen by kernels: Arrow buffers by address, rows compared and gathered across several blocks at once.
+
+Sorting, merging and matching decide *which* rows; this module is what then touches the rows themselves. Everything
+works on a ``Stack``: parts of one schema, indexed as if they were stacked, and never copied together. Fixed-width,
+boolean, string and binary columns go through Numba loops over the buffers; nested columns through recursion over their
+child arrays.
+
+Sliced arrays are read in place (offsets are respected), and so are memory-mapped ones. Values are compared by their
+bits: floats are normalised where they enter altneu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import accumulate
+from typing import Any, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
+
+from altneu.columnar.narrow import Narrow, NarrowRows
+from altneu.columnar.rows import Ints, Rows, positions_of, taken
+from altneu.errors import TooWideError, TypeMismatchError
+
+Mask = npt.NDArray[np.bool_]
+
+FEW = 256  # up to this many rows Arrow stacks and takes faster than a kernel is called
+COLUMN_BYTES = 2**31 - 1  # int32 offsets reach no further
+
+
+class Kind(Enum):
+    """How a column lies in memory."""
+
+    FIXED = 0  # width bytes a value
+    BITS = 1  # one bit a value
+    BYTES = 2  # int32 offsets into bytes
+    NESTED = 3
+    NULL = 4  # no buffers at all
+
+
+_FIXED_WIDTH = {
+    pa.lib.Type_INT8: 1, pa.lib.Type_UINT8: 1, pa.lib.Type_INT16: 2, pa.lib.Type_UINT16: 2, pa.lib.Type_INT32: 4,
+    pa.lib.Type_UINT32: 4, pa.lib.Type_INT64: 8, pa.lib.Type_UINT64: 8, pa.lib.Type_FLOAT: 4, pa.lib.Type_DOUBLE: 8,
+    pa.lib.Type_DATE32: 4, pa.lib.Type_DATE64: 8, pa.lib.Type_TIMESTAMP: 8, pa.lib.Type_TIME32: 4,
+    pa.lib.Type_TIME64: 8, pa.lib.Type_DURATION: 8, pa.lib.Type_DECIMAL128: 16,
+}  # fmt: skip
+_KINDS = {code: (Kind.FIXED, width) for code, width in _FIXED_WIDTH.items()} | {
+    pa.lib.Type_BOOL: (Kind.BITS, 0),
+    pa.lib.Type_STRING: (Kind.BYTES, 0),
+    pa.lib.Type_BINARY: (Kind.BYTES, 0),
+    pa.lib.Type_LIST: (Kind.NESTED, 0),
+    pa.lib.Type_STRUCT: (Kind.NESTED, 0),
+    pa.lib.Type_MAP: (Kind.NESTED, 0),
+    pa.lib.Type_NA: (Kind.NULL, 0),
+}
+
+
+def kind_of(dtype: pa.DataType) -> tuple[Kind, int]:
+    """How columns of a type lie in memory, and their width in bytes when that is fixed.
+
+    Raises:
+        TypeMismatchError: rows of this type cannot be arranged; the message says what to cast to.
+    """
+    try:
+        return _KINDS[dtype.id]
+    except KeyError:
+        raise TypeMismatchError(
+            f"columns of type {dtype} cannot be arranged; cast the column to one of the types of Spark "
+            "(integers, float, double, decimal, string, binary, boolean, date, timestamp, array, map, struct)"
+        ) from None
+
+
+def _loader(numba_type: types.Type, llvm_type: ir.Type) -> Callable[[int], Any]:
+    """Make ``load(address)``: the unaligned little-endian value at an address."""
+
+    @intrinsic
+    def load(_context: Any, address: Any) -> Any:
+        def codegen(_cg: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.load(builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
+
+        return numba_type(address), codegen
+
+    return cast(Callable[[int], Any], load)
+
+
+_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+load8, load16 = _loader(types.uint8, _I8), _loader(types.uint16, _I16)
+load32, load64 = _loader(types.uint32, _I32), _loader(types.uint64, _I64)
+load_int8, load_int16 = _loader(types.int8, _I8), _loader(types.int16, _I16)
+load_int32, load_int64 = _loader(types.int32, _I32), _loader(types.int64, _I64)
+load_float32, load_float64 = _loader(types.float32, ir.FloatType()), _loader(types.float64, ir.DoubleType())
+
+
+@numba.njit(cache=True, inline="always")
+def is_valid(bitmap: int, position: int) -> bool:
+    """Whether a validity bitmap (0: none, all valid) has the bit of ``position`` set."""
+    return bitmap == 0 or (load8(bitmap + (position >> 3)) >> (position & 7)) & 1 != 0
+
+
+def raw(column: pa.Array, kind: Kind) -> tuple[int, int, int, int]:
+    """Addresses of (data, validity, offsets) and the array's own offset; 0 where there is no buffer."""
+    buffers = column.buffers()
+    valid = buffers[0].address if buffers[0] is not None else 0
+    if kind is Kind.BYTES:
+        data = buffers[2].address if buffers[2] is not None else 0
+        return data, valid, buffers[1].address if buffers[1] is not None else 0, column.offset
+    return buffers[1].address if buffers[1] is not None else 0, valid, 0, column.offset
+
+
+@numba.njit(cache=True, inline="always")
+def _part(starts: Ints, row: int) -> int:
+    low, high = 0, len(starts) - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if starts[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True, inline="always")
+def load_narrow(address: int, width: int, least: int, position: int) -> int:
+    """The word at a position of a column of whole numbers that may be narrow (``altneu.columnar.narrow``)."""
+    if width == 8:
+        return load_int64(address + 8 * position)
+    code = np.int64(0)
+    if width == 4:
+        code = np.int64(load32(address + 4 * position))
+    elif width == 1:
+        code = np.int64(load8(address + position))
+    elif width == 2:
+        code = np.int64(load16(address + 2 * position))
+    return least + int(code)
+
+
+@numba.njit(cache=True)
+def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints, mask: Mask) -> None:
+    for k in range(len(left)):
+        if not mask[k]:
+            continue
+        a, b = _part(starts, left[k]), _part(starts, right[k])
+        i, j = left[k] - starts[a] + table[a, 3], right[k] - starts[b] + table[b, 3]
+        valid = is_valid(table[a, 1], i)
+        if valid != is_valid(table[b, 1], j):
+            mask[k] = False
+        elif valid and width == 8:
+            one = load_narrow(table[a, 0], table[a, 4], table[a, 5], i)
+            mask[k] = one == load_narrow(table[b, 0], table[b, 4], table[b, 5], j)
+        elif valid:
+            p, q = table[a, 0] + i * width, table[b, 0] + j * width
+            if width == 4:
+                mask[k] = load32(p) == load32(q)
+            elif width == 16:
+                mask[k] = load64(p) == load64(q) and load64(p + 8) == load64(q + 8)
+            else:
+                for byte in range(width):
+                    if load8(p + byte) != load8(q + byte):
+                        mask[k] = False
+
+
+@numba.njit(cache=True)
+def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
+    for k in range(len(left)):
+        a, b = _part(starts, left[k]), _part(starts, right[k])
+        i, j = left[k] - starts[a] + table[a, 3], right[k] - starts[b] + table[b, 3]
+        valid = is_valid(table[a, 1], i)
+        if valid != is_valid(table[b, 1], j) or (valid and is_valid(table[a, 0], i) != is_valid(table[b, 0], j)):
+            mask[k] = False
+
+
+@numba.njit(cache=True)
+def _equal_bytes(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
+    for k in range(len(left)):
+        if not mask[k]:
+            continue
+        a, b = _part(starts, left[k]), _part(starts, right[k])
+        i, j = left[k] - starts[a] + table[a, 3], right[k] - starts[b] + table[b, 3]
+        valid = is_valid(table[a, 1], i)
+        if valid != is_valid(table[b, 1], j):
+            mask[k] = False
+        elif valid:
+            p, q = load_int32(table[a, 2] + 4 * i), load_int32(table[b, 2] + 4 * j)
+            size = load_int32(table[a, 2] + 4 * i + 4) - p
+            if size != load_int32(table[b, 2] + 4 * j + 4) - q:
+                mask[k] = False
+                continue
+            at, other = table[a, 0] + p, table[b, 0] + q
+            while size >= 8 and load64(at) == load64(other):
+                at, other, size = at + 8, other + 8, size - 8
+            while size > 0 and load8(at) == load8(other):
+                at, other, size = at + 1, other + 1, size - 1
+            mask[k] = size == 0
+
+
+@numba.njit(cache=True)
+def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.NDArray[Any]) -> None:
+    # out has unsigned items of the width, two of eight bytes for a width of sixteen
+    for k in range(len(index)):
+        a = _part(starts, index[k])
+        i = index[k] - starts[a] + table[a, 3]
+        p = table[a, 0] + i * width
+        if width == 8:
+            out[k] = load_narrow(table[a, 0], table[a, 4], table[a, 5], i)
+        elif width == 4:
+            out[k] = load32(p)
+        elif width == 16:
+            out[2 * k] = load64(p)
+            out[2 * k + 1] = load64(p + 8)
+        elif width == 2:
+            out[k] = load_int16(p)
+        else:
+            out[k] = load8(p)
+
+
+@numba.njit(cache=True)
+def _gather_bitmap(table: Ints, starts: Ints, which: int, index: Ints, out: npt.NDArray[np.uint8]) -> int:
+    """Gather bits of buffer ``which`` (0 data, 1 validity); return how many are unset."""
+    unset = 0
+    for k in range(len(index)):
+        a = _part(starts, index[k])
+        if is_valid(table[a, which], index[k] - starts[a] + table[a, 3]):
+            out[k >> 3] |= np.uint8(1) << np.uint8(k & 7)
+        else:
+            unset += 1
+    return unset
+
+
+@numba.njit(cache=True)
+def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.int32], limit: int) -> int:
+    """Offsets of the values gathered; their total, or -1 when it is over ``limit``."""
+    total = 0
+    out[0] = 0
+    for k in range(len(index)):
+        a = _part(starts, index[k])
+        i = index[k] - starts[a] + table[a, 3]
+        if is_valid(table[a, 1], i):
+            total += load_int32(table[a, 2] + 4 * i + 4) - load_int32(table[a, 2] + 4 * i)
+        if total > limit:
+            return -1
+        out[k + 1] = total
+    return total
+
+
+@numba.njit(cache=True)
+def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
+    for k in range(len(index)):
+        if offsets[k] == offsets[k + 1]:
+            continue
+        a = _part(starts, index[k])
+        p = table[a, 0] + load_int32(table[a, 2] + 4 * (index[k] - starts[a] + table[a, 3]))
+        for to in range(offsets[k], offsets[k + 1]):
+            out[to] = load8(p)
+            p += 1
+
+
+def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
+    """For kernels: where a column of one part is, how wide its values are there and what is added to them."""
+    if isinstance(rows, NarrowRows):
+        kept = rows.kept[column]
+        if isinstance(kept, Narrow):
+            address, narrow, least = kept.line
+            return address, 0, 0, 0, narrow, least
+        return *raw(kept, kind), width, 0
+    return *raw(rows.columns[column], kind), width, 0
+
+
+# How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
+_Table = tuple[Kind, int, Ints, bool]
+
+
+class Stack:
+    """Rows of several parts under one schema, numbered through as if stacked, without being copied together.
+
+    >>> schema = pa.schema([("a", pa.string())])
+    >>> parts = [Rows.from_pydict({"a": ["x", None]}, schema), Rows.from_pydict({"a": ["x", "y"]}, schema)]
+    >>> stack = Stack(parts, schema)
+    >>> stack.equal(np.array([0, 1]), np.array([2, 3])).tolist()
+    [True, False]
+    >>> stack.take(np.array([3, 1, 0])).to_pylist()
+    [('y',), (None,), ('x',)]
+    """
+
+    __slots__ = ("_tables", "parts", "schema", "starts", "total")
+
+    def __init__(self, parts: Sequence[Rows], schema: pa.Schema) -> None:
+        self.parts = parts
+        self.schema = schema
+        starts = list(accumulate([part.count for part in parts], initial=0))
+        self.starts = np.array(starts, np.int64)
+        self.total = starts[-1]
+        self._tables: dict[int, _Table] = {}
+
+    def _table(self, column: int) -> _Table:
+        found = self._tables.get(column)
+        if found is None:
+            kind, width = kind_of(self.schema.field(column).type)
+            flat = kind is not Kind.NESTED and kind is not Kind.NULL
+            lines = [_line(p, column, kind, width) for p in self.parts] if flat else [(0, 0, 0, 0, 0, 0)]
+            found = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
+        return found
+
+    def _stacked(self, column: int) -> pa.Array:
+        arrays = [p.columns[column] for p in self.parts]
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+    def equal(self, left: Ints, right: Ints) -> Mask:
+        """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
+        mask = np.ones(len(left), np.bool_)
+        for column in range(len(self.schema)):
+            kind, width, table, _ = self._table(column)
+            if kind is Kind.FIXED:
+                _equal_fixed(table, self.starts, width, left, right, mask)
+            elif kind is Kind.BYTES:
+                _equal_bytes(table, self.starts, left, right, mask)
+            elif kind is Kind.BITS:
+                _equal_bits(table, self.starts, left, right, mask)
+            elif kind is Kind.NESTED:
+                mask &= equal_values(self._stacked(column), left, right)
+        return mask
+
+    def take(self, index: Ints) -> Rows:
+        """The rows at ``index``, in that order, as one run of rows."""
+        columns = range(len(self.schema))
+        if self.total <= FEW:
+            positions = positions_of(index)
+            return Rows(self.schema, tuple([taken(self._stacked(i), positions) for i in columns]), len(index))
+        return Rows(self.schema, tuple([self._take(i, index) for i in columns]), len(index))
+
+    def _take(self, column: int, index: Ints) -> pa.Array:
+        kind, width, table, nullable = self._table(column)
+        dtype = self.schema.field(column).type
+        if kind is Kind.NULL:
+            return pa.nulls(len(index))
+        if kind is Kind.NESTED:
+            return self._stacked(column).take(pa.array(index))
+        return _gather((kind, width, table, nullable), self.starts, index, dtype)
+
+    def encode(self, index: Ints) -> list[bytes]:
+        """One canonical byte string per row: equal exactly when the rows are equal; their order is the tie-break."""
+        return encode(self.take(index))
+
+
+def _gather(source: _Table, starts: Ints, index: Ints, dtype: pa.DataType) -> pa.Array:
+    kind, width, table, nullable = source
+    size = len(index)
+    valid, nulls = None, 0
+    if nullable:
+        bitmap = np.zeros((size + 7) >> 3, np.uint8)
+        nulls = _gather_bitmap(table, starts, 1, index, bitmap)
+        valid = pa.py_buffer(bitmap) if nulls else None
+    if kind is Kind.BYTES:
+        offsets = np.empty(size + 1, np.int32)
+        total = _gather_offsets(table, starts, index, offsets, COLUMN_BYTES)
+        if total < 0:
+            raise TooWideError(f"{size} rows hold over {COLUMN_BYTES} bytes in one column; gather fewer at a time")
+        content = np.empty(total, np.uint8)
+        _gather_bytes(table, starts, index, offsets, content)
+        return pa.Array.from_buffers(dtype, size, [valid, pa.py_buffer(offsets), pa.py_buffer(content)], nulls)
+    if kind is Kind.BITS:
+        data: npt.NDArray[Any] = np.zeros((size + 7) >> 3, np.uint8)
+        _gather_bitmap(table, starts, 0, index, data)
+    else:
+        data = np.empty(size * max(width // 8, 1), f"u{min(width, 8)}")
+        _gather_fixed(table, starts, width, index, data)
+    return pa.Array.from_buffers(dtype, size, [valid, pa.py_buffer(data)], nulls)
+
+
+def children(column: pa.Array) -> tuple[Ints, list[pa.Array]]:
+    """Offsets (length + 1) of a list or map array into its child arrays; a null entry is empty."""
+    if len(column):
+        offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
+    else:
+        offsets = np.zeros(1, np.int64)  # the buffer may be missing
+    if pa.types.is_map(column.type):
+        return offsets, [column.keys, column.items]
+    return offsets, [column.values]
+
+
+def valid_mask(column: pa.Array) -> Mask:
+    """True where ``column`` is not null."""
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def equal_values(column: pa.Array, left: Ints, right: Ints) -> Mask:
+    """Whether value ``left[k]`` of ``column`` equals value ``right[k]``, whatever its type; null equals null."""
+    kind, _ = kind_of(column.type)
+    if kind is not Kind.NESTED:
+        schema = pa.schema([("", column.type)])
+        return Stack([Rows(schema, (column,), len(column))], schema).equal(left, right)
+    valid = valid_mask(column)
+    mask = np.asarray(valid[left] == valid[right])
+    both = np.flatnonzero(valid[left] & valid[right])
+    if pa.types.is_struct(column.type):
+        for field in range(column.type.num_fields):
+            mask[both] &= equal_values(column.field(field), left[both], right[both])
+        return mask
+    offsets, values = children(column)
+    sizes = offsets[left + 1] - offsets[left]
+    mask[both] &= sizes[both] == (offsets[right + 1] - offsets[right])[both]
+    both = both[mask[both]]
+    sizes, pair = sizes[both], np.repeat(np.arange(len(both)), sizes[both])
+    step = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    for child in values:
+        same = equal_values(child, offsets[left[both]][pair] + step, offsets[right[both]][pair] + step)
+        mask[both[pair[~same]]] = False
+    return mask
+
+
+def encode(rows: Rows) -> list[bytes]:
+    """One canonical byte string per row, equal exactly when the rows are equal."""
+    parts = [_encode_column(c) for c in rows.columns]
+    return [b"".join(row) for row in zip(*parts, strict=True)] if parts else [b""] * rows.count
+
+
+def _encode_column(column: pa.Array) -> list[bytes]:
+    """One self-delimiting byte string per value: a tag for null, lengths before whatever varies in length."""
+    kind, width = kind_of(column.type)
+    if kind is Kind.NULL:
+        return [b"\0"] * len(column)
+    if kind is Kind.NESTED and pa.types.is_struct(column.type):
+        fields = [_encode_column(column.field(i)) for i in range(column.type.num_fields)]
+        content = [b"".join(row) for row in zip(*fields, strict=True)] if fields else [b""] * len(column)
+    elif kind is Kind.NESTED:
+        offsets, values = children(column)
+        first, last = int(offsets[0]), int(offsets[-1])
+        parts = [_encode_column(v.slice(first, last - first)) for v in values]
+        entries = [b"".join(row) for row in zip(*parts, strict=True)]
+        spans = zip((offsets - first).tolist(), (offsets[1:] - first).tolist(), strict=False)
+        content = [(stop - start).to_bytes(8, "big") + b"".join(entries[start:stop]) for start, stop in spans]
+    elif kind is Kind.FIXED:
+        data = column.buffers()[1].to_pybytes() if len(column) else b""
+        content = [data[i * width : (i + 1) * width] for i in range(column.offset, column.offset + len(column))]
+    else:
+        content = [_encode_scalar(value) for value in column.to_pylist()]
+    return [b"\1" + c if valid else b"\0" for c, valid in zip(content, valid_mask(column), strict=True)]
+
+
+def _encode_scalar(value: bool | str | bytes | None) -> bytes:
+    if isinstance(value, str):
+        value = value.encode()
+    return len(value).to_bytes(8, "big") + value if isinstance(value, bytes) else bytes([bool(value)])

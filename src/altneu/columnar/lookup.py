@@ -1,0 +1,178 @@
+"""Find hashes in many sorted blocks at once: one kernel call whatever the number of blocks.
+
+A block is described by a line of its ``table``: the address of its key hashes, their number, the first and the last
+hash. Most blocks cannot hold a probe and are passed over by the two latter, without touching their memory.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from altneu.columnar.columns import load64, load_narrow
+from altneu.columnar.hashing import Hashes
+from altneu.columnar.rows import Ints
+
+
+@numba.njit(cache=True, inline="always")
+def first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
+    """The first position in [low, high) whose word is at or above ``wanted``; ``high`` when none is."""
+    while low < high:
+        middle = (low + high) >> 1
+        if load64(address + 8 * middle) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True, inline="always")
+def _gallop(address: int, low: int, size: int, wanted: np.uint64) -> int:
+    """The same from ``low`` on, in time logarithmic in the distance."""
+    step = 1
+    high = low
+    while high < size and load64(address + 8 * high) < wanted:
+        low = high + 1
+        high += step
+        step += step
+    return first_at(address, low, min(high, size), wanted)
+
+
+@numba.njit(cache=True)
+def locate(table: Ints, probes: Hashes) -> Ints:
+    """Runs of equal key hash that probes hit, as lines (probe, block, start, stop), by block, then by probe.
+
+    Shape:  ``table`` (blocks, 4); ``probes`` ascending, repeats allowed; (hits, 4) out.
+    Cost:   O(blocks log probes + probes log(block / probes)) memory touches.
+    """
+    hits = np.empty((len(probes) + 8, 4), np.int64)
+    count = 0
+    for block in range(len(table)):
+        address, size = table[block, 0], table[block, 1]
+        first, last = np.uint64(table[block, 2]), np.uint64(table[block, 3])
+        probe, above = 0, len(probes)
+        while probe < above:
+            middle = (probe + above) >> 1
+            if probes[middle] < first:
+                probe = middle + 1
+            else:
+                above = middle
+        few = (len(probes) - probe) * 16 < size
+        at = 0
+        while probe < len(probes) and probes[probe] <= last:
+            wanted = probes[probe]
+            at = first_at(address, at, size, wanted) if few else _gallop(address, at, size, wanted)
+            if load64(address + 8 * at) == wanted:  # in range: wanted is at most the last hash
+                stop = size if wanted == last else _gallop(address, at + 1, size, wanted + np.uint64(1))
+                if count == len(hits):
+                    more = np.empty((2 * count, 4), np.int64)
+                    more[:count] = hits
+                    hits = more
+                hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3] = probe, block, at, stop
+                count += 1
+            probe += 1
+    return hits[:count]
+
+
+@numba.njit(cache=True)
+def by_probe(hits: Ints, original: Ints) -> Ints:
+    """Hits with probes renumbered by ``original`` (empty: not at all), sorted by probe, blocks kept in order."""
+    count = 0
+    for h in range(len(hits)):
+        if len(original):
+            hits[h, 0] = original[hits[h, 0]]
+        count = max(count, hits[h, 0] + 1)
+    sorted_already = True
+    for h in range(1, len(hits)):
+        if hits[h, 0] < hits[h - 1, 0]:
+            sorted_already = False
+            break
+    if sorted_already:
+        return hits
+    at = np.zeros(count + 1, np.int64)
+    for h in range(len(hits)):
+        at[hits[h, 0] + 1] += 1
+    for p in range(count):
+        at[p + 1] += at[p]
+    out = np.empty_like(hits)
+    for h in range(len(hits)):
+        to = at[hits[h, 0]]
+        at[hits[h, 0]] += 1
+        out[to] = hits[h]
+    return out
+
+
+@numba.njit(cache=True)
+def rows_of_hits(hits: Ints) -> Ints:
+    """Every row of every run as a run of its own."""
+    total = 0
+    for h in range(len(hits)):
+        total += hits[h, 3] - hits[h, 2]
+    out = np.empty((total, 4), np.int64)
+    to = 0
+    for h in range(len(hits)):
+        for at in range(hits[h, 2], hits[h, 3]):
+            out[to, 0], out[to, 1], out[to, 2], out[to, 3] = hits[h, 0], hits[h, 1], at, at + 1
+            to += 1
+    return out
+
+
+@numba.njit(cache=True)
+def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Per matching row: its probe, and its number in the stack of blocks that begin at ``starts``."""
+    total = 0
+    for h in range(len(hits)):
+        total += hits[h, 3] - hits[h, 2]
+    probe, row = np.empty(total, np.int64), np.empty(total, np.int64)
+    to = 0
+    for h in range(len(hits)):
+        base = starts[hits[h, 1]]
+        for at in range(hits[h, 2], hits[h, 3]):
+            probe[to], row[to] = hits[h, 0], base + at
+            to += 1
+    return probe, row
+
+
+@numba.njit(cache=True)
+def renumber(hits: Ints, blocks: int) -> Ints:
+    """Number the blocks that are hit 0, 1, ... in the hits, in place; return which blocks these are."""
+    number = np.full(blocks, -1, np.int64)
+    for h in range(len(hits)):
+        number[hits[h, 1]] = 0
+    used = 0
+    for b in range(blocks):
+        if number[b] == 0:
+            number[b] = used
+            used += 1
+    which = np.empty(used, np.int64)
+    for b in range(blocks):
+        if number[b] >= 0:
+            which[number[b]] = b
+    for h in range(len(hits)):
+        hits[h, 1] = number[hits[h, 1]]
+    return which
+
+
+@numba.njit(cache=True)
+def gather_words(addresses: Ints, starts: Ints, rows: Ints) -> Ints:
+    """Control columns at ``rows`` of stacked blocks, as words.
+
+    Shape:  ``addresses`` (blocks, columns, 3), as ``Block.addresses``; (columns, n) out.
+    """
+    out = np.empty((addresses.shape[1], len(rows)), np.int64)
+    block = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        if row < starts[block] or row >= starts[block + 1]:
+            low, high = 0, len(starts) - 1
+            while high - low > 1:
+                middle = (low + high) >> 1
+                if starts[middle] <= row:
+                    low = middle
+                else:
+                    high = middle
+            block = low
+        for c in range(addresses.shape[1]):
+            address, width, least = addresses[block, c, 0], addresses[block, c, 1], addresses[block, c, 2]
+            out[c, k] = load_narrow(address, width, least, row - starts[block])
+    return out

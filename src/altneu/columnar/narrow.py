@@ -1,0 +1,171 @@
+"""Columns of whole numbers in as few bytes as their range takes: how large batches are kept in memory.
+
+A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes. Rows are read one by one
+without the column being built: kernels are given the address of the codes, their width and the least value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, Rows, taken
+
+WORD = 8  # bytes of what can be kept in fewer
+_CODES = ((0, None), (0xFF, np.uint8), (0xFFFF, np.uint16), (0xFFFF_FFFF, np.uint32))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Narrow:
+    """``count`` whole numbers: ``least``, and ``codes`` that are added to it (None: they are all 0)."""
+
+    least: int
+    codes: npt.NDArray[Any] | None
+    count: int
+
+    @property
+    def line(self) -> tuple[int, int, int]:
+        """For kernels: the address of the codes, their width, the least value."""
+        if self.codes is None:
+            return 0, 0, self.least
+        return self.codes.ctypes.data, self.codes.itemsize, self.least
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes."""
+        return 0 if self.codes is None else int(self.codes.nbytes)
+
+    def words(self) -> Ints:
+        """All numbers."""
+        if self.codes is None:
+            return np.full(self.count, self.least, np.int64)
+        return self.codes.astype(np.int64) + self.least
+
+    def at(self, index: Any) -> Narrow:
+        """Those at positions, or of a slice."""
+        if self.codes is not None:
+            codes = self.codes[index]
+            return Narrow(self.least, codes, len(codes))
+        count = len(range(*index.indices(self.count))) if isinstance(index, slice) else len(index)
+        return Narrow(self.least, None, count)
+
+
+def narrowed(words: Ints) -> Narrow | None:
+    """Whole numbers in fewer bytes; None where that cannot be.
+
+    >>> (
+    ...     narrowed(np.array([1000, 1003], np.int64)).codes.tolist(),
+    ...     narrowed(np.array([7, 7], np.int64)).codes,
+    ... )
+    ([0, 3], None)
+    >>> narrowed(np.array([-(2**62), 2**62], np.int64)) is None
+    True
+    """
+    if not len(words):
+        return None
+    least, most = int(words.min()), int(words.max())
+    for reach, codes in _CODES:
+        if most - least <= reach:
+            return Narrow(least, None if codes is None else (words - least).astype(codes), len(words))
+    return None
+
+
+class NarrowRows(Rows):
+    """Rows of which some columns are narrow; a column is built whenever it is asked for, and not kept."""
+
+    __slots__ = ("kept",)
+
+    kept: tuple[Narrow | pa.Array, ...]
+
+    def __init__(self, schema: pa.Schema, kept: tuple[Narrow | pa.Array, ...], count: int) -> None:
+        put = object.__setattr__  # the class it extends is frozen
+        put(self, "schema", schema)
+        put(self, "kept", kept)
+        put(self, "count", count)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.schema, self.columns, self.count)
+
+    @property
+    def columns(self) -> tuple[pa.Array, ...]:
+        """All columns, built."""
+        return tuple([_built(c, t) for c, t in zip(self.kept, self.schema.types, strict=True)])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept."""
+        return sum(column.nbytes for column in self.kept)
+
+    def column(self, name: str) -> pa.Array:
+        """The array of one column."""
+        place = self.schema.get_field_index(name)
+        return _built(self.kept[place], self.schema.field(place).type)
+
+    def gathered(self, name: str, positions: pa.Array) -> pa.Array:
+        """The values of one column at some positions: nothing else of it is built."""
+        place = self.schema.get_field_index(name)
+        return _taken(self.kept[place], positions, self.schema.field(place).type)
+
+    def take(self, index: npt.NDArray[np.integer]) -> Rows:
+        """Rows at ``index``, as ordinary rows."""
+        positions = pa.array(index)
+        columns = [_taken(c, positions, t) for c, t in zip(self.kept, self.schema.types, strict=True)]
+        return Rows(self.schema, tuple(columns), len(index))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows ``start`` to ``stop`` without copying."""
+        cut = [c.at(slice(start, stop)) if isinstance(c, Narrow) else c.slice(start, stop - start) for c in self.kept]
+        return NarrowRows(self.schema, tuple(cut), stop - start)
+
+    def built(self) -> Rows:
+        """The same as ordinary rows."""
+        return Rows(self.schema, self.columns, self.count)
+
+
+def _built(column: Narrow | pa.Array, dtype: pa.DataType) -> pa.Array:
+    return _of_words(column.words(), dtype) if isinstance(column, Narrow) else column
+
+
+def _of_words(words: Ints, dtype: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(words)], 0)
+
+
+def _taken(column: Narrow | pa.Array, positions: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if isinstance(column, Narrow):
+        return _of_words(column.at(positions.to_numpy()).words(), dtype)
+    return taken(column, positions)
+
+
+def narrow_rows(rows: Rows) -> Rows:
+    """Rows with those columns narrow that can be: whole numbers, dates and times of eight bytes, without nulls."""
+    if isinstance(rows, NarrowRows):
+        return rows
+    kept = tuple([_narrow_column(column) for column in rows.columns])
+    if not any(isinstance(column, Narrow) for column in kept):
+        return rows
+    return NarrowRows(rows.schema, kept, rows.count)
+
+
+def _narrow_column(column: pa.Array) -> Narrow | pa.Array:
+    if not is_word(column.type) or column.null_count:
+        return column
+    start = column.offset
+    words = np.frombuffer(column.buffers()[1], np.int64, len(column), WORD * start)
+    return narrowed(words) or column
+
+
+def is_word(dtype: pa.DataType) -> bool:
+    """Whether values are signed numbers of eight bytes, whatever they mean."""
+    return pa.types.is_int64(dtype) or pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype)
+
+
+def bytes_of(columns: Sequence[pa.Array] | Rows) -> int:
+    """Bytes that columns, or rows, take."""
+    if isinstance(columns, NarrowRows):
+        return columns.nbytes
+    return int(sum(c.nbytes for c in (columns.columns if isinstance(columns, Rows) else columns)))

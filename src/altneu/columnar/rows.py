@@ -1,0 +1,247 @@
+"""Rows: n rows of named, typed Arrow columns, the payload that operators move by ``take``.
+
+A ``pyarrow.RecordBatch`` forgets its row count when it has no columns, and an empty key or an empty value is an
+everyday thing here (``count`` of everything, ``distinct``), so the count is carried beside the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu.columnar.python_values import arrow_values, python_values, readable
+
+Ints = npt.NDArray[np.int64]
+Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""``map``, or what does the same in another way."""
+
+_LONG = pa.int64()
+_TAKE = pc.get_function("array_take")  # what ``Array.take`` comes to in the end; a step takes small arrays many times
+
+
+def positions_of(index: npt.NDArray[np.integer]) -> pa.Array:
+    """Positions as Arrow takes them: not copied, unless they are of another type or not contiguous."""
+    if index.dtype == np.int64 and index.flags.c_contiguous:
+        return pa.Array.from_buffers(_LONG, len(index), [None, pa.py_buffer(index)])
+    return pa.array(index)
+
+
+def taken(column: pa.Array, positions: pa.Array) -> pa.Array:
+    """The values of an array at some positions, in that order."""
+    return _TAKE.call([column, positions])
+
+
+def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return one contiguous array: a chunked column is combined, an array is passed through."""
+    if isinstance(column, pa.ChunkedArray):
+        return (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        )
+    return column
+
+
+def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
+    """An Arrow array of Python values; unlike pyarrow's own it drops no fraction and no time of day, at any depth.
+
+    >>> array_of([1, None, 2.0], pa.int64()).to_pylist()
+    [1, None, 2]
+    >>> array_of([[1.5]], pa.list_(pa.int64()))
+    Traceback (most recent call last):
+    pyarrow.lib.ArrowInvalid: 1.5 is no int64
+
+    Raises:
+        pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
+    """
+    _refuse_cuts(values, data_type)
+    return arrow_values(values, data_type)
+
+
+def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
+    """Raise for a value, at any depth, of which pyarrow would keep only a part."""
+    cut: object | None = None
+    if pa.types.is_integer(data_type):
+        cut = next((v for v in values if isinstance(v, float | Decimal) and v % 1 != 0), None)
+    elif pa.types.is_date32(data_type):
+        cut = next((v for v in values if isinstance(v, datetime)), None)
+    else:
+        if pa.types.is_list(data_type):
+            _refuse_cuts([x for v in values if isinstance(v, list | tuple) for x in v], data_type.value_type)
+        elif pa.types.is_struct(data_type):
+            for f in data_type:
+                _refuse_cuts([v.get(f.name) for v in values if isinstance(v, Mapping)], f.type)
+        elif pa.types.is_map(data_type):
+            pairs = [p for v in values if v is not None for p in (v.items() if isinstance(v, Mapping) else v)]  # type: ignore[attr-defined]
+            _refuse_cuts([k for k, _ in pairs], data_type.key_type)
+            _refuse_cuts([x for _, x in pairs], data_type.item_type)
+        return
+    if cut is not None:
+        raise pa.ArrowInvalid(f"{cut!r} is no {data_type}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``count`` rows under ``schema``; ``columns[i]`` is the contiguous array of field i.
+
+    >>> rows = Rows.from_pydict({"a": [1, 2, 3]}, pa.schema([("a", pa.int64())]))
+    >>> rows.take(np.array([2, 0])).to_pylist()
+    [(3,), (1,)]
+    """
+
+    schema: pa.Schema
+    columns: tuple[pa.Array, ...]
+    count: int
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch | pa.Table) -> Rows:
+        """Wrap a record batch or a table; chunked columns are combined."""
+        return cls(batch.schema, tuple(as_array(c) for c in batch.columns), batch.num_rows)
+
+    @classmethod
+    def from_pydict(cls, columns: Mapping[str, Sequence[object]], schema: pa.Schema) -> Rows:
+        """Build from Python lists, one a column, checked against ``schema``."""
+        arrays = tuple(pa.array(columns[f.name], f.type) for f in schema)
+        return cls(schema, arrays, len(arrays[0]) if arrays else 0)
+
+    @classmethod
+    def from_pylist(cls, rows: Sequence[Sequence[object]], schema: pa.Schema) -> Rows:
+        """Build from tuples in schema order.
+
+        Raises:
+            pyarrow.ArrowInvalid: a value does not fit its column's type.
+        """
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+        return cls(schema, tuple(array_of(c, f.type) for c, f in zip(columns, schema, strict=True)), len(rows))
+
+    @classmethod
+    def empty(cls, schema: pa.Schema) -> Rows:
+        """No rows of ``schema``."""
+        return _no_rows(schema)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows], schema: pa.Schema, apply: Apply = map) -> Rows:
+        """Stack rows of one schema; ``apply`` is ``map``, or a pool's, which stacks columns side by side."""
+        parts = [p for p in parts if p.count]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.empty(schema)
+        columns = tuple(apply(lambda i: pa.concat_arrays([p.columns[i] for p in parts]), range(len(schema))))
+        return cls(schema, columns, sum(p.count for p in parts))
+
+    def take(self, index: npt.NDArray[np.integer]) -> Rows:
+        """Rows at ``index`` (repeats allowed), in that order."""
+        positions = positions_of(index)
+        return Rows(self.schema, tuple([taken(c, positions) for c in self.columns]), len(index))
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> Rows:
+        """Rows whose mask is true."""
+        return self.take(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows ``start`` to ``stop`` without copying."""
+        return Rows(self.schema, tuple(c.slice(start, stop - start) for c in self.columns), stop - start)
+
+    def select(self, names: Sequence[str]) -> Rows:
+        """The named columns, in that order."""
+        index = [self.schema.get_field_index(n) for n in names]
+        return Rows(pa.schema([self.schema.field(i) for i in index]), tuple(self.columns[i] for i in index), self.count)
+
+    def column(self, name: str) -> pa.Array:
+        """The array of one column."""
+        return self.columns[self.schema.get_field_index(name)]
+
+    def column_at(self, name: str, index: npt.NDArray[np.integer]) -> pa.Array:
+        """The values of one column at ``index``, in that order."""
+        return taken(self.column(name), positions_of(index))
+
+    def gathered(self, name: str, positions: pa.Array) -> pa.Array:
+        """The values of one column at positions as ``positions_of`` has them, in that order."""
+        return taken(self.column(name), positions)
+
+    def widened(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> Rows:
+        """With more columns behind these, under the schema of both."""
+        return Rows(schema, (*self.columns, *columns), self.count)
+
+    def built(self) -> Rows:
+        """The rows with nothing left to be gathered."""
+        return self
+
+    def to_pylist(self) -> list[tuple[object, ...]]:
+        """Rows as Python tuples; a date or timestamp that Python has no value for is its text (``BeyondPython``)."""
+        if not self.columns:
+            return [()] * self.count
+        return list(zip(*map(python_values, self.columns), strict=True))
+
+    def for_functions(self) -> tuple[list[tuple[object, ...]], dict[int, str]]:
+        """Rows as Python tuples, and for those that a Python function cannot be given, by position, why."""
+        if not self.columns:
+            return [()] * self.count, {}
+        found = [readable(column) for column in self.columns]
+        refused: dict[int, str] = {}
+        for name, (values, beyond) in zip(self.schema.names, found, strict=True):
+            for position in beyond:
+                refused.setdefault(position, _refusal(name, values[position]))
+        return list(zip(*(values for values, _ in found), strict=True)), refused
+
+    def to_batch(self) -> pa.RecordBatch:
+        """As a record batch (which forgets ``count`` when there is no column)."""
+        return pa.RecordBatch.from_arrays(list(self.columns), schema=self.schema)
+
+
+def _refusal(name: str, value: object) -> str:
+    return (
+        f"column {name!r} has {str(value)[:200]!r}, for which Python has no value (its dates are those of the years 1 "
+        "to 9999); cast the column to string, or leave it out, before the function"
+    )
+
+
+@lru_cache(maxsize=4096)
+def _no_rows(schema: pa.Schema) -> Rows:
+    return Rows(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
+
+
+class Record(tuple[object, ...]):
+    """One row as Python functions see it: a tuple whose values also answer to their column names.
+
+    >>> Flight = record_type(["carrier", "delay"])
+    >>> row = Flight(("UA", 12))
+    >>> row.delay, row["carrier"], row[1], row.asdict()
+    (12, 'UA', 12, {'carrier': 'UA', 'delay': 12})
+    """
+
+    __slots__ = ()
+    _names: dict[str, int] = {}  # noqa: RUF012 -- replaced, never changed, by each class that record_type makes
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return tuple.__getitem__(self, self._names[name])
+        except KeyError:
+            raise AttributeError(f"no column {name!r}; the columns are: {', '.join(self._names)}") from None
+
+    def __getitem__(self, key: object) -> object:  # type: ignore[override]
+        if isinstance(key, str):
+            try:
+                return tuple.__getitem__(self, self._names[key])
+            except KeyError:
+                raise KeyError(f"no column {key!r}; the columns are: {', '.join(self._names)}") from None
+        return tuple.__getitem__(self, key)  # type: ignore[call-overload]
+
+    def asdict(self) -> dict[str, object]:
+        """The row as a dictionary."""
+        return dict(zip(self._names, self, strict=True))
+
+
+def record_type(names: Sequence[str]) -> type[Record]:
+    """Return the Record class for these column names."""
+    return type("Record", (Record,), {"__slots__": (), "_names": {n: i for i, n in enumerate(names)}})

@@ -1,0 +1,377 @@
+"""Rows of a source that a program gives once more, so that views to come can be filled from them.
+
+They are checked before they are kept: what is kept of the source already, less what the same operators make of the rows
+given, has to be nothing. Plan and check are one step, run where steps are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from altneu.collections.collection import Collection
+from altneu.collections.sources import check_frame, is_spark_frame, to_table
+from altneu.engine.catalogue import kept_source
+from altneu.errors import InputError, PlanError, UnknownSourceError
+from altneu.linear import BoundLogic, Negate
+from altneu.operators.accumulate import Accumulator
+from altneu.order import Antichain
+from altneu.plan import ir
+from altneu.plan.physical import (
+    STATEFUL,
+    ArrangeOp,
+    ConcatOp,
+    ConsolidateOp,
+    ConstantOp,
+    ExplodeOp,
+    LinearOp,
+    PhysicalNode,
+    Plan,
+    Port,
+    ReadOp,
+    SourceOp,
+    scheduled,
+)
+from altneu.runtime import interrupts
+from altneu.runtime.base import StepMode
+from altneu.runtime.inputs import Inputs, Stamp
+from altneu.runtime.state import StateTable
+from altneu.trace.batch import Layout
+from altneu.trace.update import Updates, consolidate
+
+if TYPE_CHECKING:
+    from altneu.session import Session
+
+_CHECK = "check "  # what is kept less what is made of the rows given, as an arrangement
+
+
+def backfill(session: Session, source: str | Collection, rows: Any, diff: int | str) -> None:
+    """Check the rows of a source, keep them from now on, and commit that; see ``Session.backfill``."""
+    declared = _declared(session, source)
+    _refuse_two_times(declared)
+    _refuse_commands(declared)
+    since = _folded(session, declared.name)
+    journal, table, name = session._journal, session.table, declared.name
+    inputs = _inputs(session, declared, rows, diff, since)
+    plan = session._catalogue.lowered(session.shards, also=[declared])
+    _refuse_waiting(session, plan, name)
+    layouts, mark, was_kept = table.layouts, table.mark(), name in journal.kept
+    before = journal.since
+    try:
+        with journal.undoing():
+            journal.since = since
+            if name in journal.filled:
+                _fill(session, plan, declared, inputs)
+            if not was_kept:
+                table.layouts = plan.arranged
+                interrupts.check()
+                with interrupts.deferred():
+                    journal.commit_source(name, kept_source(declared))
+                    session._catalogue.plan = plan
+    except BaseException:
+        if was_kept or name not in journal.kept:
+            table.layouts, journal.since = layouts, before
+        raise
+    if was_kept:
+        table.layouts, journal.since = layouts, before
+        table.restore(mark)  # the rows are right, and nothing is new
+
+
+def _declared(session: Session, source: str | Collection) -> ir.Source:
+    """The source that is meant.
+
+    Raises:
+        PlanError: it is neither a name nor a source, or one that is declared otherwise than here.
+        UnknownSourceError: no view reads one of that name, or it never had rows.
+    """
+    if isinstance(source, str):
+        filled = source in session.sources_filled
+        if source not in session.sources and filled:
+            raise UnknownSourceError(
+                f"no view reads source {source!r} any more, so that its columns are not known; give it as it was "
+                f"declared: session.backfill(an.source({source!r}, ...), rows)"
+            )
+        return session.source(source)
+    declared = getattr(source, "node", None)
+    if not isinstance(declared, ir.Source):
+        raise PlanError(f"backfill takes the name of a source, or what an.source(...) gives, not {source!r}")
+    session._catalogue.check_sources(source)
+    if declared.name not in session.sources and declared.name not in session.sources_filled:
+        raise UnknownSourceError(
+            f"source {declared.name!r} never had rows here; maintain a view of it and insert them. "
+            f"The sources are: {', '.join(session.sources) or '(none)'}"
+        )
+    return declared
+
+
+def _refuse_two_times(source: ir.Source) -> None:
+    if source.coordinates is not None:
+        raise InputError(
+            f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that are given again "
+            f"do not say when they became known; declare it with keep=True from its first row on"
+        )
+
+
+def _refuse_commands(source: ir.Source) -> None:
+    if source.commanded_by is not None:
+        what = "has a key" if source.key else "is a set"
+        raise InputError(
+            f"source {source.name!r} {what}: all of its rows are kept as long as a view reads it, so that any view can "
+            f"be added. Where none does, session.drop_source({source.name!r}) lets it be declared anew, with keep=True "
+            "so that its rows stay, and inserted into"
+        )
+
+
+def _folded(session: Session, name: str) -> int:
+    """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
+
+    Raises:
+        InputError: somebody does.
+    """
+    since, now = session._since_after(session.lower), session.lower - 1
+    if since < now:
+        leases, subscribed = session._journal.store.leases(), session.subscribers.since
+        readers = sorted({lease.name for lease in leases if lease.since is not None and lease.since < now})
+        ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
+        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(session.retain)
+        raise InputError(
+            f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the rows "
+            f"given do not say what the source held then. The history is kept for: {'; '.join(ends)}. End them, or "
+            "open the session without retain=, and backfill then"
+        )
+    return max(since, 0)
+
+
+def _inputs(session: Session, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
+    """The rows as inputs of a step, all of the present.
+
+    Raises:
+        InputError: the source never had any, and there are some.
+        SchemaError: they do not fit its columns.
+    """
+    frontier = Antichain.of(session.lattice, since)
+    stamp = Stamp(source.name, source.schema, session.lattice, frontier, since, diff)
+    inputs = Inputs()
+    if is_spark_frame(rows) and session.spark is not None:
+        check_frame(rows, stamp)
+        inputs.frames[source.name] = [(rows, stamp)]
+        some = source.name not in session.sources_filled and not rows.isEmpty()
+    else:
+        updates = stamp.updates(to_table(rows, stamp.columns, source.schema, source.name))
+        inputs.updates[source.name] = [updates] if len(updates) else []
+        some = len(updates) > 0
+    if some and source.name not in session.sources_filled:
+        raise InputError(
+            f"source {source.name!r} has never had a row, and backfill takes those that it holds now; insert these"
+        )
+    return inputs
+
+
+# what may be pending --------------------------------------------------------------------------------------------------
+
+
+def _refuse_waiting(session: Session, plan: Plan, name: str) -> None:
+    """Refuse where changes of the source may wait for their time, of which the rows given would know nothing.
+
+    What waits in an arrangement that is checked is part of the check.
+    """
+    held = {arrangement for arrangement, _ in session.table.held}
+    checked = {check.kept for check in _checks(plan, name, session._journal.existing())}
+    for i in _first_states(plan, name):
+        operation = plan.nodes[i].operation
+        assert isinstance(operation, STATEFUL)
+        if operation.arrangement in held and operation.arrangement not in checked:
+            raise InputError(
+                f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes whose time has not come, "
+                "and they may be rows of this source that were inserted with times in the future; advance until "
+                "nothing waits, and backfill then"
+            )
+    if name in session.sources_filled and not session.lower:
+        raise InputError(f"source {name!r} cannot be backfilled before the first advance: no row of it counts yet")
+
+
+def _first_states(plan: Plan, name: str) -> Iterator[int]:
+    """The nodes that keep anything, as the first behind a source: what is of the future waits there."""
+    reached = set()
+    for i, node in enumerate(plan.nodes):
+        if isinstance(node.operation, SourceOp):
+            if node.operation.name == name:
+                reached.add(i)
+        elif any(port.node in reached for port in node.inputs):
+            if isinstance(node.operation, STATEFUL):
+                yield i
+            else:
+                reached.add(i)
+
+
+def _place(plan: Plan, i: int) -> str:
+    """What messages call an arrangement: its label, and the views that read it."""
+    operation = plan.nodes[i].operation
+    assert isinstance(operation, STATEFUL)
+    readers = [view for view in plan.views if operation.arrangement in plan.arrangements_of(view)]
+    of = f" of view{'s' * (len(readers) > 1)} {', '.join(map(repr, readers))}" if readers else ""
+    return f"{plan.nodes[i].label!r}{of}"
+
+
+# the check ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Check:
+    """An arrangement that holds what stateless operators make of a source alone: the node that keeps it."""
+
+    node: int
+    kept: str
+    layout: Layout
+    accumulator: Accumulator | None
+
+    @property
+    def name(self) -> str:
+        """What the difference is called while there is one."""
+        return f"{_CHECK}{self.kept}"
+
+    @property
+    def own(self) -> Layout:
+        """How the difference is arranged: by all columns, so that it is spread whatever the key."""
+        return Layout(self.layout.schema, tuple(self.layout.schema.names), self.layout.lattice)
+
+
+def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
+    """The arrangements by which the rows of a source can be checked.
+
+    A delay is not followed: what it makes depends on when rows came. Nor are loops and moments, and errors.
+    """
+    images, constants = set[int](), set[int]()
+    found = []
+    for i, node in enumerate(plan.nodes):
+        operation, inputs = node.operation, {port.node for port in node.inputs}
+        alone = not node.scope and bool(inputs) and inputs <= images | constants
+        plain = alone and bool(inputs & images) and not any(port.output for port in node.inputs)
+        match operation:
+            case SourceOp(source) if source == name and not node.scope:
+                images.add(i)
+            case ConstantOp() if not node.scope:
+                constants.add(i)
+            case LinearOp(logic) if plain and not logic.delay:
+                images.add(i)
+            case ConcatOp() | ConsolidateOp() | ExplodeOp() if plain:
+                images.add(i)
+            case ArrangeOp() if plain and not operation.transforms and operation.arrangement in existing:
+                below = plan.nodes[node.inputs[0].node].operation
+                accumulator = below.accumulator if isinstance(below, ExplodeOp) else None
+                found.append(_Check(i, operation.arrangement, operation.layout, accumulator))
+    return found
+
+
+@dataclass
+class _Checking:
+    """Makes the plan that keeps a source and compares what is kept of it with what is made of the rows given."""
+
+    plan: Plan
+    nodes: list[PhysicalNode] = field(default_factory=list)
+    made: dict[int, int] = field(default_factory=dict)
+
+    def add(self, node: PhysicalNode) -> Port:
+        self.nodes.append(node)
+        return Port(len(self.nodes) - 1)
+
+    def copy(self, wanted: set[int]) -> None:
+        """The nodes that are wanted and all that they are made of, as they are in the session's plan."""
+        for i in reversed(range(len(self.plan.nodes))):
+            if i in wanted:
+                wanted |= {port.node for port in self.plan.nodes[i].inputs}
+        for i in sorted(wanted):
+            node = self.plan.nodes[i]
+            inputs = tuple(Port(self.made[port.node], port.output) for port in node.inputs)
+            exchange = None
+            if isinstance(node.operation, ArrangeOp):
+                exchange = node.operation.layout.key
+            elif isinstance(node.operation, ConsolidateOp):
+                exchange = tuple(node.schema.names)
+            self.made[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
+
+    def compare(self, check: _Check) -> None:
+        """Arrange what is kept less what is made."""
+        schema, node = check.layout.schema, self.plan.nodes[check.node]
+        made = Port(self.made[node.inputs[0].node])
+        less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (made,), 0, schema, label="less"))
+        kept = self.add(PhysicalNode(ReadOp(check.kept, present=True), (), 0, schema, label=f"read {node.label}"))
+        both = self.add(PhysicalNode(ConcatOp(), (kept, less), 0, schema, label="concat"))
+        operation = ArrangeOp(check.name, check.own)
+        self.add(PhysicalNode(operation, (both,), 0, schema, check.own.key, label=f"check {node.label}"))
+
+
+def _fill(session: Session, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
+    """Compute what is to be kept and what differs, in one step, and take the one if there is nothing of the other."""
+    journal, table = session._journal, session.table
+    existing, kept = journal.existing(), kept_source(source)["arrangement"]
+    checks = _checks(plan, source.name, existing)
+    making = _Checking(plan)
+    wanted = {plan.nodes[check.node].inputs[0].node for check in checks}
+    making.copy(wanted if kept in existing else wanted | {plan.arrangements[kept]})
+    for check in checks:
+        making.compare(check)
+    nodes, schedule = scheduled(making.nodes, plan.scopes)
+    layouts = {check.kept: check.layout for check in checks}
+    part = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
+    region = session._region(journal.since, journal.lower, journal.since, journal.events)
+    with session.past.watch(f"checking and keeping the rows of {source.name}"):
+        outcome = session._executor.step(part, table, inputs, region, StepMode(session.shards, hydrating=True))
+    table.layouts = {**plan.arranged, **{check.name: check.own for check in checks}}
+    journal.take(outcome)
+    for check in checks:
+        _refuse_difference(table, plan, source.name, check, region.since)
+        table.remove(check.name)
+
+
+def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, since: Antichain) -> None:
+    """Refuse the rows given where what is kept differs from what is made of them.
+
+    Raises:
+        InputError: with one of the rows that differ.
+    """
+    if not table.rows(check.name):
+        return
+    later = None
+    for shard in table.shards_of(check.name):
+        state = table.get(check.name, shard)
+        if state is None:
+            continue
+        parts = [batch.updates() for batch in state.spine.batches]
+        differing = _differing(Updates.concat(parts, check.own.schema, check.own.lattice.width), check, since)
+        if len(differing):
+            raise InputError(
+                f"the rows given for source {name!r} are not those that it holds: {_place(plan, check.node)} keeps "
+                f"{_example(differing, check)}. Nothing has changed; give every row that the source holds now, as "
+                "often as it holds it"
+            )
+        if later is None:
+            waiting = _differing(state.holds.updates(), check, since)
+            later = waiting if len(waiting) else None
+    if later is not None:
+        raise InputError(
+            f"the rows given for source {name!r} are not all of it: of time {int(later.times[0, 0])}, which has not "
+            f"come, {_place(plan, check.node)} keeps {_example(later, check)}. Nothing has changed. Rows that were "
+            "inserted with times in the future cannot be given again: advance beyond their times, and backfill then"
+        )
+
+
+def _differing(updates: Updates, check: _Check, since: Antichain) -> Updates:
+    """What does not cancel; of sums, the slots of those that are not zero whichever digits they are written in."""
+    updates = consolidate(replace(updates, times=since.advance(updates.times)), check.own.lattice)
+    if check.accumulator is None or not len(updates):
+        return updates
+    return updates.filter(check.accumulator.not_zero(updates))
+
+
+def _example(differing: Updates, check: _Check) -> str:
+    """The first row that differs, and by how much."""
+    rows, diff = differing.rows, int(differing.diffs[0])
+    names = rows.schema.names if check.accumulator is None else [*check.accumulator.key]
+    (values,) = rows.select(names).slice(0, 1).to_pylist()
+    shown = ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True))
+    if check.accumulator is not None:
+        return f"other counts or sums of the group ({shown}) than these rows make"
+    often = "once" if abs(diff) == 1 else f"{abs(diff)} times"
+    return f"({shown}) {often} {'more' if diff > 0 else 'less'} than these rows make it"

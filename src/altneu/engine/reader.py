@@ -1,0 +1,360 @@
+"""Reading a store beside the session that writes it: no Spark, no plan, no lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from altneu.engine.closing import Closing
+from altneu.engine.reading import Known, Time, refuse_without_contents
+from altneu.engine.subscription import Subscribers
+from altneu.engine.view import OnErrors, View
+from altneu.errors import HistoryGoneError, PlanError, ReadError
+from altneu.order import Epoch
+from altneu.plan.functions import titles
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.described import Described
+from altneu.runtime.files import Data, Files, from_ipc
+from altneu.runtime.interrupts import Lock
+from altneu.runtime.journal import stored_outputs
+from altneu.runtime.pieces import Piece
+from altneu.runtime.state import StateTable
+from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
+from altneu.trace.update import Updates
+
+Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
+
+REMEDY = (
+    "Session(retain=...) of the writer (altneu run --set retain=...) keeps more, and so does a reader that says "
+    "since=... in time"
+)
+
+
+@dataclass(frozen=True)
+class SnapshotFiles(Files):
+    """How the data of one commit is opened."""
+
+    snapshot: Snapshot | None = None
+
+    def open(self, data: Data) -> list[pa.RecordBatch]:
+        """All record batches of some data.
+
+        Raises:
+            HistoryGoneError: its file is gone.
+        """
+        if "blob" in data:
+            return from_ipc(self.blob(data["blob"]))
+        assert self.snapshot is not None
+        return self.snapshot.open_segment(SegmentRef.from_json(data))
+
+
+class SnapshotTable(StateTable):
+    """The arrangements of one commit, opened as they are asked for; what waits for its time is left alone."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot, Epoch(), durable=False)
+        for key, value in snapshot.state.items():
+            if key.startswith("arrangement/"):
+                _, name, shard = key.split("/")
+                self.stored[name, int(shard)] = {**value, "hold": []}  # type: ignore[dict-item]
+
+    @property
+    def files(self) -> Files:
+        """How its data is opened."""
+        assert isinstance(self.store, Snapshot)
+        return SnapshotFiles(self.store.segment_directory, self.blob, snapshot=self.store)
+
+
+class Moment:
+    """What one commit says of the views, to be read and never changed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        known: Any = snapshot.state.get("session", {})
+        frontier: Any = snapshot.frontier
+        self.lower = int(frontier[0][0]) if frontier else 0
+        self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
+        self.began = int(known.get("began", self.lower))
+        self.views: Mapping[str, Any] = {k[5:]: v for k, v in snapshot.state.items() if k.startswith("view/")}
+        self.table = SnapshotTable(snapshot)
+        self._described: dict[str, Described] = {}
+
+    def described(self, name: str) -> Described:
+        """How a view is kept.
+
+        Raises:
+            PlanError: there is no such view.
+            ReadError: the commit does not say it.
+        """
+        if name not in self._described:
+            if name not in self.views:
+                raise PlanError(f"no view {name!r}; the views are: {', '.join(map(repr, self.views)) or '(none)'}")
+            told = self.views[name].get("kept")
+            if told is None:
+                raise ReadError(
+                    f"the store does not say how view {name!r} is kept, as the altneu that wrote it could not: "
+                    "open it once with a session of this version, maintain the view there, and advance"
+                )
+            self._described[name] = Described.from_json(told)
+            self._described[name].open_in(self.table)
+        return self._described[name]
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+        coordinates, view = self.described(name).coordinates, self.views[name]
+        since = max(self.since, int(view["since"]))
+        began = max(self.began, int(view.get("lower", self.lower)))
+        functions = tuple(titles(view.get("functions", ())))
+        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY, functions)
+
+    def last(self, name: str) -> list[Piece]:
+        """What the last advance did to a view."""
+        contents = self.described(name).ports.contents
+        batches = stored_outputs(self.snapshot, contents, self.lower)
+        return [Piece.of(self.snapshot, self.table.layouts[contents], [told]) for told in batches]
+
+    def pieces(self, name: str) -> list[Piece]:
+        """The contents of a view, a piece a shard."""
+        contents = self.described(name).ports.contents
+        values = [value for (arrangement, _), value in sorted(self.table.stored.items()) if arrangement == contents]
+        return [Piece.of(self.snapshot, self.table.layouts[contents], value["batches"]) for value in values]
+
+
+class Reader(Closing):
+    """The views of a store at its last commit, for a process that does not write it.
+
+    It stays at the commit it has read until ``refresh``; a step that is on its way does not show. Its ``lease`` keeps
+    the files of that commit, and is renewed as long as the reader is there; ``lease=None`` leaves it out, where the
+    folder cannot be written. ``since`` asks the writer to keep the history after that time, so that
+    ``changes(since=...)`` has it: from its next step on, and as long as the lease holds. Close it, or use ``with``.
+
+    >>> import tempfile, altneu as an
+    >>> orders = an.source("orders", "item string, price long")
+    >>> with tempfile.TemporaryDirectory() as path, an.Session(path=path) as session:
+    ...     total = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+    ...     session.insert("orders", [("tea", 3)])
+    ...     _ = session.advance()
+    ...     with an.read(path) as reader:
+    ...         session.insert("orders", [("tea", 4)])
+    ...         _ = session.advance()
+    ...         before = reader.view("total").to_pylist()
+    ...         before, reader.refresh(), reader.view("total").to_pylist()
+    ([('tea', 3)], True, [('tea', 7)])
+    """
+
+    def __init__(
+        self,
+        path: Location,
+        *,
+        lease: float | str | None = "1 hour",
+        since: int | None = None,
+        shared: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.lock = Lock()
+        self._since = since
+        self.subscribers = Subscribers()
+        self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
+        self._moment = Moment(self._store.snapshot)
+
+    def __repr__(self) -> str:
+        return f"Reader({self._store.where}, commit {self.commit}: {', '.join(self.views)})"
+
+    @property
+    def commit(self) -> int:
+        """Number of the commit that is read."""
+        return self._moment.snapshot.number
+
+    @property
+    def lower(self) -> int:
+        """The frontier: times before it are closed."""
+        return self._moment.lower
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views."""
+        return list(self._moment.views)
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What SQL statements have defined, by name (docs/format.md)."""
+        return {k[4:]: v for k, v in self._moment.snapshot.state.items() if k.startswith("sql/")}
+
+    @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+        return self._moment.table
+
+    def refresh(self) -> bool:
+        """Go to the last commit; whether there was a new one.
+
+        Cost:   a listing of the log, and the commits in between.
+
+        Raises:
+            HistoryGoneError: there are subscriptions, and the store went back to an earlier commit after damage.
+        """
+        with self.lock:
+            found, history = self._store.refresh(), self.store_id
+            if found:
+                self._moment = Moment(self._store.snapshot)
+            if self.store_id != history and self.subscribers.since is not None:
+                self.subscribers.end()
+                raise HistoryGoneError(
+                    f"the store {self._store.where} went back to an earlier commit after damage: what subscriptions "
+                    "were given since is no part of it; they are closed, subscribe anew"
+                )
+            try:
+                self.subscribers.deliver(f"the reader is at {self.lower}")
+            finally:
+                self._keep()
+            return found
+
+    def hold(self, since: int | None) -> None:
+        """Ask for the history after another time than before, from the writer's next step on; None asks for none."""
+        with self.lock:
+            self._since = since
+            self._keep()
+
+    def _keep(self) -> None:
+        """Let the lease follow; but what was asked for and is folded all the same, older commits still tell."""
+        since = min((s for s in (self._since, self.subscribers.since) if s is not None), default=None)
+        told = since is None or self._moment.since <= since
+        self._store.keep(self.commit if told else self._store.leased, since)
+
+    def view(self, name: str) -> View:
+        """A view by name; it shows the commit that the reader is at whenever it is read.
+
+        Raises:
+            PlanError: there is no such view.
+        """
+        self.ports(name)
+        return View(self, name)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
+        self.subscribers.end()
+        self._store.close(keep=keep)
+
+    @property
+    def store_id(self) -> str:
+        """What tells this store from every other one."""
+        return self._moment.snapshot.identity
+
+    def history_id(self, name: str) -> str:
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+        self._moment.described(name)
+        return f"{self.store_id}/{self._moment.views[name].get('added', 0)}"
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self._store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
+
+    # what views are read from ---------------------------------------------------------------------------------------
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+        return self._moment.described(name).ports
+
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+        return self._moment.described(name).coordinates
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+        return self._moment.known(name)
+
+    def last_changes(self, name: str) -> Updates:
+        """The updates of a view in the last advance."""
+        moment = self._moment
+        return self._together(name, [(piece, moment.known(name).began, moment.lower) for piece in moment.last(name)])
+
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        return self._together(name, self.changed(name, start, end))
+
+    def _together(self, name: str, pieces: list[Changed]) -> Updates:
+        layout = self.table.layouts[self.ports(name).contents]
+        parts = [piece.changes(start, end) for piece, start, end in pieces]
+        return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+    def pieces(self, name: str, at: int) -> list[Piece]:
+        """A piece a shard with the contents of a view at a time.
+
+        Raises:
+            HistoryGoneError: they are folded into later ones, in all commits that are kept.
+        """
+        refuse_without_contents(self.ports(name), name)
+        moment = self._moment
+        while moment.known(name).since > at:
+            moment = self._before(moment, name, at + 1)
+        return moment.pieces(name)
+
+    def _before(self, moment: Moment, name: str, start: int) -> Moment:
+        """What the commit before says, to tell of changes from ``start`` on."""
+        try:
+            earlier = Moment(self._store.before(moment.snapshot.number))
+            earlier.described(name)
+        except (HistoryGoneError, PlanError, ReadError):
+            raise self.known(name).gone(start) from None
+        return earlier
+
+    def changed(self, name: str, start: int, end: int) -> list[Changed]:
+        """Where the updates of a view at these times are: pieces, each with the times that are wanted of it.
+
+        A step that was on its way when this reader asked for the history may have folded it still. What such a step
+        changed is told by its own commit, which the lease keeps; so commits are gone back to, as far as need be.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        found: list[Changed] = []
+        moment = self._moment
+        while start < end:
+            known = moment.known(name)
+            if known.began <= start:
+                return found + [(piece, start, end) for piece in moment.last(name)]
+            apart = start if known.tells_apart(start) else known.since + 1
+            low = min(apart, known.began)
+            pieces = moment.last(name) if known.began < apart else moment.pieces(name)
+            if low < end:
+                found += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
+                end = low
+            if start < end:
+                moment = self._before(moment, name, start)
+        return found
+
+    def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
+        """Refused: Spark reads stores by itself."""
+        refuse_without_contents(self.ports(view.name), view.name)
+        raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
+
+    def explain_row(self, name: str, row: Any, at: Time) -> NoReturn:
+        """Refused: a store has no plans."""
+        raise ReadError(
+            f"a reader has the rows of view {name!r} and not its query; explain_row is asked of the session that "
+            "maintains it, or of one opened on the store with the same views"
+        )
+
+
+def read(
+    path: Location,
+    *,
+    lease: float | str | None = "1 hour",
+    since: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Reader:
+    """Open a store for reading, while a session writes it or none does.
+
+    Raises:
+        StoreError: there is no store at ``path``.
+        StoreVersionError: an altneu of another format wrote it.
+        StoreCorruptError: a file of it does not hold; names the file.
+    """
+    return Reader(path, lease=lease, since=since, storage_options=storage_options)

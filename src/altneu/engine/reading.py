@@ -1,0 +1,301 @@
+"""What can be read of a view: at which times, and which changes between them; the same for sessions and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from altneu.engine.subscription import Subscribers
+from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
+from altneu.order import LARGEST
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.inputs import whole_number
+from altneu.runtime.pieces import at_once, between
+from altneu.runtime.read import At
+from altneu.runtime.state import StateTable
+from altneu.trace.batch import Batch, reaches
+from altneu.trace.update import Updates
+
+Time = int | tuple[int | None, int | None] | None
+
+
+ASKED = "the query"  # what is answered once has no name of its own
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known and kept of a view.
+
+    Shape:  it can be read at times from ``since`` up to but not including ``lower``; its changes are told apart after
+            ``since``, and from ``began`` on, where the last advance began; of a second time from ``events`` on.
+    """
+
+    view: str
+    lower: int
+    since: int
+    began: int
+    events: int
+    coordinates: tuple[str, str] | None
+    remedy: str
+    functions: tuple[str, ...] = ()  # the Python functions that its rows come through
+
+    @property
+    def doubt(self) -> str:
+        """What else than rows that were never inserted may have made a count negative; "" where nothing can."""
+        if not self.functions:
+            return ""
+        which = "one of the Python functions" if len(self.functions) > 1 else "the Python function"
+        return f"{which} {', '.join(self.functions)} gave other rows at the retraction than at the insertion"
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return self.view if self.view == ASKED else f"view {self.view!r}"
+
+    def readable(self, at: Time) -> At:
+        """The time to read at, coordinate by coordinate, checked against what is known and kept.
+
+        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
+
+        Raises:
+            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
+            NotYetKnownError: at or beyond the frontier.
+        """
+        rest: At = ()
+        if self.coordinates is not None:
+            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
+            what = f"at ({self.coordinates[1]})"
+            rest = (LARGEST if event is None else self._kept_apart(whole_number(event, what)),)
+        if at is None:
+            return max(self.lower - 1, self.since), *rest
+        at = whole_number(at, "at")
+        if at >= self.lower:
+            raise NotYetKnownError(
+                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
+            )
+        if at < self.since:
+            raise HistoryGoneError(
+                f"at={at} is no longer kept: {self.title} can be read from {self.since} to {self.lower - 1}; "
+                f"{self.remedy}"
+            )
+        return at, *rest
+
+    def _kept_apart(self, event: int) -> int:
+        if event < self.events:
+            raise HistoryGoneError(
+                f"event time {event} is no longer kept apart: {self.title} can be read about {self.events} "
+                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
+            )
+        return min(event, LARGEST)
+
+    def range_after(self, since: int, until: int | None) -> tuple[int, int]:
+        """The times after ``since``, up to and with ``until``, as a half-open interval.
+
+        Raises:
+            NotYetKnownError: one of them is not closed yet.
+        """
+        since = whole_number(since, "since")
+        until = self.lower - 1 if until is None else whole_number(until, "until")
+        for name, time in (("since", since), ("until", until)):
+            if time >= self.lower and time >= 0:
+                raise NotYetKnownError(f"{name}={time} is not closed yet: the last closed time is {self.lower - 1}")
+        return since + 1, max(until, since) + 1
+
+    def tells_apart(self, start: int) -> bool:
+        """Whether the contents tell the changes at ``start`` and later from those before."""
+        return self.since < max(start, 1)
+
+    def gone(self, start: int) -> HistoryGoneError:
+        """The error of asking for changes that are folded together."""
+        return HistoryGoneError(
+            f"changes since {start - 1} are no longer kept: {self.title} has them since "
+            f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
+        )
+
+
+class Readings(Protocol):
+    """What views are read from: a session, or a reader of its store."""
+
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+
+    @property
+    def store_id(self) -> str:
+        """What tells this store from every other one."""
+
+    def history_id(self, name: str) -> str:
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+
+    @property
+    def subscribers(self) -> Subscribers:
+        """Who is told of changes."""
+
+    @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+
+    def last_changes(self, name: str) -> Updates:
+        """The updates of a view in the last advance."""
+
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``."""
+
+    def frame(self, view: Any, at: Time, errors: Any) -> Any:
+        """A view's contents as a Spark DataFrame."""
+
+    def explain_row(self, name: str, row: Any, at: Time) -> Any:
+        """Why a row is in a view."""
+
+
+def refuse_without_contents(ports: ViewPorts, name: str) -> None:
+    """Refuse to read the contents of a view that keeps none.
+
+    Raises:
+        ReadError: naming it, and what can be read.
+    """
+    if ports.changes_only:
+        raise ReadError(
+            f"view {name!r} was made with contents=False and keeps none that could be read; changes(), subscriptions "
+            f"and sinks tell what changes in it. To read it, drop it and maintain it with contents, from its first row "
+            "on"
+        )
+
+
+def changes(table: StateTable, name: str, known: Known, start: int, end: int, last: Callable[[], Updates]) -> Updates:
+    """The updates of an arrangement from ``start`` up to but not including ``end``, each at its own time.
+
+    ``last`` gives those of the last advance.
+    Cost:   what the last advance did, or a look at the times in batches that reach beyond ``start``.
+
+    Raises:
+        HistoryGoneError: they are no longer told apart.
+    """
+    if start >= known.began:
+        return between(last(), start, end)
+    if known.tells_apart(start):
+        return history(table, name, start, end)
+    raise known.gone(start)
+
+
+def history(table: StateTable, name: str, start: int, end: int) -> Updates:
+    """The updates that an arrangement keeps of these times, over all shards."""
+    layout = table.layouts[name]
+    parts = []
+    for shard in table.shards_of(name):
+        state = table.get(name, shard)
+        if state is not None:
+            parts += [between(b.updates(), start, end) for b in state.spine.batches if reaches(_upper(b), start)]
+    return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+
+def snapshot(table: StateTable, name: str, time: int) -> Updates:
+    """What an arrangement holds at a time, over all shards, as updates at that time."""
+    layout = table.layouts[name]
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    parts = [at_once(state.spine.batches, layout, time) for state in states]
+    return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+
+def _upper(batch: Batch) -> Any:
+    return batch.description.upper.elements
+
+
+class Followed:
+    """A view as what follows it sees it: its updates between times, and how they are told."""
+
+    def __init__(self, readings: Readings, name: str) -> None:
+        self._readings, self.name = readings, name
+
+    @property
+    def lock(self) -> Any:
+        """Held while something is read."""
+        return self._readings.lock
+
+    @property
+    def history_id(self) -> str:
+        """What tells the view's history from every other one, also of another view that had its name."""
+        return self._readings.history_id(self.name)
+
+    @property
+    def known(self) -> Known:
+        """What is known and kept of the view."""
+        return self._readings.known(self.name)
+
+    @property
+    def changes_only(self) -> bool:
+        """Whether the view keeps no contents, so that there is no snapshot of it."""
+        return self._readings.ports(self.name).changes_only
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._readings.ports(self.name).schema
+
+    def hold(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as a lease holds."""
+        self._readings.keep_for(name, since, lease)
+
+    def updates(self, start: int, end: int) -> Updates:
+        """The updates at times from ``start`` up to but not including ``end``, in no order.
+
+        Raises:
+            HistoryGoneError: they are folded together.
+        """
+        with self.lock:
+            return self._readings.updates(self.name, start, end)
+
+    def snapshot(self, time: int) -> Updates:
+        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        with self.lock:
+            ports = self._readings.ports(self.name)
+            refuse_without_contents(ports, self.name)
+            self.known.readable(time)
+            return snapshot(self._readings.table, ports.contents, time)
+
+    def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
+        """What the columns of times are called beside the view's own."""
+        names: tuple[str, ...] = self._readings.coordinates(self.name) or ("time",)
+        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse names of control columns that the view has, or that are one.
+
+        Raises:
+            SchemaError: naming it.
+        """
+        taken = {name.lower() for name in self.schema.names}
+        for i, column in enumerate(names):
+            if column.lower() in taken or column in names[:i]:
+                raise SchemaError(
+                    f"the view has a column {column!r}; name the control columns: "
+                    "changes(time_column=..., diff_column=...)"
+                )
+
+    def as_table(self, updates: Updates) -> pa.Table:
+        """Updates as ``changes()`` shows them."""
+        names = self.time_names()
+        self.check_names((*names, "diff"))
+        return updates_table(updates, names, "diff")
+
+
+def updates_table(updates: Updates, times: Sequence[str], diff: str) -> pa.Table:
+    """Updates as a table: the row's columns, those of its times, its diff."""
+    columns = [*updates.rows.columns, *map(pa.array, updates.times[: len(times)]), pa.array(updates.diffs)]
+    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n in (*times, diff))]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -1,0 +1,211 @@
+"""Subscriptions: the changes of a view, time after time, given to functions or taken by iterating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import record_type
+from altneu.engine.closing import Closing
+from altneu.errors import ReadError
+from altneu.runtime.inputs import whole_number
+from altneu.trace.update import Updates
+
+if TYPE_CHECKING:
+    from altneu.engine.reading import Followed
+
+Form = Literal["rows", "arrow"]
+OnChange = Callable[..., object]
+OnTimeEnd = Callable[[int], object]
+
+
+class Subscription(Closing):
+    """What a view changes, from a time on; made by ``view.subscribe``.
+
+    Times come in order, each whole. Inside a time what goes comes before what is new; beyond that there is no order.
+    ``position`` is the least time that has not been given. What is given and not taken, because a function raised or
+    a loop was left, is given again: at least once. As long as a subscription is open, its session keeps the history
+    after what it has given; a session's subscription ends with it.
+    """
+
+    def __init__(
+        self,
+        view: Followed,
+        on_change: OnChange | None,
+        on_time_end: OnTimeEnd | None,
+        *,
+        snapshot: bool | None,
+        as_of: int | None,
+        up_to: int | None,
+        form: Form,
+    ) -> None:
+        if form not in ("rows", "arrow"):
+            raise ReadError(f'form={form!r} is neither "rows" nor "arrow"')
+        known = view.known
+        start = known.lower - 1 if as_of is None else whole_number(as_of, "as_of")
+        if as_of is not None and as_of < known.lower:
+            known.readable(start)  # or it is gone
+        self.up_to = None if up_to is None else whole_number(up_to, "up_to")
+        if self.up_to is not None and self.up_to < start:
+            raise ReadError(f"up_to={self.up_to} lies before as_of={start}: a subscription goes from one to the other")
+        self.view, self._on_change, self._on_time_end, self._form = view, on_change, on_time_end, form
+        if snapshot and view.changes_only:
+            raise ReadError(
+                f"view {view.name!r} was made with contents=False, of which there is no snapshot; leave snapshot out, "
+                "and the subscription gives what changes"
+            )
+        snapshot = not view.changes_only if snapshot is None else snapshot
+        self._snapshot = start if snapshot and start >= 0 else None  # the time of the snapshot that is still to come
+        self.position = start if self._snapshot is not None else start + 1
+        self.closed = self.up_to is not None and self.position >= self.up_to
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.view.name}, {'closed' if self.closed else f'at {self.position}'})"
+
+    @property
+    def pushes(self) -> bool:
+        """Whether there is a function to call."""
+        return self._on_change is not None or self._on_time_end is not None
+
+    @property
+    def begins_with_snapshot(self) -> bool:
+        """Whether a snapshot is still to be given."""
+        return self._snapshot is not None
+
+    @property
+    def since(self) -> int:
+        """The time after which the subscription still needs the view's history."""
+        return max(self.position if self._snapshot is not None else self.position - 1, 0)
+
+    def close(self) -> None:
+        """Give nothing more; twice is once."""
+        self.closed = True
+
+    def poll(self) -> int:
+        """Give what has been closed since to the functions; the number of times that changed anything.
+
+        The session does this after each commit, a reader when it is refreshed.
+        """
+        given = 0
+        for time, updates in self._due():
+            if self._on_change is not None and len(updates):
+                self._call(updates)
+            if self._on_time_end is not None:
+                self._on_time_end(time)
+            given += bool(len(updates))
+        return given
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """What has been closed since, a table a time that changed anything: ``changes()`` of that time.
+
+        It ends where nothing more is closed yet; iterating again goes on from there.
+        """
+        for _, updates in self._due():
+            if len(updates):
+                yield self._table(updates)
+
+    def _due(self) -> Iterator[tuple[int, Updates]]:
+        """Each closed time that has not been given, with its updates; the last one also when it has none.
+
+        A time counts as given when the next one is asked for.
+        """
+        end = self.view.known.lower
+        end = end if self.up_to is None else min(end, self.up_to)
+        if self._snapshot is not None and self._snapshot < end and not self.closed:
+            yield self._snapshot, self.view.snapshot(self._snapshot)
+            self.position, self._snapshot = self._snapshot + 1, None
+        if self._snapshot is None and self.position < end and not self.closed:
+            updates = self.view.updates(self.position, end)
+            for time in sorted({*np.unique(updates.times[0]).tolist(), end - 1}):
+                if self.closed:
+                    return
+                yield time, _retractions_first(updates.filter(np.asarray(updates.times[0] == time)))
+                self.position = time + 1
+        if self.up_to is not None and self.position >= self.up_to:
+            self.close()
+
+    def _call(self, updates: Updates) -> None:
+        assert self._on_change is not None
+        if self._form == "arrow":
+            self._on_change(self._table(updates))
+            return
+        record: Any = record_type(updates.schema.names)
+        times = (
+            updates.times[0].tolist() if len(updates.times) == 1 else list(zip(*updates.times.tolist(), strict=True))
+        )
+        for row, time, diff in zip(updates.rows.to_pylist(), times, updates.diffs.tolist(), strict=True):
+            self._on_change(record(row), time, diff)
+
+    def _table(self, updates: Updates) -> pa.Table:
+        return self.view.as_table(updates)
+
+
+def _retractions_first(updates: Updates) -> Updates:
+    return updates.take(np.argsort(updates.diffs > 0, kind="stable"))
+
+
+class Subscribers:
+    """The subscriptions to the views of one session or reader.
+
+    Those that push are kept; those that are iterated live as long as somebody has them.
+    """
+
+    def __init__(self) -> None:
+        self._pushed: list[Subscription] = []
+        self._pulled: WeakSet[Subscription] = WeakSet()
+        self._delivering = self._again = False
+
+    def add(self, subscription: Subscription) -> None:
+        """Take one up."""
+        if subscription.pushes:
+            self._pushed.append(subscription)
+        else:
+            self._pulled.add(subscription)
+
+    @property
+    def since(self) -> int | None:
+        """The time after which any of them needs history; None when there is none."""
+        return min((s.since for s in (*self._pushed, *self._pulled) if not s.closed), default=None)
+
+    def deliver(self, note: str) -> None:
+        """Give each what has been closed since.
+
+        One that raises stays where it is, and the others get theirs; then the first error is raised, with a note. What
+        a function closes itself, by a step that it takes, is given when what came before it has been.
+        """
+        self._again = True
+        if self._delivering:
+            return
+        self._delivering = True
+        try:
+            while self._again:
+                self._again = False
+                self._deliver(note)
+        finally:
+            self._delivering = False
+
+    def _deliver(self, note: str) -> None:
+        failed: list[Exception] = []
+        for subscription in [*self._pushed]:
+            try:
+                subscription.poll()
+            except Exception as error:  # noqa: BLE001  # whatever a user's function raises is raised below
+                told = f"altneu: raised for {subscription!r}; {note}, and it is given again with the next step"
+                error.add_note(told)
+                failed.append(error)
+        self._pushed = [s for s in self._pushed if not s.closed]
+        if failed:
+            for other in failed[1:]:
+                failed[0].add_note(f"altneu: another subscription raised too: {type(other).__name__}: {other}")
+            raise failed[0]
+
+    def end(self, view: str | None = None) -> None:
+        """Close those of a view, or all."""
+        for subscription in (*self._pushed, *self._pulled):
+            if view is None or subscription.view.name == view:
+                subscription.close()
+        self._pushed = [s for s in self._pushed if not s.closed]

@@ -1,0 +1,318 @@
+"""Views: what a session keeps right, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, Rows
+from altneu.engine.reading import Followed, Readings, Time, refuse_without_contents, updates_table
+from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
+from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
+from altneu.operators.groups import NEGATIVE_MULTIPLICITY
+from altneu.order import Epoch
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.read import At, contents, negatives
+from altneu.runtime.state import StateTable
+from altneu.trace.update import Updates, consolidate
+from altneu.types import to_ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from altneu.provenance import Explanation
+
+OnErrors = Literal["raise", "ignore"]
+_SHOWN = 3
+_MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
+
+
+class View:
+    """A maintained collection of a session, by name.
+
+    Reading never computes: the contents are there since the last ``advance``.
+    """
+
+    def __init__(self, session: Readings, name: str) -> None:
+        self._session, self.name = session, name
+        self._followed = Followed(session, name)
+
+    def __repr__(self) -> str:
+        return f"View({self.name}: {to_ddl(self.schema)})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._session.ports(self.name).schema
+
+    @property
+    def changes_only(self) -> bool:
+        """Whether it was made with ``contents=False``: then it can be followed and not be read."""
+        return self._session.ports(self.name).changes_only
+
+    @property
+    def since(self) -> int:
+        """The least time that can be read."""
+        return self._session.known(self.name).since
+
+    def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+        """The contents at a time (default: the last closed one), each row as often as its count says.
+
+        A view with two times is read at both, ``at=(system, event)``: what was known at one about the other. None is
+        the last of either; ``at=system`` is that with all that is there.
+
+        ``errors="ignore"`` reads a view that has errors: what it says may then be wrong.
+        Cost:   reads the view's arrangement, nothing else.
+
+        Raises:
+            ViewHasErrorsError: the view has errors at that time, or a row whose count is negative.
+            HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
+            ReadError: the view was made without contents.
+        """
+        with self._session.lock:
+            found = self._read(at, errors)
+        if np.maximum(found.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
+            raise ReadError(
+                f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
+                "which has each row once with how often it is there"
+            )
+        rows = repeated(found)
+        return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
+
+    def _read(self, at: Time, errors: OnErrors) -> Updates:
+        if errors not in ("raise", "ignore"):
+            raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
+        ports = self._session.ports(self.name)
+        refuse_without_contents(ports, self.name)
+        time = self._session.known(self.name).readable(at)
+        found = contents(self._session.table, ports.contents, time)
+        if errors == "raise":
+            self._raise_if_any(self._errors(time, found))
+        return found
+
+    def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
+        """The contents as Python tuples, in no particular order.
+
+        A date or timestamp outside the years 1 to 9999, for which Python has no value, is its text as Spark casts it.
+        """
+        return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
+
+    def df(self, at: Time = None, errors: OnErrors = "raise") -> DataFrame:
+        """The contents as a Spark DataFrame; large ones are read by Spark's own tasks, not through the driver.
+
+        The DataFrame shows the view as it is now, also after later steps, as long as its segments are kept.
+
+        Raises:
+            ReadError: the session has no Spark; use ``to_arrow()``.
+            ViewHasErrorsError: as ``to_arrow``; negative counts of a large view fail Spark's tasks, when they run.
+        """
+        with self._session.lock:
+            return self._session.frame(self, at, errors)
+
+    def changes(
+        self,
+        time_column: str | None = None,
+        diff_column: str = "diff",
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        net: bool = False,
+    ) -> pa.Table:
+        """The updates of the last advance, or all after a time: the row's columns, then its time and diff.
+
+        ``since`` is a closed time: the contents at ``since`` and the changes since then make the contents at ``until``
+        (default: the last closed time); -1 is before everything. They are there as long as the session keeps history
+        (``retain``), or a reader that said so (``an.read(path, since=...)``). With ``net`` what came and went again
+        is left out, and there is no time.
+
+        The time is called ``time`` unless told otherwise; of a view with two times both are there, called as the source
+        calls them, or, with ``time_column``, the second ``<time_column>_event``.
+
+        Raises:
+            SchemaError: the view has a column of one of these names; choose others.
+            HistoryGoneError: changes after ``since`` are no longer told apart from those before.
+            NotYetKnownError: ``since`` or ``until`` is not closed yet.
+        """
+        with self._session.lock:
+            followed = self._followed
+            names = () if net else followed.time_names(time_column)
+            followed.check_names((*names, diff_column))
+            if since is None and until is None:
+                updates = self._session.last_changes(self.name)
+            else:
+                after = -1 if since is None else since
+                updates = followed.updates(*followed.known.range_after(after, until))
+        if net:
+            updates = net_changes(updates)
+        return updates_table(updates, names, diff_column)
+
+    def subscribe(
+        self,
+        on_change: OnChange | None = None,
+        on_time_end: OnTimeEnd | None = None,
+        *,
+        snapshot: bool | None = None,
+        as_of: int | None = None,
+        up_to: int | None = None,
+        form: Form = "rows",
+    ) -> Subscription:
+        """Be told what changes, from now on or from a time on.
+
+        After each commit ``on_change(row, time, diff)`` is called for every update of each time it closed, in order of
+        time, then ``on_time_end(time)``: nothing more comes at that time or before. It is called for times that changed
+        something and for the last one closed. With ``form="arrow"`` ``on_change`` gets a table a time, as ``changes()``
+        gives it. Without functions the subscription is iterated: ``for table in view.subscribe()``.
+
+        The first thing is a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that
+        time; without it what changes after ``as_of``. A view without contents has no snapshot, and what changes is all
+        that is given. ``as_of`` may be a time to come. At ``up_to``, which is not
+        given any more, it ends.
+
+        What a function raises is raised by ``advance``, whose step is committed then; the time at which it raised is
+        given again with the next step: a function sees each update at least once, and exactly once if it never raises.
+
+        Raises:
+            HistoryGoneError: ``as_of`` is no longer kept.
+            ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
+        """
+        with self._session.lock:
+            rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
+            made = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
+            self._session.subscribers.add(made)
+            made.poll() if made.pushes else None
+            return made
+
+    def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
+        """Why a row is in the view at a time: the input rows that it rests on, and how it came of them.
+
+        ``row`` is a tuple of all columns, or a dictionary of enough of them to tell the row. The plan is followed back
+        through the arrangements: of a sum to all rows of the group, of a minimum to those that have it, through a loop
+        round by round. The rows of a source are told with their times where something keeps them: a source declared
+        with ``keep=True``, or a join or reduce that has whole rows of it; else what is known of them.
+
+        Cost:   lookups where arrangements have the keys that are asked for, else a pass over what is kept; a loop is
+                run again. Nothing is kept or committed.
+        Law:    the query over the input rows alone has the row as often, which is computed and said
+                (``Explanation.sufficient``; tests/provenance/test_explain_row.py).
+        Source: Chothia et al., Explaining Outputs in Modern Data Analytics, VLDB 2016.
+
+        Raises:
+            ReadError: there is no such row, or there are several; or the view is read without its plan.
+            HistoryGoneError, NotYetKnownError: as ``to_arrow``.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> with an.Session() as session:
+        ...     view = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     print(view.explain_row(("tea", 7)))
+        {"item": "tea", "total": 7} is in view total at time 0
+          source orders
+            {"item": "tea", "price": 3} at time 0
+            {"item": "tea", "price": 4} at time 0
+          by way of
+            select item, `#0` as total: {"item": "tea", "total": 7}
+              sum(price), group by item: {"item": "tea"}
+                select item, price as #arg0: 2 distinct rows
+                  source orders: 2 distinct rows
+          the query over these rows alone has it
+        """
+        with self._session.lock:
+            return self._session.explain_row(self.name, row, at)
+
+    def errors(self, at: Time = None) -> pa.Table:
+        """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes.
+
+        Of a view without contents those with a negative count are not among them: nothing has the counts of its rows.
+        """
+        with self._session.lock:
+            time, ports = self._session.known(self.name).readable(at), self._session.ports(self.name)
+            if ports.changes_only:
+                return pa.Table.from_batches([errors_kept(self._session.table, ports, time).to_batch()])
+            found = contents(self._session.table, ports.contents, time)
+            return pa.Table.from_batches([self._errors(time, found).to_batch()])
+
+    def _errors(self, time: At, found: Updates) -> Rows:
+        bad = negatives(found, self.name, self._session.known(self.name).doubt)
+        kept = errors_kept(self._session.table, self._session.ports(self.name), time)
+        return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
+
+    def raise_errors(self, time: At) -> None:
+        """Raise if an operator below the view has an error at a time.
+
+        Raises:
+            ViewHasErrorsError: naming the first of them.
+        """
+        self._raise_if_any(self._errors(time, Updates.empty(self.schema, 1)))
+
+    def _raise_if_any(self, errors: Rows) -> None:
+        if not errors.count:
+            return
+        shown = [
+            f"  {op}: {code}: {message} (row {row})"
+            for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
+        ]
+        more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
+        doubt = self._session.known(self.name).doubt
+        if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
+            doubt = ""
+        elif doubt:
+            doubt = (
+                f" A count below zero may also mean that {doubt}: Session(check_functions=True) calls them twice and "
+                "says where they differ."
+            )
+        raise ViewHasErrorsError(
+            f"{self._title} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
+            "They go away when the rows that cause them are retracted or corrected. " + self._remedy + doubt
+        )
+
+    @property
+    def _title(self) -> str:
+        """What errors call it."""
+        return f"view {self.name!r}"
+
+    @property
+    def _remedy(self) -> str:
+        """What may be done about rows that fail."""
+        return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
+
+
+def errors_kept(table: StateTable, ports: ViewPorts, time: At) -> Rows:
+    """The errors of the operators below a view at a time, each once."""
+    found_by_origin = [contents(table, name, time) for name in ports.errors]
+    return _each_once([consolidate(p, table.lattice) for p in found_by_origin if len(p)])  # over shards
+
+
+def _each_once(parts: list[Updates]) -> Rows:
+    """A set: counts of two origins cancel nothing."""
+    if not parts:
+        return Rows.empty(ERROR_SCHEMA)
+    together = Updates.concat([Updates(p.rows, *_ones(len(p))) for p in parts], ERROR_SCHEMA, 1)
+    return consolidate(together, Epoch()).rows
+
+
+def _ones(count: int) -> tuple[Ints, Ints]:
+    """So many updates at time 0, each of one row."""
+    return np.zeros((1, count), np.int64), np.ones(count, np.int64)
+
+
+def repeated(found: Updates) -> Rows:
+    """Rows as often as their counts say; none for a count below zero."""
+    if (found.diffs == 1).all():
+        return found.rows
+    return found.rows.take(np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0)))
+
+
+def net_changes(updates: Updates) -> Updates:
+    """What is left of updates when those of equal rows are added up, whenever they happened; all at time 0."""
+    at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
+    return consolidate(at_once, Epoch())
+
+
+def followed(view: View) -> Followed:
+    """A view as what follows it sees it: a sink, the data source."""
+    return view._followed

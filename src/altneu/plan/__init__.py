@@ -1,0 +1,1 @@
+"""Plans: logical nodes, the rules that rewrite them, and the physical plans that they are lowered to."""

@@ -1,0 +1,159 @@
+"""The Python functions of plans: which there are, under which digests a store knows them, and what of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from altneu.linear import BoundLogic, Delay, DelayFunction, Function, FunctionStep
+from altneu.linear.checked import Checked
+from altneu.linear.function import is_own, running_python
+from altneu.plan import ir
+from altneu.plan.rewrite.transform import transform
+
+MOST_TOLD = 4
+MOST_RECORDED = 200
+
+Change = Callable[[Function], Function]
+Recorded = Mapping[str, Any]
+
+
+def functions_of(root: ir.Node) -> list[Function]:
+    """The functions of a plan, each digest once, in the order of its nodes."""
+    found: dict[str, Function] = {}
+    for node in ir.walk(root):
+        for function in _of_node(node):
+            found.setdefault(function.digest, function)
+    return list(found.values())
+
+
+def _of_node(node: ir.Node) -> Iterator[Function]:
+    match node:
+        case ir.Linear(_, logic):
+            yield from _of_delay(logic.delay)
+            for step in logic.steps:
+                if isinstance(step, FunctionStep):
+                    yield step.function
+                yield from _of_delay(getattr(step, "delay", None))
+        case ir.Reduce(_, _, ir.PythonReduce() | ir.Threshold() as reducer):
+            yield reducer.function
+        case ir.Inspect(_, function):
+            yield function
+
+
+def _of_delay(delay: Delay | None) -> Iterator[Function]:
+    for part in () if delay is None else delay.parts:
+        if isinstance(part, DelayFunction):
+            yield part.function
+
+
+def with_functions(root: ir.Node, change: Change) -> ir.Node:
+    """The plan with every function changed."""
+    if not functions_of(root):
+        return root
+    return transform(root, lambda new, _: _changed(new, change))
+
+
+def checked(root: ir.Node) -> ir.Node:
+    """The plan, equal to what it was, with functions that are called twice; those that are only shown rows are not."""
+    if not functions_of(root):
+        return root
+
+    def twice(function: Function) -> Function:
+        return function if is_own(function.call) else replace(function, call=Checked(function.call, function.title))
+
+    return transform(root, lambda new, _: new if isinstance(new, ir.Inspect) else _changed(new, twice))
+
+
+def titles(told: Sequence[Recorded]) -> list[str]:
+    """What the program's functions are called, by what was recorded of them."""
+    return [str(r["name"]) for r in told if not str(r["name"]).startswith("altneu.")]
+
+
+def _changed(node: ir.Node, change: Change) -> ir.Node:
+    match node:
+        case ir.Linear(_, logic) if any(True for _ in _of_node(node)):
+            steps = tuple(_changed_step(step, change) for step in logic.steps)
+            return replace(node, logic=BoundLogic(steps, _changed_delay(logic.delay, change)))
+        case ir.Reduce(_, _, ir.PythonReduce() | ir.Threshold() as reducer):
+            return replace(node, reducer=replace(reducer, function=change(reducer.function)))
+        case ir.Inspect(_, function):
+            return replace(node, function=change(function))
+    return node
+
+
+def _changed_step(step: Any, change: Change) -> Any:
+    if isinstance(step, FunctionStep):
+        step = replace(step, function=change(step.function))
+    delay = getattr(step, "delay", None)
+    return replace(step, delay=_changed_delay(delay, change)) if delay else step
+
+
+def _changed_delay(delay: Delay, change: Change) -> Delay:
+    parts = (replace(p, function=change(p.function)) if isinstance(p, DelayFunction) else p for p in delay.parts)
+    return Delay(tuple(parts))
+
+
+# what a store knows of them -------------------------------------------------------------------------------------------
+
+
+def recorded(root: ir.Node) -> list[dict[str, Any]]:
+    """What a store remembers of a plan's functions: what each read when its view was computed, and its digest there."""
+    return [
+        {"name": f.title, "digest": f.digest, "parts": _bounded(f.parts), "python": running_python()}
+        for f in functions_of(root)
+    ]
+
+
+def _bounded(parts: Mapping[str, str]) -> dict[str, str]:
+    listed = list(parts.items())
+    kept = dict(listed[:MOST_RECORDED])
+    if rest := sorted(listed[MOST_RECORDED:]):
+        kept["what else it reads"] = Function.digest_of(str(rest))
+    return kept
+
+
+def aliases(own: Sequence[Function], told: Sequence[Recorded] | None) -> Iterator[dict[str, str]]:
+    """Under which digests a store may know a plan's functions: one mapping from their own digests for each guess.
+
+    ``told`` is what was recorded with a view, in the same order; a store of before recorded nothing, and knows them by
+    what they are called today or by what they were called then.
+    """
+    if told is not None:
+        if len(told) == len(own):
+            yield {f.digest: str(r["digest"]) for f, r in zip(own, told, strict=True)}
+        return
+    yield {}
+    yield {f.digest: f.former_digest for f in own}
+
+
+def changes(own: Sequence[Function], told: Sequence[Recorded]) -> list[str]:
+    """What has changed of each function since it was recorded, a sentence each; none for one that has not."""
+    return [said for f, r in zip(own, told, strict=True) if (said := _change(f, r))]
+
+
+def _change(function: Function, told: Recorded) -> str:
+    before, now = dict(told["parts"]), _bounded(function.parts)
+    if "version" in now and "version" not in before:  # a version that is new is taken for a function that is not
+        now = _bounded(function.read())
+    if before == now:
+        return ""
+    name = function.title
+    if "version" in before:
+        given = f"version {now['version']}" if "version" in now else "none"
+        return f"{name}: it had version {before['version']} and has {given}"
+    if told["python"] != running_python():
+        return (
+            f"{name} was compiled by Python {told['python']}, and this is {running_python()}, whose code cannot be "
+            "compared with it"
+        )
+    labels = [label for label in {**before, **now} if before.get(label) != now.get(label)]
+    shown = ", ".join(_shown(label) for label in labels[:MOST_TOLD])
+    more = f" and {len(labels) - MOST_TOLD} more" if len(labels) > MOST_TOLD else ""
+    renamed = f" (it was {told['name']})" if told["name"] != name else ""
+    return f"{name}{renamed}: {shown}{more}"
+
+
+def _shown(label: str) -> str:
+    return "its code" if label == "code" else label

@@ -1,0 +1,263 @@
+"""Hydration plans: compute what a new view lacks from what arrangements already hold, without re-reading sources.
+
+The plan of the whole session is cut at every collection that can be read: an arrangement that exists is read whole,
+and as new; a collection that some arrangement holds is read from it. What lies between is run again, and its results
+kept only where nothing was kept before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from altneu.errors import HydrationError
+from altneu.linear import BoundLogic, Filter, Project, Step
+from altneu.linear.asked import asked_first
+from altneu.plan.physical import (
+    STATEFUL,
+    ArrangeOp,
+    ConsolidateOp,
+    ConstantOp,
+    ExplodeOp,
+    LinearOp,
+    PhysicalNode,
+    Plan,
+    Port,
+    ReadOp,
+    SourceOp,
+    scheduled,
+)
+
+
+@dataclass
+class _Cutter:
+    plan: Plan
+    existing: Collection[str]
+    filled: Collection[str]
+    called: Mapping[str, str]
+    view: str
+    nodes: list[PhysicalNode] = field(default_factory=list)
+    made: dict[int, int | None] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    anew: set[str] = field(default_factory=set)
+    left: dict[int, tuple[int, BoundLogic] | None] = field(default_factory=dict)
+
+    def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
+        """Append a node at its stage in this plan.
+
+        Rows read from arrangements may lie otherwise than the session's plan knew, so no exchange is left out.
+        """
+        exchange = node.exchange
+        if isinstance(node.operation, ArrangeOp):
+            locked = node.operation.locked
+            key = node.operation.layout.key if locked is None else locked.keys[0]
+            exchange = key if inputs else None
+        elif isinstance(node.operation, ConsolidateOp):
+            exchange = tuple(node.schema.names)
+        self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
+        return len(self.nodes) - 1
+
+    def need(self, root: int) -> int | None:
+        """The node here that gives what a node gives; None where that is known to be empty.
+
+        What it is made of is made first, so that a plan may be of any depth; a loop is made as a whole.
+        """
+        todo = [(root, False)]
+        while todo:
+            i, is_entered = todo.pop()
+            if i in self.made:
+                continue
+            if not is_entered:
+                todo.append((i, True))
+                todo += [(below, False) for below in reversed(self._below(i))]
+            elif loop := self.plan.loop_around(self.plan.nodes[i].scope):
+                self._make_loop(loop)
+            else:
+                self.made[i] = self._make(i)
+        return self.made[root]
+
+    def _below(self, i: int) -> list[int]:
+        """The nodes without which a node cannot be made here."""
+        node = self.plan.nodes[i]
+        if loop := self.plan.loop_around(node.scope):
+            inside = self.loops[loop]
+            return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
+        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers or self.wider(i)):
+            return []
+        return [p.node for p in node.inputs]
+
+    def _is_given(self, node: PhysicalNode) -> bool:
+        return isinstance(node.operation, ArrangeOp) and node.operation.arrangement in self.existing
+
+    def _make(self, i: int) -> int | None:
+        node = self.plan.nodes[i]
+        operation = node.operation
+        moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
+        if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
+            if not moments:
+                self.given.add(operation.arrangement)
+                return self.add(replace(node, exchange=None), ())
+            self.anew.add(operation.arrangement)
+        reader = self.readers.get(i)
+        if reader is not None and not moments:
+            self.read.add(reader)
+            label = f"read {node.label}"
+            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
+            return self.add(replace(read, identity=node.identity), ())
+        if not moments and (wider := self.wider(i)) is not None:
+            kept, logic = wider
+            if kept not in self.made:
+                self.made[kept] = self._make(kept)
+            rows = self.made[kept]
+            assert rows is not None
+            return self.add(replace(node, operation=LinearOp(logic)), (Port(rows),))
+        if isinstance(operation, SourceOp):
+            if operation.name in self.filled:
+                raise HydrationError(self._lacking(i, operation.name))
+            return self.add(node, ())
+        if isinstance(operation, ConstantOp):
+            return self.add(node, ())
+        ports = [Port(made, port.output) for port in node.inputs if (made := self.made[port.node]) is not None]
+        return self.add(node, tuple(ports))
+
+    def _lacking(self, i: int, name: str) -> str:
+        """What is said where the rows of a source are needed and nothing keeps them."""
+        readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
+        kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
+        found = ", ".join(map(repr, self._without(i)))
+        nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
+        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else nobody
+        again = "maintain the view in a session into which they are inserted anew"
+        if name in self.called:
+            again = (
+                f"session.backfill({self.called[name]}, rows) takes the rows that the source holds now once more and "
+                "keeps them, so that the view can be maintained then"
+            )
+        return (
+            f"view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
+            f"A view can be added at any time where the source is declared with an.source({name!r}, ..., keep=True), "
+            "in SQL CREATE SOURCE … KEEP, from its first row on, or where a view of the whole source was maintained "
+            f"before the first advance; here the rows are gone: {again}"
+        )
+
+    def _without(self, source: int) -> list[str]:
+        """The other views that are made of a source and keep no contents."""
+        plan = self.plan
+        made = {n: p for n, p in plan.views.items() if p.changes_only and n != self.view}
+        return [n for n, p in made.items() if source in plan.upstream(Port(plan.arrangements[p.contents]))]
+
+    def _make_loop(self, loop: int) -> None:
+        """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
+        for i in self.loops[loop]:
+            node = self.plan.nodes[i]
+            ports = [Port(made, p.output) for p in node.inputs if (made := self.made[p.node]) is not None]
+            self.made[i] = self.add(node, tuple(ports))
+            if isinstance(node.operation, STATEFUL) and node.operation.arrangement in self.existing:
+                self.anew.add(node.operation.arrangement)
+
+    @cached_property
+    def loops(self) -> dict[int, dict[int, None]]:
+        """The nodes of each outermost loop, in order."""
+        found: dict[int, dict[int, None]] = {}
+        for i, node in enumerate(self.plan.nodes):
+            if loop := self.plan.loop_around(node.scope):
+                found.setdefault(loop, {})[i] = None
+        return found
+
+    @cached_property
+    def readers(self) -> dict[int, str]:
+        """For a node, an existing arrangement that holds all rows of its output."""
+        found: dict[int, str] = {}
+        for node in self.plan.nodes:
+            operation = node.operation
+            if not isinstance(operation, ArrangeOp) or operation.arrangement not in self.existing:
+                continue
+            if len(node.inputs) == 1 and not node.inputs[0].output and not operation.transforms:
+                below = node.inputs[0].node
+                if not isinstance(self.plan.nodes[below].operation, ExplodeOp | ArrangeOp):
+                    found.setdefault(below, operation.arrangement)
+        return found
+
+    @cached_property
+    def kept_logic(self) -> dict[int, list[int]]:
+        """For a source that nothing keeps, the logic right above it whose rows are kept."""
+        found: dict[int, list[int]] = {}
+        for i in self.readers:
+            if isinstance(self.plan.nodes[i].operation, LinearOp):
+                below = self.plan.nodes[i].inputs[0].node
+                if isinstance(self.plan.nodes[below].operation, SourceOp) and below not in self.readers:
+                    found.setdefault(below, []).append(i)
+        return {source: sorted(above) for source, above in found.items()}
+
+    def wider(self, i: int) -> tuple[int, BoundLogic] | None:
+        """For logic right above a source that nothing keeps: other such logic whose rows are kept, and what is left.
+
+        What views keep of a source has the columns that they read, and the rows that all of them may want.
+
+        Cost:   looked for where it is needed, once, among what is kept right above the source.
+        """
+        if i not in self.left:
+            node = self.plan.nodes[i]
+            source = node.inputs[0].node if isinstance(node.operation, LinearOp) else -1
+            found = ((kept, self._left(source, i, kept)) for kept in self.kept_logic.get(source, ()))
+            self.left[i] = next(((kept, left) for kept, left in found if left is not None), None)
+        return self.left[i]
+
+    def _left(self, source: int, i: int, kept: int) -> BoundLogic | None:
+        """The logic that makes of kept rows what a node makes of a source's; None where they lack what it reads."""
+        schema, held = self.plan.nodes[source].schema, self.plan.nodes[kept].schema
+        wanted, applied = self.plan.nodes[i].operation, self.plan.nodes[kept].operation
+        assert isinstance(wanted, LinearOp)
+        assert isinstance(applied, LinearOp)
+        if applied.logic.delay or not all(map(_only_leaves_out, applied.logic.steps)):
+            return None
+        if not wanted.logic.columns_read(schema) <= {*held.names}:
+            return None
+        tests = asked_first(applied.logic, schema)
+        if tests and (wanted.logic.can_fail or not {*tests} <= {*asked_first(wanted.logic, schema)}):
+            return None  # a row that was left out may be one that fails, or passes
+        return wanted.logic if wanted.logic.output(held).equals(wanted.logic.output(schema)) else None
+
+
+def _only_leaves_out(step: Step) -> bool:
+    """Whether a step leaves out rows or columns, and does nothing else."""
+    if isinstance(step, Project):
+        return all(e.is_column and e.column_name == n for n, e in step.outputs)
+    return isinstance(step, Filter) and (step.tolerant or not step.predicate.can_fail)
+
+
+def hydration_plan(
+    plan: Plan,
+    view: str,
+    existing: Collection[str],
+    filled: Collection[str],
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Plan, frozenset[str], frozenset[str]]:
+    """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
+
+    Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
+            is how ``session.backfill`` is given those that it takes, for the error.
+
+    Raises:
+        HydrationError: a source's rows are needed and nothing keeps them.
+    """
+    cutter = _Cutter(plan, existing, filled, called, view)
+    for name, i in plan.arrangements.items():
+        if name not in existing:
+            cutter.need(i)
+    layouts = {
+        n: o.layout
+        for n, i in plan.arrangements.items()
+        if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
+    }
+    nodes, schedule = scheduled(cutter.nodes, plan.scopes)
+    made = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
+    return made, frozenset(cutter.given), frozenset(cutter.anew)
+
+
+def missing(plan: Plan, existing: Mapping[str, object] | Collection[str]) -> list[str]:
+    """Arrangements of a plan that do not exist yet."""
+    return [name for name in plan.arrangements if name not in existing]

@@ -1,0 +1,833 @@
+"""Physical plans: operations wired by ports, cut into stages where rows change shard.
+
+A *stage* has no exchange inside. Stages form one chain by exchange depth: what a later stage needs passes through as
+messages, so nothing is computed twice. A ``Channel`` is one such passage: a port, the key by which its rows find
+their shard (none: they stay where they are), and the stage that wants them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import ClassVar, Literal, NamedTuple
+
+import pyarrow as pa
+
+from altneu.errors import ERROR_SCHEMA
+from altneu.expressions import Expr
+from altneu.linear import BoundLogic, Function
+from altneu.operators.accumulate import Accumulator
+from altneu.operators.asof import AsofSpec
+from altneu.operators.candidates import Offer
+from altneu.operators.extend import DeltaSpec, ExtensionSpec
+from altneu.operators.join import JoinSpec
+from altneu.operators.locked import LockSpec
+from altneu.operators.reduce import ReduceSpec
+from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
+from altneu.trace.batch import Layout
+
+IDENTITY = BoundLogic()
+
+
+class Port(NamedTuple):
+    """One output of one operation."""
+
+    node: int
+    output: int = 0
+
+
+class Operation:
+    """What a node of a physical plan does.
+
+    ``tag`` is what the names of state call a class, whatever it is renamed to: stores are read by them.
+    """
+
+    tag: ClassVar[str]
+
+    def __init_subclass__(cls, tag: str) -> None:
+        super().__init_subclass__()
+        cls.tag = tag
+
+
+@dataclass(frozen=True)
+class SourceOp(Operation, tag="SourceOp"):
+    """Updates that a session was given for a source."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ConstantOp(Operation, tag="ConstantOp"):
+    """Rows of the least time; they flow once, when what reads them is hydrated."""
+
+    rows: tuple[tuple[object, ...], ...]
+
+
+MOST_WAYS = 8
+"""By more ways than these a row does not come to a sum without being added up there."""
+_ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those with the most
+
+
+@dataclass(frozen=True)
+class ReadOp(Operation, tag="ReadOp"):
+    """The whole contents of an arrangement that exists already, for hydration.
+
+    With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
+    """
+
+    arrangement: str
+    present: bool = False
+
+
+@dataclass(frozen=True)
+class LinearOp(Operation, tag="LinearOp"):
+    """Linear logic; output 0 the rows, output 1 the errors."""
+
+    logic: BoundLogic
+
+
+@dataclass(frozen=True)
+class ConcatOp(Operation, tag="ConcatOp"):
+    """The sum of the inputs."""
+
+
+@dataclass(frozen=True)
+class ExplodeOp(Operation, tag="ExplodeOp"):
+    """Rows into the additive slots of their group, combined before they are exchanged."""
+
+    accumulator: Accumulator
+
+
+@dataclass(frozen=True)
+class ArrangeOp(Operation, tag="ArrangeOp"):
+    """The one stateful operation: updates into an arrangement, future ones into its hold.
+
+    With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
+    columns (``operators/latest.py``). With ``locked`` they are left rows of an as-of join, the second input is the
+    arrangement of the right ones, and what is kept is what each met, or without a right side when each came
+    (``operators/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept is the
+    source's rows (``operators/keyed.py``). With a layout that has ``changes_only`` what comes in is handed on, and
+    nothing but the history that is asked for is kept.
+    """
+
+    arrangement: str
+    layout: Layout
+    latest: tuple[str, ...] | None = None
+    locked: LockSpec | None = None
+    commanded: bool = False
+
+    @property
+    def transforms(self) -> bool:
+        """Whether something else is kept than what comes in."""
+        told = self.latest is not None or self.locked is not None or self.commanded
+        return told or self.layout.changes_only
+
+
+@dataclass(frozen=True)
+class CommandsOp(Operation, tag="CommandsOp"):
+    """Commands to a source that are due; those of later times wait, and nothing else is kept."""
+
+    arrangement: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class RowsOp(Operation, tag="RowsOp"):
+    """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
+
+    Where the ``key`` is the whole row, no key has.
+    """
+
+    key: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class LatestOp(Operation, tag="LatestOp"):
+    """The rows of an arrangement of latest events; output 1 the errors of those that were retracted.
+
+    As with joins and reduces, ``logic`` is applied to the rows at once; output 2 is its errors.
+    """
+
+    order: tuple[str, ...]
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class ConsolidateOp(Operation, tag="ConsolidateOp"):
+    """The step's updates, each (data, time) once."""
+
+
+@dataclass(frozen=True)
+class TapOp(Operation, tag="TapOp"):
+    """The step's updates, consolidated and handed to a Python function after the commit."""
+
+    function: Function
+
+
+@dataclass(frozen=True)
+class JoinOp(Operation, tag="JoinOp"):
+    """Equijoin of two arrangements, and the linear logic that is applied to its matches before they are built.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
+
+    spec: JoinSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class DeltaJoinOp(Operation, tag="DeltaJoinOp"):
+    """Join of several arrangements, all in one shard: the paths of the updates of each, and the linear logic after it.
+
+    Output 0 the rows, output 2 the errors of the logic.
+    """
+
+    spec: DeltaSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class AsofOp(Operation, tag="AsofOp"):
+    """As-of join, by event time, of two arrangements that are ordered by it; outputs as of ``ReduceOp``."""
+
+    spec: AsofSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class NewsOp(Operation, tag="NewsOp"):
+    """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
+
+
+@dataclass(frozen=True)
+class CountOp(Operation, tag="CountOp"):
+    """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
+
+    offer: Offer
+    number: int
+
+
+@dataclass(frozen=True)
+class ProposeOp(Operation, tag="ProposeOp"):
+    """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
+
+    With ``number`` it is one of several relations, and prefixes have been counted.
+    """
+
+    spec: ExtensionSpec
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class ConfirmOp(Operation, tag="ConfirmOp"):
+    """Prefixes, the first input, that an arrangement, the second, has too."""
+
+    offer: Offer
+    adds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LockedOp(Operation, tag="LockedOp"):
+    """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+
+    spec: LockSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class ReduceOp(Operation, tag="ReduceOp"):
+    """A function of each group of an arrangement, and the linear logic that is applied to its results.
+
+    Output 0 the rows, output 1 the errors of the function, output 2 those of the logic.
+    """
+
+    spec: ReduceSpec
+    logic: BoundLogic = IDENTITY
+
+
+@dataclass(frozen=True)
+class EnterOp(Operation, tag="EnterOp"):
+    """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
+
+
+@dataclass(frozen=True)
+class EnterAtOp(Operation, tag="EnterAtOp"):
+    """Updates that have entered a loop, moved to the round that an expression says of each row.
+
+    Those of ``limit`` rounds on stay outside, where the loop stops there.
+    """
+
+    rounds: Expr
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class LeaveOp(Operation, tag="LeaveOp"):
+    """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
+
+
+@dataclass(frozen=True)
+class DifferentiateOp(Operation, tag="DifferentiateOp"):
+    """Each update at the earlier moment of its time, and its opposite at the later one."""
+
+
+@dataclass(frozen=True)
+class ToNeuOp(Operation, tag="ToNeuOp"):
+    """Each update at the later moment of its time."""
+
+
+@dataclass(frozen=True)
+class IntegrateOp(Operation, tag="IntegrateOp"):
+    """The updates of earlier moments, each at the time whose moment it was."""
+
+
+@dataclass(frozen=True)
+class FeedbackOp(Operation, tag="FeedbackOp"):
+    """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
+
+    arrangement: str
+
+
+@dataclass(frozen=True)
+class FeedOp(Operation, tag="FeedOp"):
+    """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
+
+    arrangement: str
+    layout: Layout
+    limit: int | None
+
+
+STATEFUL = (ArrangeOp, CommandsOp, FeedOp)
+"""Operations that keep state, under the name of an arrangement."""
+HOSTS = (JoinOp, DeltaJoinOp, ReduceOp, LatestOp, AsofOp, LockedOp)
+"""Operations that take over the linear logic that alone reads their rows."""
+LOGIC_ERRORS = 2
+"""The output on which they give its errors."""
+
+
+@dataclass(frozen=True)
+class PhysicalNode:
+    """An operation with its inputs and its place.
+
+    ``exchange`` is the key by which the input must be spread before it gets here (None: it may come as it is);
+    ``logical`` the fingerprint of the logical node it was made for; ``schema`` of output 0. ``identity`` is what the
+    operation is called in every plan of this session that has it.
+    """
+
+    operation: Operation
+    inputs: tuple[Port, ...]
+    stage: int
+    schema: pa.Schema
+    exchange: tuple[str, ...] | None = None
+    label: str = ""
+    logical: str = ""
+    scope: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says beside the label, a line each
+    identity: str = ""
+
+
+ScopeKind = Literal["root", "loop", "event", "moment"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where times are finer than in its parent (-1: none), and how many scopes it is inside of.
+
+    The first scope, the root, has the session's times. Others are loops over the variables ``names``, which add the
+    round; one, of what has a second time of its own, adds the event time; and some have two moments of each time. Only
+    loops are run one time after the other.
+    """
+
+    parent: int
+    depth: int
+    kind: ScopeKind = "loop"
+    names: tuple[str, ...] = ()
+    max_rounds: int = 0
+    notes: tuple[str, ...] = ()  # what EXPLAIN says where something leaves it
+
+
+ROOT = Scope(-1, 0, "root")
+PENDED = "#pended"  # how the states are called in which a step's reduces note where to look again in later rounds
+
+
+@dataclass(frozen=True)
+class LoopUnit:
+    """A loop as one unit of a schedule: its scope, and the units that every round runs in order."""
+
+    scope: int
+    units: Schedule
+
+    @cached_property
+    def stages(self) -> Stages:
+        """Every stage inside, those of loops in it too."""
+        return tuple(s for u in self.units for s in (u.stages if isinstance(u, LoopUnit) else u))
+
+
+Stages = tuple[int, ...]
+Schedule = tuple[Stages | LoopUnit, ...]
+"""Loops, and between them the stages of one scope that follow each other."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Rows of ``port`` on their way to ``stage``; ``arranged`` when they are an arrangement's new batch."""
+
+    port: Port
+    key: tuple[str, ...] | None
+    stage: int
+    schema: pa.Schema
+    arranged: bool = False
+
+
+@dataclass(frozen=True)
+class ViewPorts:
+    """Where a view's contents and errors are kept; with ``changes_only`` it has changes and no contents."""
+
+    contents: str
+    errors: tuple[str, ...]
+    schema: pa.Schema
+    changes_only: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a session maintains, ready to run; nodes are in topological order."""
+
+    lattice: Lattice
+    nodes: tuple[PhysicalNode, ...]
+    views: dict[str, ViewPorts] = field(default_factory=dict)
+    read_layouts: dict[str, Layout] = field(default_factory=dict)  # of arrangements that only ReadOps name
+    spreads: dict[Port, tuple[str, ...]] = field(default_factory=dict)  # by which columns rows lie where they are
+    scopes: tuple[Scope, ...] = (ROOT,)
+    schedule: Schedule = ((0,),)
+
+    def lattice_of(self, node: int) -> Lattice:
+        """The times of a node's updates: those of the scope that the node is in."""
+        return self.lattices[self.nodes[node].scope]
+
+    @cached_property
+    def lattices(self) -> tuple[Lattice, ...]:
+        """The times of each scope."""
+        return tuple(scope_lattice(self.lattice, self.scopes, i) for i in range(len(self.scopes)))
+
+    @cached_property
+    def revisited(self) -> frozenset[int]:
+        """The arrangements that are read round by round: those in loops, and those outside that a loop reads."""
+        looped = {i for i, n in enumerate(self.nodes) if self.loop_around(n.scope)}
+        read = looped | {port.node for i in looped for port in self.nodes[i].inputs}
+        return frozenset(i for i in read if isinstance(self.nodes[i].operation, ArrangeOp))
+
+    @property
+    def loops(self) -> bool:
+        """Whether anything is computed round by round."""
+        return any(s.kind == "loop" for s in self.scopes)
+
+    def has_event_times(self, node: PhysicalNode) -> bool:
+        """Whether a node's updates have a second time of their own."""
+        return any(s.kind == "event" for s in self._around(node.scope))
+
+    def has_moments(self, node: PhysicalNode) -> bool:
+        """Whether a node's updates are of moments."""
+        return any(s.kind == "moment" for s in self._around(node.scope))
+
+    def _around(self, scope: int) -> Iterator[Scope]:
+        """A scope and all that it is inside of, without the root."""
+        while scope:
+            yield self.scopes[scope]
+            scope = self.scopes[scope].parent
+
+    def loop_around(self, scope: int) -> int:
+        """The outermost loop that a scope is in, 0 when it is in none."""
+        found = 0
+        while scope:
+            found = scope if self.scopes[scope].kind == "loop" else found
+            scope = self.scopes[scope].parent
+        return found
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of stages."""
+        return 1 + max((n.stage for n in self.nodes), default=0)
+
+    @cached_property
+    def arrangements(self) -> dict[str, int]:
+        """Node of each arrangement."""
+        return {n.operation.arrangement: i for i, n in enumerate(self.nodes) if isinstance(n.operation, STATEFUL)}
+
+    @cached_property
+    def arranged(self) -> dict[str, Layout]:
+        """The layout of each arrangement."""
+        return {name: self.layouts[name] for name in self.arrangements}
+
+    @cached_property
+    def layouts(self) -> dict[str, Layout]:
+        """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
+        found = dict(self.read_layouts)
+        for i, node in enumerate(self.nodes):
+            match node.operation:
+                case ArrangeOp(name, layout) | CommandsOp(name, layout) | FeedOp(name, layout):
+                    found[name] = layout
+                case ReduceOp() if node.scope:
+                    operation = self.nodes[node.inputs[0].node].operation
+                    assert isinstance(operation, ArrangeOp)
+                    layout = operation.layout
+                    found[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
+        return found
+
+    @cached_property
+    def holders(self) -> dict[int, tuple[str, ...]]:
+        """For each stage the states with a hold that it takes from."""
+        return {stage: tuple(name for name, _ in found) for stage, found in self.takers.items()}
+
+    @cached_property
+    def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """The same, each with the node that takes from it."""
+        found: dict[int, tuple[tuple[str, int], ...]] = {}
+        for i, node in enumerate(self.nodes):
+            match node.operation:
+                case ArrangeOp(name) | CommandsOp(name) | FeedbackOp(name):
+                    found[node.stage] = (*found.get(node.stage, ()), (name, i))
+                case ReduceOp() if node.scope:
+                    found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
+        return found
+
+    @cached_property
+    def starters(self) -> dict[int, tuple[int, ...]]:
+        """For each stage the nodes that may make something of no input, in a step that fills views."""
+        found: dict[int, tuple[int, ...]] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, ConstantOp | ReadOp | ArrangeOp):
+                found[node.stage] = (*found.get(node.stage, ()), i)
+        return found
+
+    def states_of(self, stages: Stages) -> set[str]:
+        """The states that stages read or make."""
+        found = set()
+        for i in (i for stage in stages for i in self.stages[stage]):
+            for operation in (self.nodes[i].operation, *(self.nodes[p.node].operation for p in self.nodes[i].inputs)):
+                if isinstance(operation, ArrangeOp | CommandsOp | ReadOp | FeedOp | FeedbackOp):
+                    found.add(operation.arrangement)
+            found.add(pended(i))
+        return found & self.layouts.keys()
+
+    @cached_property
+    def in_one_shard(self) -> Plan:
+        """The same nodes, under the same numbers, for one shard: no row moves, so that a segment is one stage."""
+        numbers, stage_of = count(), dict[int, int]()
+
+        def fused(schedule: Schedule) -> Schedule:
+            found: list[Stages | LoopUnit] = []
+            for unit in schedule:
+                if isinstance(unit, LoopUnit):
+                    found.append(LoopUnit(unit.scope, fused(unit.units)))
+                else:
+                    stage = next(numbers)
+                    found.append((stage,))
+                    stage_of.update(dict.fromkeys(unit, stage))
+            return tuple(found)
+
+        schedule = fused(self.schedule)
+        nodes = tuple(replace(n, stage=stage_of[n.stage], exchange=None) for n in self.nodes)
+        return replace(self, nodes=nodes, schedule=schedule)
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """Node of each source."""
+        return {n.operation.name: i for i, n in enumerate(self.nodes) if isinstance(n.operation, SourceOp)}
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """Every passage from one stage to another."""
+        found: dict[Channel, None] = {}
+        for node in self.nodes:
+            for port in node.inputs:
+                channel = self._channel(node, port)
+                if channel is not None:
+                    found[channel] = None
+        return tuple(found)
+
+    def _channel(self, node: PhysicalNode, port: Port) -> Channel | None:
+        producer = self.nodes[port.node]
+        if producer.stage == node.stage:
+            return None
+        arranged = isinstance(producer.operation, ArrangeOp)
+        schema = self.schema(port)
+        return Channel(port, None if arranged else node.exchange, node.stage, schema, arranged)
+
+    @cached_property
+    def placed_by(self) -> dict[int, tuple[str, ...]]:
+        """By which columns the rows of each channel lie in their shards; of those not named they lie anyhow.
+
+        A channel without a key carries rows that lie by a key already.
+        """
+        found = {i: c.key if c.key is not None else self.spreads.get(c.port) for i, c in enumerate(self.channels)}
+        for (node, port), channel in self.inlets.items():
+            match self.nodes[node].operation:
+                case CountOp(offer) | ConfirmOp(offer) if port == self.nodes[node].inputs[0]:
+                    found[channel] = offer.key
+                case ProposeOp(spec) if port == self.nodes[node].inputs[0]:
+                    found[channel] = spec.offers[0].key
+        return {i: key for i, key in found.items() if key is not None}
+
+    def shard_key(self, arrangement: str) -> tuple[str, ...]:
+        """The columns of an arrangement whose hash decides where its rows are; settled errors lie anyhow."""
+        number = self.arrangements.get(arrangement)
+        operation = None if number is None else self.nodes[number].operation
+        if isinstance(operation, ArrangeOp) and operation.locked is not None:
+            return operation.locked.keys[0]
+        return self.layouts[arrangement].key
+
+    def in_parts(self, stage: int) -> bool:
+        """Whether a stage works key by key, so that it may be run for some keys after the others.
+
+        A delta join that is one operation looks rows up by several keys.
+        """
+        return stage not in self._whole_stages
+
+    @cached_property
+    def _whole_stages(self) -> frozenset[int]:
+        return frozenset(n.stage for n in self.nodes if isinstance(n.operation, DeltaJoinOp))
+
+    def schema(self, port: Port) -> pa.Schema:
+        """Schema of what leaves a port."""
+        return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
+
+    @cached_property
+    def stages(self) -> tuple[tuple[int, ...], ...]:
+        """Positions of the nodes of each stage, in topological order."""
+        found: list[list[int]] = [[] for _ in range(self.depth)]
+        for i, node in enumerate(self.nodes):
+            found[node.stage].append(i)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def overlapping(self) -> frozenset[int]:
+        """The sums to which one row comes by many ways, through other sums: they are consolidated.
+
+        ``c = c.concat(c.filter(…))`` forty times has 2^40 ways and as few rows as before; every so many ways are
+        summed up, so that no more updates pass than the rows times ``MOST_WAYS`` squared.
+        """
+        ways: list[dict[int, int]] = []
+        found: set[int] = set()
+        for i, node in enumerate(self.nodes):
+            if not isinstance(node.operation, LinearOp | ConcatOp):
+                ways.append({i: 1})
+                continue
+            total: dict[int, int] = {}
+            for port in node.inputs:
+                for root, many in ways[port.node].items():
+                    total[root] = total.get(root, 0) + many
+            if isinstance(node.operation, ConcatOp) and max(total.values(), default=0) > MOST_WAYS:
+                found.add(i)
+                total = {i: 1}
+            ways.append(total if len(total) <= _ROOTS else dict(sorted(total.items(), key=lambda t: -t[1])[:_ROOTS]))
+        return frozenset(found)
+
+    @cached_property
+    def inlets(self) -> dict[tuple[int, Port], int]:
+        """For a node and one of its inputs that comes from an earlier stage: the number of its channel."""
+        number = {c: i for i, c in enumerate(self.channels)}
+        found = {}
+        for i, node in enumerate(self.nodes):
+            for port in node.inputs:
+                channel = self._channel(node, port)
+                if channel is not None:
+                    found[i, port] = number[channel]
+        return found
+
+    @cached_property
+    def wires(self) -> tuple[tuple[tuple[Port, int | None], ...], ...]:
+        """For each node its inputs, each with its channel; None where it comes from a node of the same stage."""
+        return tuple(tuple((p, self.inlets.get((i, p))) for p in node.inputs) for i, node in enumerate(self.nodes))
+
+    @cached_property
+    def readers(self) -> dict[Port, tuple[int, ...]]:
+        """The nodes that read each port in the stage that it belongs to."""
+        found: dict[Port, tuple[int, ...]] = {}
+        for i, wires in enumerate(self.wires):
+            for port in dict.fromkeys(port for port, channel in wires if channel is None):
+                found[port] = (*found.get(port, ()), i)
+        return found
+
+    @cached_property
+    def listeners(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes that read each channel."""
+        found: list[tuple[int, ...]] = [() for _ in self.channels]
+        for (node, _), channel in self.inlets.items():
+            found[channel] = (*found[channel], node)
+        return tuple(found)
+
+    @cached_property
+    def outlets(self) -> dict[Port, tuple[int, ...]]:
+        """The channels that each port feeds."""
+        found: dict[Port, tuple[int, ...]] = {}
+        for i, channel in enumerate(self.channels):
+            found[channel.port] = (*found.get(channel.port, ()), i)
+        return found
+
+    def stage_label(self, stage: int) -> str:
+        """Names of what a stage does, for people."""
+        nodes = [self.nodes[i] for i in self.stages[stage]]
+        names = [n.label for n in nodes if n.label and not isinstance(n.operation, LinearOp | ConcatOp)]
+        return ", ".join(dict.fromkeys(names)) or "sources"
+
+    def arrangements_of(self, view: str) -> list[str]:
+        """Every arrangement that a view needs."""
+        ports = self.views[view]
+        needed = set(self.upstream(*(Port(self.arrangements[n]) for n in (ports.contents, *ports.errors))))
+        while True:  # of a loop all is computed, also what leads to none of its results that is read
+            loops = {self.loop_around(self.nodes[i].scope) for i in needed} - {0}
+            inside = [Port(i) for i, node in enumerate(self.nodes) if self.loop_around(node.scope) in loops]
+            more = {*needed, *self.upstream(*inside)}
+            if more == needed:
+                break
+            needed = more
+        operations = [self.nodes[i].operation for i in needed]
+        return sorted(o.arrangement for o in operations if isinstance(o, STATEFUL))
+
+    def upstream(self, *ports: Port) -> Iterator[int]:
+        """Every node that the ports depend on."""
+        seen: set[int] = set()
+        todo = [p.node for p in ports]
+        while todo:
+            i = todo.pop()
+            if i not in seen:
+                seen.add(i)
+                yield i
+                todo += [p.node for p in self.nodes[i].inputs]
+                operation = self.nodes[i].operation
+                if isinstance(operation, FeedbackOp):
+                    todo.append(self.arrangements[operation.arrangement])
+
+
+def pended(node: int) -> str:
+    """The name of the state in which a reduce notes where to look again."""
+    return f"{PENDED}{node}"
+
+
+def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Lattice:
+    """The times of a scope, when ``lattice`` are those of the session."""
+    if not scope:
+        return lattice
+    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), scopes[scope].kind)
+
+
+@lru_cache(maxsize=64)
+def _inner_lattice(around: Lattice, kind: ScopeKind) -> Lattice:
+    """The times of a scope of some kind: one object for those that are equal, so that to compare them is nothing."""
+    match kind:
+        case "event":
+            return Product(around, Epoch())
+        case "moment":
+            return AltNeu(around)
+        case _:
+            outer, loops = outside(around)
+            return Rounds(outer, loops + 1)
+
+
+def _run_with(scopes: Sequence[Scope], scope: int) -> int:
+    """The loop that a scope is run with, or the root: event times and moments are not run one after the other."""
+    while scopes[scope].kind in ("event", "moment"):
+        scope = scopes[scope].parent
+    return scope
+
+
+def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[tuple[PhysicalNode, ...], Schedule]:
+    """Cut nodes, in topological order, into stages: none has an exchange inside, and each is of one scope.
+
+    A loop is one unit: it runs after all it reads and before all that reads it.
+    """
+    scheduling = _Scheduling(nodes, scopes)
+    schedule = scheduling.number(0)
+    return tuple(replace(n, stage=s) for n, s in zip(nodes, scheduling.stages, strict=True)), schedule
+
+
+Item = tuple[int | None, int]
+"""A loop and -1, or None and a node that is in none."""
+
+
+class _Scheduling:
+    """Numbers the stages of nodes, scope by scope."""
+
+    def __init__(self, nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> None:
+        self.nodes, self.scopes = nodes, scopes
+        self.home = [_run_with(scopes, i) for i in range(len(scopes))]
+        self.stages = [0] * len(nodes)
+        self.counter = count()
+        self.loops: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
+        self.members: dict[int, list[int]] = {}  # of the same the nodes inside, also those in loops in it
+        for i, found in enumerate(scopes):
+            if found.kind == "loop":
+                self.loops.setdefault(self.home[found.parent], []).append(i)
+        for i, node in enumerate(nodes):
+            at = self.home[node.scope]
+            self.members.setdefault(at, []).append(i)
+            while at:
+                at = self.home[scopes[at].parent]
+                self.members.setdefault(at, []).append(i)
+
+    def number(self, scope: int) -> Schedule:
+        """The schedule of the root or of a loop, with the stages of its nodes numbered."""
+        levels = self._levels(scope)
+        nodes: dict[int, list[int]] = {}
+        loops: dict[int, list[int]] = {}
+        for (unit, i), at in levels.items():
+            if unit is None:
+                nodes.setdefault(at, []).append(i)
+        for loop in self.loops.get(scope, []):
+            if (loop, -1) in levels:
+                loops.setdefault(levels[loop, -1], []).append(loop)
+        units: list[list[int] | LoopUnit] = []
+        for level in range(1 + max(levels.values(), default=0)):
+            here = nodes.get(level, [])
+            if here or (scope == 0 and level == 0):
+                stage = next(self.counter)
+                if units and isinstance(units[-1], list):
+                    units[-1].append(stage)
+                else:
+                    units.append([stage])
+                for i in here:
+                    self.stages[i] = stage
+            units += [LoopUnit(s, self.number(s)) for s in loops.get(level, ())]
+        return tuple(unit if isinstance(unit, LoopUnit) else tuple(unit) for unit in units)
+
+    def _levels(self, scope: int) -> dict[Item, int]:
+        """How many exchanges and loops are before each node and loop that is right inside a scope."""
+        levels: dict[Item, int] = {}
+        changed = True
+        while changed:  # a loop's level depends on all of its nodes, wherever they stand
+            changed = False
+            for i in self.members.get(scope, []):
+                item = self._item(i, scope)
+                level = max(levels.get(item, 0), self._level_after_inputs(i, item, scope, levels))
+                if levels.get(item) != level:
+                    levels[item] = level
+                    changed = True
+        return levels
+
+    def _level_after_inputs(self, i: int, item: Item, scope: int, levels: dict[Item, int]) -> int:
+        level = 0
+        for port in self.nodes[i].inputs:
+            if not self._is_inside(port.node, scope):
+                continue
+            other = self._item(port.node, scope)
+            if other[0] is not None and other == item:
+                continue
+            apart = item[0] is not None or other[0] is not None or self.nodes[i].exchange is not None
+            level = max(level, levels.get(other, 0) + apart)
+        return level
+
+    def _is_inside(self, i: int, scope: int) -> bool:
+        at = self.home[self.nodes[i].scope]
+        while at and at != scope:
+            at = self.home[self.scopes[at].parent]
+        return at == scope
+
+    def _item(self, i: int, scope: int) -> Item:
+        """The loop right inside a scope that a node inside it is in, or the node itself."""
+        at, below = self.home[self.nodes[i].scope], None
+        while at != scope:
+            at, below = self.home[self.scopes[at].parent], at
+        return (None, i) if below is None else (below, -1)

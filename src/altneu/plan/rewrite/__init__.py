@@ -1,0 +1,83 @@
+"""Rewriting of logical plans: rules, one a file, applied in the order of ``RULES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from altneu.expressions.names import UPDATE_TIME
+from altneu.plan.ir import Constant, Node, Source, UpdateTime, walk
+from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
+from altneu.plan.rewrite.drop_identities import drop_identities
+from altneu.plan.rewrite.fold_constants import fold_constants
+from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.limit_windows import limit_windows
+from altneu.plan.rewrite.merge_distinct import merge_distinct
+from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.prune_columns import prune_columns
+from altneu.plan.rewrite.push_bounds import push_bounds
+from altneu.plan.rewrite.push_filters import push_filters
+from altneu.plan.rewrite.transform import replaced
+from altneu.plan.rewrite.use_indexes import use_indexes, without_indexes
+
+__all__ = ["NEWER", "RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise", "without_indexes"]
+
+Rule = Callable[[Node], Node]
+
+RULES: tuple[Rule, ...] = (
+    hoist_bindings,
+    merge_linear,
+    fold_constants,
+    drop_identities,
+    merge_distinct,
+    push_filters,
+    push_bounds,
+    limit_windows,
+    use_indexes,
+    prune_columns,
+)
+NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
+"""Rules that came after a release: views of older stores were computed without them, and keep their plans."""
+
+
+def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
+    """Apply the rules in order, but for those to be left out, until nothing changes.
+
+    What is below an ``update_time()`` is rewritten by itself, and what is above does not see it: another view that is
+    written over the same collection then reads the same times. So a filter stays above it.
+
+    Cost:   once a plan: what is made of it is kept with it, as a view is looked for more than once while it is added,
+            and again when a store is opened.
+    Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
+    """
+    rules = tuple(rule for rule in RULES if rule not in without)
+    known: dict[tuple[Rule, ...], Node] = node.__dict__.setdefault("#optimised", {})
+    if rules not in known:
+        known[rules] = _rewritten(node, rules)
+    return known[rules]
+
+
+def _rewritten(node: Node, rules: tuple[Rule, ...]) -> Node:
+    timed = [below for below in walk(node) if isinstance(below, UpdateTime)]
+    if not timed:
+        return _settled(node, rules)
+    stands: dict[str, Node] = {}  # by the fingerprint of what it stands for, as that was written
+    means: dict[str, Node] = {}  # by that of the stand-in
+    for found in timed:
+        below = _settled(replaced(found.input, stands), rules)
+        if isinstance(below, Constant) and not below.rows:
+            stands[found.fingerprint] = Constant((), found.schema)
+            continue
+        made = UpdateTime(replaced(below, means))
+        stand = stands[found.fingerprint] = Source(f"{UPDATE_TIME} {made.fingerprint}", made.schema)
+        means[stand.fingerprint] = made
+    return replaced(_settled(replaced(node, stands), rules), means)
+
+
+def _settled(node: Node, rules: tuple[Rule, ...]) -> Node:
+    while True:
+        made = node
+        for rule in rules:
+            made = rule(made)
+        if made.fingerprint == node.fingerprint:
+            return made
+        node = made

@@ -1,0 +1,437 @@
+"""Trees of joins become joins of all their relations at once, where that is worth it.
+
+A tree of binary joins keeps every intermediate result. A delta join keeps none: only arrangements of the relations, one
+for each key by which a path looks one up. Where the pattern is cyclic an intermediate result may be far greater than
+the relations and the answer (as the wedges of a graph, when triangles are asked for), so that a delta join is chosen;
+else when it has fewer arrangements to build than the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from altneu.errors import PlanError
+from altneu.expressions import Column, Expr
+from altneu.linear import (
+    BoundLogic,
+    Extend,
+    Filter,
+    GenerateSeries,
+    Negate,
+    Project,
+    RepeatRow,
+    Step,
+    Temporal,
+    Unnest,
+)
+from altneu.linear.mapping import mapped
+from altneu.linear.normal import normalise
+from altneu.plan.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
+from altneu.plan.paths import Keyed, delta_paths, is_cyclic
+from altneu.plan.rewrite.transform import readers, replaced, with_inputs
+
+Joins = Literal["auto", "delta", "binary"]
+Exists = Callable[[Node, tuple[str, ...]], bool]
+"""Whether a node is arranged by these columns already."""
+MOST_RELATIONS = 32
+"""Collections that are joined at once unless more are asked for: paths through n of them have n * n steps."""
+_LIFTED = "+"  # behind the fingerprint of a join of which steps between the joins of its tree come after it
+_REMEDY = 'leave joins="auto", or compute it after the last join'
+_ENDS: dict[type[Node], str] = {Concat: "a sum (an outer join is one)", Reduce: "an aggregate or distinct"}
+LIMIT = 200
+"""Collections that are joined at once at most."""
+
+
+def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
+    """The plan with trees of joins as delta joins; ``joins`` says which: those that are worth it, all, or none.
+
+    A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
+    asked of the whole; rows that one fails on may thereby be dropped by a join first.
+
+    Law:    the plans before and after give the same updates (tests/golden/test_delta_joins.py).
+    """
+    return chosen_joins(root, exists, joins)[0]
+
+
+def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
+    """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list.
+
+    Joins below an ``update_time()`` are chosen by themselves, whatever is arranged: all views over it read one.
+    """
+    instead: dict[str, Node] = {}
+    chosen: list[str] = []
+    for node in walk(root):
+        if isinstance(node, UpdateTime):
+            below, more = _chosen_above(replaced(node.input, instead), _nothing, joins)
+            instead[node.fingerprint] = UpdateTime(below)
+            chosen += more
+    made, more = _chosen_above(replaced(root, instead) if instead else root, exists, joins)
+    return made, [*chosen, *more]
+
+
+def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
+    return False
+
+
+def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) -> tuple[Node, list[str]]:
+    """The same for what is above each ``update_time()``."""
+    counts = readers(root)
+    made: dict[str, Node] = {}
+    done: dict[str, Node] = {}
+    inner: set[str] = set()  # joins of trees that were looked at already
+    chosen: list[str] = []
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join):
+            return node
+        limit, place = MOST_RELATIONS if joins == "auto" else LIMIT, node.fingerprint
+        lifted = _Tree(limit, lifts=True)
+        columns = lifted.add(node, counts, is_root=True)
+        if joins == "delta" and lifted.blocked:
+            raise PlanError(f'joins="delta" is not possible for {_called(node)}: {lifted.blocked[0]}; {_REMEDY}')
+        if lifted.is_lifted and _is_worth_lifting(lifted, joins, place):
+            asked: Joins | Collection[str] = joins if isinstance(joins, str) else [place]
+            joined = _joined(node, lifted, columns, exists, asked)
+            if not isinstance(joined, Join):
+                chosen.append(f"{place}{_LIFTED}")
+                inner.update(lifted.joins)
+                return joined
+        tree = _Tree(limit)
+        joined = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
+        if not isinstance(joined, Join):
+            chosen.append(node.fingerprint)
+        elif not joined.reason and lifted.blocked and joins == "auto":
+            joined = replace(joined, reason=f"binary joins: {lifted.blocked[0]}")
+        elif node.fingerprint in inner:
+            joined = node  # the join at the root tells of it
+        elif not joined.reason and joins == "delta":
+            joined = replace(joined, reason=f"binary joins: {_why_binary(tree)}")
+        inner.update(tree.joins)
+        return joined
+
+    todo = [(root, False)]  # a tree is looked at from its root
+    while todo:
+        node, is_entered = todo.pop()
+        place = node.fingerprint
+        if is_entered:
+            done[place] = with_inputs(made[place], [done[i.fingerprint] for i in made[place].inputs])
+        elif place not in made:
+            made[place] = change(node)
+            if isinstance(node, UpdateTime):
+                done[place] = node
+                continue
+            todo.append((node, True))
+            todo += [(below, False) for below in reversed(made[place].inputs)]
+    return done[root.fingerprint], chosen
+
+
+def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
+    """The join of all that a tree joins; where the tree is better the node, which then says so."""
+    if tree.is_cut:
+        if joins == "delta":
+            raise PlanError(
+                f'joins="delta" joins {LIMIT} collections at once, and more are joined here: {_called(node)}'
+            )
+        return replace(node, reason=f"binary joins: more than {tree.limit} collections are joined")
+    variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)
+    if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
+        return node
+    read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
+    known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
+    if isinstance(joins, str):
+        chosen, why = _chosen(tree, variables, read - known, exists, joins)
+    else:
+        chosen, why = ("delta" if node.fingerprint in joins else "binary"), ", as when the view was first maintained"
+    if chosen == "binary":
+        return replace(node, reason=f"binary joins{why}")
+    reason = f"delta join{why}"
+    parts, outputs = tuple(tree.parts), tuple((name, tree.name(columns[name])) for name in node.schema.names)
+    if not tree.steps:
+        return MultiJoin(parts, variables, outputs, node.schema, reason, known)
+    columns_of = tree.fields(variables)
+    named = tuple((f.name, v) for v, f in columns_of.items())
+    made = MultiJoin(parts, variables, named, pa.schema(columns_of.values()), reason, known)
+    shown = columns_of | tree.made_fields()
+    project = Project(
+        tuple(
+            (f.name, Column(shown[v].name, f.type, f.nullable)) for f, (_, v) in zip(node.schema, outputs, strict=True)
+        )
+    )
+    logic = BoundLogic((*(tree.lifted(step, shown) for step in tree.steps), project))
+    return Linear(made, normalise(logic, made.schema) if tree.is_lifted else logic)
+
+
+def _is_worth_lifting(tree: _Tree, joins: Joins | Collection[str], place: str) -> bool:
+    """Whether what is between the joins of a tree should come after it: where that was asked for, or is cyclic."""
+    if not isinstance(joins, str):
+        return f"{place}{_LIFTED}" in joins
+    if joins != "auto":
+        return joins == "delta"
+    return not tree.is_cut and is_cyclic(tuple(tuple(tree.name(v) for v in part) for part in tree.variables))
+
+
+def _chosen(
+    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: str
+) -> tuple[str, str]:
+    """Whether the relations should be joined at once, and why."""
+    if joins != "auto":
+        return joins, ", as was asked for"
+    if is_cyclic(variables):
+        return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
+    if tree.steps:
+        return "binary", ": a filter makes less of an intermediate result"
+    built = {(tree.parts[i].fingerprint, tree.columns(i, key)) for i, key in lacking}
+    others = {(n.fingerprint, key) for n, key in tree.binary if not exists(n, key)}
+    if len(built) < len(others):
+        return "delta", f": it has {len(built)} arrangements to build, binary joins have {len(others)}"
+    return "binary", f": they have {len(others)} arrangements to build, a delta join has {len(built)}"
+
+
+@dataclass
+class _Tree:
+    """The relations of a tree of joins; each of their columns is a variable, and equal ones lead to one of them.
+
+    ``binary`` are the arrangements of the tree: a node and its key. Of more than ``limit`` relations it is only known
+    that they are more: the tree ``is_cut``. ``steps`` are asked of the whole, in order; only one that ``lifts`` has
+    others than filters, and says what ``blocked`` it. ``made`` are the columns that steps make.
+    """
+
+    limit: int
+    lifts: bool = False
+    is_cut: bool = False
+    parts: list[Node] = field(default_factory=list)
+    variables: list[list[int]] = field(default_factory=list)
+    binary: list[tuple[Node, tuple[str, ...]]] = field(default_factory=list)
+    steps: list[_Step] = field(default_factory=list)
+    made: dict[int, pa.Field] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+    joins: list[str] = field(default_factory=list)
+    _leads: list[int] = field(default_factory=list)
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether other steps than filters come after the join."""
+        return any(not isinstance(s.step, Filter) for s in self.steps) or bool(self.made)
+
+    def add(
+        self, node: Node, counts: Counter[str], keys: Collection[str] = (), *, is_root: bool = False
+    ) -> dict[str, int]:
+        """Take up a node with all that it joins, of which joins above read ``keys``; the variable of each column."""
+        if is_root or counts[node.fingerprint] == 1:
+            if isinstance(node, Join) and len(self.joins) >= self.limit - 1:
+                self.is_cut = True
+            elif isinstance(node, Join):
+                self.joins.append(node.fingerprint)
+                sides = [self.add(below, counts, _keys_below(node, i, keys)) for i, below in enumerate(node.inputs)]
+                self.binary += [(node.left, node.left_key), (node.right, node.right_key)]
+                for left, right in zip(node.left_key, node.right_key, strict=True):
+                    self._leads[self._end(sides[1][right])] = self._end(sides[0][left])
+                return {name: sides[side][column] for name, side, column in node.outputs}
+            if isinstance(node, Linear) and (found := _picked(node)) is not None and _is_join(node.input, counts):
+                below = self.add(node.input, counts, {found.names[k] for k in keys})
+                self.steps += [_Step(test, below) for test in found.filters]
+                return {name: below[column] for name, column in found.names.items()}
+            if self.lifts and isinstance(node, Linear) and isinstance(node.input, Join):
+                if found is not None or counts[node.input.fingerprint] > 1:
+                    return self._leaf(node)  # it is kept for others, too
+                why = _why_not_lifted(node, keys)
+                if why is None:
+                    return self._lift(node, counts, keys)
+                self.blocked.append(f"{why} between it and {_called(node.input)}")
+        return self._leaf(node)
+
+    def _lift(self, node: Linear, counts: Counter[str], keys: Collection[str]) -> dict[str, int]:
+        """Take up what logic joins; what it does comes after the join of all."""
+        handed_on = _handed_on(node)
+        columns = self.add(node.input, counts, {handed_on[k] for k in keys})
+        schema = node.input.schema
+        for step in node.logic.steps:
+            before, schema = columns, step.output(schema)
+            if isinstance(step, Project | Extend):
+                outputs = tuple((n, e) for n, e in step.outputs if not e.is_column)
+                same = {n: before[e.column_name] for n, e in step.outputs if e.is_column}
+                fresh = {n: self._fresh(schema.field(n)) for n, _ in outputs}
+                columns = (before if isinstance(step, Extend) else {}) | same | fresh
+                if outputs:
+                    self.steps.append(_Step(Extend(outputs), before, fresh))
+            else:
+                fresh = {n: self._fresh(schema.field(n)) for n in schema.names if n not in before}
+                columns = before | fresh
+                self.steps.append(_Step(step, before, fresh))
+        return {n: columns[n] for n in node.schema.names}
+
+    def _fresh(self, made: pa.Field) -> int:
+        self._leads.append(len(self._leads))
+        self.made[self._leads[-1]] = made
+        return self._leads[-1]
+
+    def _leaf(self, node: Node) -> dict[str, int]:
+        if isinstance(node, Linear) and (found := _picked(node)) is not None and found.renames(node.input):
+            below = self._leaf(node.input)  # called otherwise, and arranged as it is called there
+            return {name: below[column] for name, column in found.names.items()}
+        first = len(self._leads)
+        fresh = list(range(first, first + len(node.schema)))
+        self._leads += fresh
+        self.parts.append(node)
+        self.variables.append(fresh)
+        return dict(zip(node.schema.names, fresh, strict=True))
+
+    def _end(self, variable: int) -> int:
+        while self._leads[variable] != variable:
+            variable = self._leads[variable]
+        return variable
+
+    def name(self, variable: int) -> str:
+        """What a variable is called."""
+        return f"v{self._end(variable)}"
+
+    def fields(self, variables: tuple[tuple[str, ...], ...]) -> dict[str, pa.Field]:
+        """Every variable as a column."""
+        pairs = [
+            p for part, names in zip(self.parts, variables, strict=True) for p in zip(part.schema, names, strict=True)
+        ]
+        labels = self._labels() if self.is_lifted else {}
+        return {v: f.with_name(labels.get(v, v)).with_nullable(True) for f, v in pairs}
+
+    def made_fields(self) -> dict[str, pa.Field]:
+        """Every column that a step makes."""
+        labels = self._labels() if self.is_lifted else {}
+        return {self.name(v): f.with_name(labels[self.name(v)]) for v, f in self.made.items()}
+
+    def _labels(self) -> dict[str, str]:
+        """What steps call variables, so that errors name columns as they were written; two of one name differ."""
+        labels: dict[str, str] = {}
+        taken: set[str] = set()
+        for columns in (c for s in self.steps for c in (s.columns, s.made)):
+            for name, v in columns.items():
+                if self.name(v) not in labels:
+                    is_free = name not in taken and not re.fullmatch(
+                        r"v\d+", name
+                    )  # as those are called that no step reads
+                    labels[self.name(v)] = name if is_free else f"{name} {self.name(v)}"
+                    taken.add(labels[self.name(v)])
+        return labels
+
+    def lifted(self, found: _Step, columns: dict[str, pa.Field]) -> Step:
+        """A step on an intermediate result as one on the whole."""
+        fields = {name: columns[self.name(v)] for name, v in found.columns.items()}
+        instead: dict[str, Expr] = {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()}
+        step = mapped(found.step, lambda e: e.substitute(instead))
+        names = {name: columns[self.name(v)].name for name, v in found.made.items()}
+        match step:
+            case Extend(outputs):
+                return replace(step, outputs=tuple((names[n], e) for n, e in outputs))
+            case GenerateSeries(name):
+                return replace(step, name=names[name])
+            case Unnest(_, made, ordinality):
+                numbered = None if ordinality is None else names[ordinality]
+                return replace(step, names=tuple(names[n] for n in made), ordinality=numbered)
+            case _:
+                return step
+
+    def columns(self, part: int, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns of a part that variables are."""
+        names = [self.name(v) for v in self.variables[part]]
+        return tuple(self.parts[part].schema.names[names.index(v)] for v in key)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step on an intermediate result: the variables of the columns that it reads, and of those that it makes."""
+
+    step: Step
+    columns: dict[str, int]
+    made: dict[str, int] = field(default_factory=dict)
+
+
+_LIFTABLE = (Filter, Temporal, RepeatRow, Negate, GenerateSeries, Unnest, Project, Extend)
+"""Steps that act row by row, whatever other columns rows have: they may come before a join or after it."""
+
+
+def _keys_below(node: Join, side: int, keys: Collection[str]) -> frozenset[str]:
+    """The columns of a join's input that it, or a join above it, has in its key."""
+    own = (node.left_key, node.right_key)[side]
+    return frozenset((*own, *(c for name, s, c in node.outputs if s == side and name in keys)))
+
+
+def _handed_on(node: Linear) -> dict[str, str]:
+    """The columns of logic that are columns of its input, with what they are called there."""
+    names = {n: n for n in node.input.schema.names}
+    for step in node.logic.steps:
+        if isinstance(step, Project | Extend):
+            same = {n: names[e.column_name] for n, e in step.outputs if e.is_column and e.column_name in names}
+            gone = {n for n, _ in step.outputs}
+            kept = {n: c for n, c in names.items() if n not in gone} if isinstance(step, Extend) else {}
+            names = kept | same
+    return names
+
+
+def _why_not_lifted(node: Linear, keys: Collection[str]) -> str | None:
+    """Why logic above a join cannot come after a join of its result; None where it can."""
+    if node.logic.delay.parts:
+        return "times are delayed"
+    for step in node.logic.steps:
+        if not isinstance(step, _LIFTABLE):
+            return f"`{step}` stands"
+    handed_on = _handed_on(node)
+    computed = sorted(k for k in keys if k not in handed_on)
+    return f"its key {', '.join(computed)} is computed" if computed else None
+
+
+def _why_binary(tree: _Tree) -> str:
+    """Why the collections of a tree are not a pattern that could be joined at once."""
+    if len(tree.parts) > 2:
+        return "two columns of one collection must be equal"
+    for part in tree.parts:
+        below = part
+        while isinstance(below, Linear):
+            below = below.input
+        if isinstance(below, Join):
+            return f"something else reads {_called(below)}, too"
+        if _has_join(below):
+            return f"{_ENDS.get(type(below), 'another operator')} ends the pattern below"
+    return "only two collections are joined"
+
+
+@inputs_first
+def _has_join(node: Node) -> bool:
+    return isinstance(node, Join) or any(map(_has_join, node.inputs))
+
+
+def _called(node: Join) -> str:
+    return f"the join on {', '.join(node.left_key)}"
+
+
+def _is_join(node: Node, counts: Counter[str]) -> bool:
+    while isinstance(node, Linear) and _picked(node) is not None and counts[node.fingerprint] == 1:
+        node = node.input
+    return isinstance(node, Join) and counts[node.fingerprint] == 1
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """What logic does that only filters rows and picks and renames columns: its filters, and what each was called."""
+
+    filters: tuple[Filter, ...]
+    names: dict[str, str]
+
+    def renames(self, below: Node) -> bool:
+        """Whether that is all, and every column is there once."""
+        return not self.filters and sorted(self.names.values()) == sorted(below.schema.names)
+
+
+def _picked(node: Linear) -> _Picked | None:
+    steps = node.logic.steps
+    names = {n: n for n in node.schema.names}
+    if steps and isinstance(last := steps[-1], Project):
+        if not all(expression.is_column for _, expression in last.outputs):
+            return None
+        steps, names = steps[:-1], {name: expression.column_name for name, expression in last.outputs}
+    filters = tuple(step for step in steps if isinstance(step, Filter))
+    return None if node.logic.delay.parts or len(filters) < len(steps) else _Picked(filters, names)

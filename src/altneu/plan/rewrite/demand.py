@@ -1,0 +1,209 @@
+"""Tests on their way down a plan: what nobody wants above is not kept below.
+
+A test is *wanted* of a node when every reader of the node drops the rows that fail it. So it may be asked at the node,
+or below it, and then it is *known* above and need not be asked again. Each reader passes tests on to its inputs, in the
+columns that those have; what several read gets only what all of them want, so that it is still one.
+
+Tests that can fail go down as tolerant copies: the rows on which they fail pass, and become errors where the test was
+written if they get there.
+
+So a node loses all copies of a row or none, wherever they come from: what cancels in a sum must still cancel, or rows
+get to tests that they never got to, and fail. All parts of a sum are therefore asked the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from altneu.expressions import Column, Expr
+from altneu.linear import BoundLogic, Temporal
+from altneu.linear.asked import ask, asked_first, parts_of, without_first
+from altneu.linear.mapping import mapped
+from altneu.plan.ir import (
+    Aggregates,
+    ArrangedBy,
+    AsOf,
+    Concat,
+    Consolidate,
+    Inspect,
+    Join,
+    Latest,
+    Linear,
+    Moments,
+    Node,
+    Reduce,
+    Source,
+    walk,
+)
+from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.questions import Answering, Questions, Test
+from altneu.plan.rewrite.transform import transform, with_inputs
+
+Wanted = dict[Test, bool]  # and whether it has passed something that keeps state, for whose sake it goes down
+Kinds = tuple[type[Test], ...]
+
+
+def push(root: Node, kinds: Kinds) -> Node:
+    """The plan with all tests of some kinds as far down as they may go.
+
+    Tests do not go into an arrangement that another operator of the plan reads without them: it would be kept twice.
+    """
+    while True:
+        made = merge_linear(transform(root, _Flow.of(root, kinds).rebuilt))
+        if made.fingerprint == root.fingerprint:
+            return root
+        root = made
+
+
+@dataclass
+class _Flow:
+    """What is wanted of every node, and passed along every edge, by fingerprints of the plan as it was."""
+
+    kinds: Kinds
+    wanted: dict[str, Wanted] = field(default_factory=dict)
+    edges: dict[tuple[str, int], Wanted] = field(default_factory=dict)
+    arranged: dict[tuple[str, object], Wanted] = field(default_factory=dict)
+    is_known: Questions = field(default_factory=lambda: Questions(_is_known))
+    reaches_state: Questions = field(default_factory=lambda: Questions(_reaches_state))
+
+    @classmethod
+    def of(cls, root: Node, kinds: Kinds) -> _Flow:
+        """Readers first, so that a node's readers have all spoken before it does."""
+        flow = cls(kinds, {root.fingerprint: {}})
+        for node in reversed(list(walk(root))):
+            if isinstance(node, Source) and node.arranged_by:
+                flow.arranged[node.fingerprint, node.arranged_by] = {}
+            for i, below in enumerate(node.inputs):
+                flow._pass(node, i, below)
+        return flow
+
+    def _pass(self, node: Node, i: int, below: Node) -> None:
+        passed = self._passed(node, i, below)
+        self.edges[node.fingerprint, i] = passed
+        self.wanted[below.fingerprint] = _both(self.wanted.get(below.fingerprint), passed)
+        place = below.fingerprint, arrangement_of(node, i)
+        if place[1] is not None:
+            self.arranged[place] = _both(self.arranged.get(place), passed)
+
+    def _passed(self, node: Node, i: int, below: Node) -> Wanted:
+        """What a node wants of an input."""
+        wanted = self.wanted[node.fingerprint]
+        if isinstance(node, Linear):
+            own = {t: False for t in asked_first(node.logic, below.schema) if isinstance(t, self.kinds)}
+            through = ((ask(node.logic, below.schema, t).before, kept) for t, kept in wanted.items())
+            return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
+        if isinstance(node, Concat):
+            wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or self.reaches_state(node, t)}
+        return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
+
+    def rebuilt(self, new: Node, old: Node) -> Node:
+        """A node over its new inputs, with the tests that are asked there."""
+        if isinstance(new, Linear):
+            logic = new.logic
+            for test, kept in self.wanted[old.fingerprint].items():
+                if kept or not test.tolerant:
+                    logic = ask(logic, new.input.schema, test).logic
+            below = new.input
+            return Linear(below, without_first(logic, below.schema, lambda t: self.is_known(below, t)))
+        if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate | Moments):
+            return new
+        return with_inputs(new, [self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
+
+    def _fitted(self, old: Node, i: int, below: Node) -> Node:
+        """An input with the tests that could not go into it, unless that would keep an arrangement twice."""
+        place = old.inputs[i].fingerprint, arrangement_of(old, i)
+        passed = self.arranged[place] if place[1] is not None else self.edges[old.fingerprint, i]
+        tests = [t for t, kept in passed.items() if (kept or not t.tolerant) and not self.is_known(below, t)]
+        return Linear(below, BoundLogic(tuple(tests))) if tests else below
+
+
+def _both(one: Wanted | None, other: Wanted) -> Wanted:
+    if one is None:
+        return dict(other)
+    return {t: kept or one[t] for t, kept in other.items() if t in one}
+
+
+def arrangement_of(node: Node, i: int) -> object:
+    """What tells arrangements of a node's input apart, None where it keeps none."""
+    match node:
+        case Join(left_key=left, right_key=right):
+            return (left, right)[i]
+        case AsOf(left_key=left, right_key=right, stamps=stamps):
+            if node.locked and (i == 0 or stamps is None):
+                return right if i else None
+            return (left, right)[i], stamps[i] if stamps else None
+        case Reduce(_, key, reducer):
+            kept = reducer if isinstance(reducer, Aggregates) else "counts"
+            return (key, kept) if node.accumulable else key
+        case _:
+            return None
+
+
+def test_below(node: Node, i: int, test: Test) -> Test | None:
+    """A test of a node's rows as one of an input's rows; None when the input cannot decide it."""
+    columns = _columns_below(node, i)
+    schema = node.inputs[i].schema
+    names = test.columns_read(node.schema)
+    if not names or not names <= columns.keys():
+        return None
+    moves = isinstance(node, Reduce | Latest | Moments) or (isinstance(node, AsOf) and node.locked)
+    if isinstance(test, Temporal) and moves:
+        return None
+    fields = {n: schema.field(columns[n]) for n in names}
+    if any(node.schema.field(n).type != f.type for n, f in fields.items()):
+        return None
+    return _over(test, {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()})
+
+
+def _reaches_state(node: Node, test: Test) -> Answering:
+    """Whether a test of a node's rows gets past something that keeps state."""
+    if isinstance(node, Linear):
+        before = ask(node.logic, node.input.schema, test).before
+        for part in () if before is None else parts_of(before):
+            if (yield node.input, part):
+                return True
+        return False
+    for i, below in enumerate(node.inputs):
+        asked = test_below(node, i, test)
+        if asked is not None and (not isinstance(node, Concat) or (yield below, asked)):
+            return True
+    return False
+
+
+def _over(test: Test, columns: dict[str, Expr]) -> Test:
+    return mapped(test, lambda e: e.substitute(columns))
+
+
+def _columns_below(node: Node, i: int) -> dict[str, str]:
+    """For columns of a node, those of an input that have the same values on every row that counts."""
+    match node:
+        case Concat(parts):
+            return dict(zip(node.schema.names, parts[i].schema.names, strict=True))
+        case Consolidate() | Moments():
+            return {n: n for n in node.schema.names}
+        case Reduce(_, key) | Latest(_, key):
+            return {k: k for k in key}
+        case Join(left_key=left, right_key=right):
+            mine, theirs = ((left, right), (right, left))[i]
+            same = dict(zip(theirs, mine, strict=True))
+            return {n: c if side == i else same[c] for n, side, c in node.outputs if side == i or c in same}
+        case AsOf():
+            return {n: c for n, side, c in node.outputs if side == i == 0}
+        case _:
+            return {}
+
+
+def _is_known(node: Node, test: Test) -> Answering:
+    """Whether all rows of a node are known to pass a test."""
+    if isinstance(node, Linear):
+        asked = ask(node.logic, node.input.schema, test)
+        return asked.known or (asked.before is not None and (yield node.input, asked.before))
+    if isinstance(node, Inspect | ArrangedBy):
+        return (yield node.input, test)
+    one_is_enough = isinstance(node, Join | AsOf)
+    for i, below in enumerate(node.inputs):
+        asked_below = test_below(node, i, test)
+        passed = asked_below is not None and (yield below, asked_below)
+        if passed == one_is_enough:
+            return passed
+    return bool(node.inputs) and not one_is_enough

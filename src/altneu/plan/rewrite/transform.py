@@ -1,0 +1,56 @@
+"""How rules walk plans: once through every node, inputs first, so that what is shared stays shared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from altneu.plan.ir import Node, ordered, walk
+
+
+def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
+    """The plan with every node replaced by ``change(new, old)``: the node over its new inputs, and as it was.
+
+    ``change`` is asked once for each fingerprint of the old plan: nodes that were one stay one.
+    """
+    done: dict[str, Node] = {}
+    for node in walk(root):
+        done[node.fingerprint] = change(with_inputs(node, [done[i.fingerprint] for i in node.inputs]), node)
+    return done[root.fingerprint]
+
+
+def replaced(root: Node, instead: Mapping[str, Node]) -> Node:
+    """The plan with other nodes in the place of some, which are named by their fingerprints.
+
+    Cost:   a visit for each node that is not below one that is replaced.
+    """
+    done = dict(instead)
+    for node in ordered(root, key=lambda n: n.fingerprint, without=lambda n: n.fingerprint in done):
+        done[node.fingerprint] = with_inputs(node, [done[i.fingerprint] for i in node.inputs])
+    return done[root.fingerprint]
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The node over other inputs, in the order of ``node.inputs``; itself when they are those it has."""
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    given = iter(inputs)
+    return replace(node, **dict(_changed(node, given)))  # type: ignore[type-var]
+
+
+def _changed(node: Node, given: Iterator[Node]) -> Iterator[tuple[str, Any]]:
+    for field in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, field.name)
+        if isinstance(value, Node):
+            yield field.name, next(given)
+        elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
+            yield field.name, tuple(next(given) for _ in value)
+
+
+def readers(root: Node) -> Counter[str]:
+    """How many nodes of a plan read each fingerprint; whoever asked for the plan reads its root."""
+    counts = Counter(child for node in walk(root) for child in {i.fingerprint for i in node.inputs})
+    counts[root.fingerprint] += 1
+    return counts

@@ -1,0 +1,92 @@
+"""How a view is kept, as a commit tells it: what a reader needs who has the store and not the plan."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from altneu.errors import StoreCorruptError
+from altneu.order import Epoch, Lattice, Product
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.state import StateTable
+from altneu.trace.batch import Layout
+
+
+@dataclass(frozen=True)
+class Described:
+    """Where a view's contents and errors are kept, how these arrangements are laid out, and what its times are called.
+
+    Shape:  ``layouts`` has the arrangements of ``ports``; ``coordinates`` is None for a view with one time.
+    """
+
+    ports: ViewPorts
+    layouts: Mapping[str, Layout]
+    coordinates: tuple[str, str] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which a commit tells it.
+
+        Law:    ``from_json`` reads it back (tests/executor/test_described.py).
+        """
+        return {
+            "schema": schema_to_text(self.ports.schema),
+            "contents": self._told(self.ports.contents),
+            "errors": [self._told(name) for name in self.ports.errors],
+            "coordinates": list(self.coordinates) if self.coordinates else None,
+            **({"changes_only": True} if self.ports.changes_only else {}),
+        }
+
+    def _told(self, name: str) -> dict[str, Any]:
+        layout = self.layouts[name]
+        return {
+            "arrangement": name,
+            "schema": schema_to_text(layout.schema),
+            "key": list(layout.key),
+            "order": layout.order,
+            "times": layout.lattice.width,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Described:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            StoreCorruptError: it does not have that form.
+        """
+        try:
+            contents, errors = value["contents"], list(value["errors"])
+            layouts = {told["arrangement"]: _layout(told) for told in (contents, *errors)}
+            names = value["coordinates"]
+            origins, schema = tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
+            ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
+            return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None)
+        except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
+            raise StoreCorruptError(f"a commit does not say properly how a view is kept: {error}") from error
+
+    def open_in(self, table: StateTable) -> None:
+        """Let a table know the layouts."""
+        table.layouts.update(self.layouts)
+
+
+def _layout(told: Mapping[str, Any]) -> Layout:
+    lattice: Lattice = Epoch() if told["times"] == 1 else Product(*(Epoch() for _ in range(told["times"])))
+    return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, told["order"])
+
+
+def is_changes_only(told: Mapping[str, Any] | None) -> bool:
+    """Whether a view was made without contents, by what a commit tells of how it is kept."""
+    return told is not None and told.get("changes_only") is True
+
+
+def schema_to_text(schema: pa.Schema) -> str:
+    """An Arrow schema, exactly: Spark's DDL says less of nested columns."""
+    return base64.b64encode(schema.remove_metadata().serialize().to_pybytes()).decode("ascii")
+
+
+def schema_from_text(text: str) -> pa.Schema:
+    """The schema that ``schema_to_text`` wrote."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))

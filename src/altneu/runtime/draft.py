@@ -1,0 +1,65 @@
+"""What a step makes of the state before it is committed: a table laid over the session's, which stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from altneu.plan.physical import PENDED, Plan
+from altneu.runtime.base import ArrangementState
+from altneu.runtime.files import Data
+from altneu.runtime.state import Held, StateTable
+from altneu.trace.hold import Holds
+
+
+class Draft(StateTable):
+    """The states as the step has made them so far, in this process or in tasks, and below them those of the table.
+
+    ``anew`` are computed from nothing: what the table has of them is not seen.
+    """
+
+    def __init__(self, table: StateTable, plan: Plan, anew: Collection[str]) -> None:
+        super().__init__(table.store, table.lattice, table.durable, blobs=table.blobs, layouts=plan.layouts)
+        self.table, self.anew = table, anew
+        self.names = table.names
+        self.holding = {key for key in table.held if key[0] not in anew}  # the states that hold anything
+
+    def get(self, name: str, shard: int) -> ArrangementState | None:
+        """The state of one arrangement in one shard, opened if need be; None where there is none yet."""
+        found = super().get(name, shard)
+        return found if found is not None or name in self.anew else self.table.get(name, shard)
+
+    def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
+        """What waits is asked for a stage at a time, by ``waiting``."""
+        if state.holds.buckets if isinstance(state, ArrangementState) else state["hold"]:
+            self.holding.add(key)
+        else:
+            self.holding.discard(key)
+
+    def waiting(self, name: str, shard: int) -> Holds | Held | None:
+        """What waits in one shard of a state; nothing is opened to tell."""
+        key = (name, shard)
+        if not self.lattice.is_total:  # only the times themselves tell what is due
+            state = self.get(name, shard)
+            return None if state is None else state.holds
+        if key in self.live:
+            return self.live[key].holds
+        if key in self.stored:
+            return Held.of_stored(self.stored[key])
+        return None if name in self.anew else self.table.held.get(key)
+
+    def named(self, names: Collection[str]) -> dict[tuple[str, int], Data]:
+        """What states are called in the store, so that tasks can open them."""
+        self.table.settle()
+        self.settle()
+        below = {k: v for k, v in self.table.stored.items() if k[0] in names and k[0] not in self.anew}
+        return below | {k: v for k, v in self.stored.items() if k[0] in names}
+
+    def kept(self) -> tuple[dict[tuple[str, int], ArrangementState], dict[tuple[str, int], Data]]:
+        """What the commit keeps of this: the states that only this process has, and those that the store has."""
+
+        def part(found: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], Any]:
+            return {k: v for k, v in found.items() if not (k[0].startswith(PENDED) or k[0] in self.anew)}
+
+        here = {k: s for k, s in self.live.items() if k in self.fresh or k not in self.stored}
+        return part(here), part({k: v for k, v in self.stored.items() if k not in here})

@@ -1,0 +1,99 @@
+"""Data that states and messages name: opened where it is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.order import Antichain, Lattice
+from altneu.store import Folder, SegmentRef, open_segment, read_between, read_blocks
+from altneu.trace.batch import Block, Description, Layout, LazyBatch, blocks_from, cut_blocks
+
+Data = dict[str, Any]  # {"segment": …} or {"blob": name}
+_KEY_HASH = "#key_hash"
+
+
+def frontier_to_json(frontier: Antichain) -> list[list[int]]:
+    """A frontier as lists of coordinates."""
+    return [list(map(int, column)) for column in frontier.elements.T]
+
+
+def frontier_from_json(lattice: Lattice, value: list[list[int]]) -> Antichain:
+    """The frontier that ``frontier_to_json`` wrote."""
+    return Antichain(lattice, np.array(value, np.int64).reshape(-1, lattice.width).T)
+
+
+def description_from_json(layout: Layout, value: Data) -> Description:
+    """What a batch tells, as it was named."""
+    return Description(*(frontier_from_json(layout.lattice, value[k]) for k in ("lower", "upper", "since")))
+
+
+def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Record batches as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
+    """The record batches of an Arrow IPC stream, without copying."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return list(reader)
+
+
+@dataclass(frozen=True)
+class Files:
+    """How a task opens data: segments mapped, or read block by block where addresses are ``scarce``."""
+
+    folder: Folder | None
+    blob: Callable[[str], bytes | memoryview]
+    scarce: bool = False
+
+    def open(self, data: Data) -> list[pa.RecordBatch]:
+        """All record batches of some data."""
+        if "blob" in data:
+            return from_ipc(self.blob(data["blob"]))
+        return read_blocks(*self._segment(data)) if self.scarce else open_segment(*self._segment(data))
+
+    def _segment(self, data: Data) -> tuple[Folder, SegmentRef]:
+        assert self.folder is not None
+        return self.folder, SegmentRef.from_json(data)
+
+    def open_part(self, data: Data, number: int) -> pa.RecordBatch:
+        """One record batch of some data."""
+        if self.scarce and "blob" not in data:
+            return read_blocks(*self._segment(data), number, number + 1)[0]
+        return self.open(data)[number]
+
+    def batch(self, layout: Layout, told: Data) -> LazyBatch:
+        """The batch that ``batch_to_json`` named, opened where it is touched."""
+        return self.lazy(layout, description_from_json(layout, told), told["rows"], told["data"])
+
+    def lazy(self, layout: Layout, description: Description, rows: int, data: Data) -> LazyBatch:
+        """The batch whose data is somewhere."""
+
+        def part(lower: int, upper: int) -> Sequence[Block]:
+            return self.blocks(layout, data, lower, upper)
+
+        return LazyBatch(layout, description, rows, self.size(data), part, stored=data)
+
+    def size(self, data: Data) -> int:
+        """Bytes of some data."""
+        return len(self.blob(data["blob"])) if "blob" in data else SegmentRef.from_json(data).bytes
+
+    def blocks(
+        self, layout: Layout, data: Data, lower: int, upper: int, numbers: range | None = None
+    ) -> tuple[Block, ...]:
+        """What a batch's data, or the record batches of these numbers, has of a range of key hashes."""
+        if self.scarce and "blob" not in data:
+            first, found = read_between(*self._segment(data), _KEY_HASH, lower, upper, numbers)
+        else:
+            numbers = numbers or range(1 << 62)
+            first, found = numbers.start, self.open(data)[numbers.start : numbers.stop]
+        return cut_blocks(blocks_from(layout, found, first), lower, upper)

@@ -1,0 +1,292 @@
+"""Inputs of a step: how rows from outside get times, diffs and the source's types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu.columnar.canonical import canonical, repeated_keys
+from altneu.columnar.rows import Ints, Rows, as_array
+from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
+from altneu.operators.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
+from altneu.order import Antichain, Lattice, difference
+from altneu.trace.update import Updates
+from altneu.types import normalise_type, type_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What rows of a source that takes commands ask for.
+
+    ``kind`` is one of ``COMMANDS``, by its number, or the name of a column that says it; None: to insert the row or to
+    delete it, as the sign of its diff says. ``schema`` and ``key`` are the source's own, ``call`` tells when the
+    commands were given, and ``row`` is the column that says where in the call each was; None: the data's order does.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    call: int
+    kind: int | str | None = None
+    row: str | None = None
+
+    @property
+    def read(self) -> pa.Schema:
+        """The columns that are read: all, or those of the key; a row that may be only a key has nulls elsewhere."""
+        if self.kind == DELETE_KEY:
+            return pa.schema([self.schema.field(n) for n in self.key])
+        if isinstance(self.kind, str):
+            return pa.schema([f.with_nullable(f.nullable or f.name not in self.key) for f in self.schema])
+        return self.schema
+
+    def of(self, updates: Updates, table: pa.Table, source: str) -> Updates:
+        """Updates as commands, each once.
+
+        Raises:
+            SchemaError: a kind that is none, or a null in a column that has none in a row that is more than a key.
+        """
+        count = len(updates)
+        there = dict(zip(updates.schema.names, updates.rows.columns, strict=True))
+        own = [there[f.name] if f.name in there else pa.nulls(count, f.type) for f in self.schema]
+        call = np.full(count, self.call, np.int64)
+        row = np.arange(count) if self.row is None else np.asarray(as_array(table.column(self.row)), np.int64)
+        kinds = self._kinds(updates, table, source)
+        if isinstance(self.kind, str):
+            self._check_nulls(own, kinds, source)
+        controls = [kinds.astype(np.int8), call, row]
+        rows = Rows(command_schema(self.schema), (*own, *map(pa.array, controls)), count)
+        return Updates(rows, updates.times, np.ones(count, np.int64))
+
+    def _check_nulls(self, columns: Sequence[pa.Array], kinds: Ints, source: str) -> None:
+        for field_, column in zip(self.schema, columns, strict=True):
+            bad = np.asarray(column.is_null()) & (kinds != DELETE_KEY) & (not field_.nullable)
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                raise SchemaError(
+                    f"column {field_.name!r} of source {source!r} is NOT NULL, but row {row} has a null there"
+                )
+
+    def _kinds(self, updates: Updates, table: pa.Table, source: str) -> Ints:
+        if self.kind is None:
+            return np.where(updates.diffs < 0, DELETE, INSERT)
+        if not isinstance(self.kind, str):
+            return np.full(len(updates), self.kind)
+        column = as_array(table.column(self.kind)).cast(pa.string())
+        kinds = pc.index_in(column, pa.array(COMMANDS))
+        if kinds.null_count:
+            row = kinds.is_null().index(True).as_py()
+            raise SchemaError(
+                f"row {row} for source {source!r} has the command {column[row].as_py()!r}, which is none of "
+                f"{', '.join(COMMANDS)}"
+            )
+        return np.asarray(kinds, np.int64)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """How the rows of one insert get their times and diffs.
+
+    ``time`` is one time for all rows or the name of a column; ``diff`` one diff or the name of a column, ``sign`` -1
+    for a retraction. Such columns are read and, unless the source has them too, taken off the row.
+    """
+
+    source: str
+    schema: pa.Schema
+    lattice: Lattice
+    lower: Antichain
+    time: int | str
+    diff: int | str
+    sign: int = 1
+    event: int | str | None = None  # the second time, of a source that has two
+    commands: Commands | None = None  # what rows ask for, of a source that takes commands
+
+    def __post_init__(self) -> None:
+        given = {"time": self.time, "diff": self.diff} | ({} if self.event is None else {"event": self.event})
+        for what, value in given.items():
+            if not isinstance(value, str):
+                number = whole_number(value, what, " nor the name of a column")
+                object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
+                if abs(number) >= 2**63:
+                    raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that is read."""
+        asked = () if self.commands is None else (self.commands.kind, self.commands.row)
+        extra = [c for c in (self.time, self.event, self.diff, *asked) if isinstance(c, str)]
+        return list(dict.fromkeys([*self.schema.names, *extra]))
+
+    def reading(self, columns: list[str] | None) -> Stamp:
+        """The same stamp for some of the source's columns only."""
+        if columns is None:
+            return self
+        return replace(self, schema=pa.schema([self.schema.field(c) for c in columns]))
+
+    def updates(self, table: pa.Table) -> Updates:
+        """Updates from a table that has ``columns`` (and perhaps more).
+
+        Raises:
+            SchemaError: a column is missing or of another type, or a null where the schema allows none.
+            BeforeFrontierError: a row's time is closed already.
+        """
+        rows = conform(table, self.schema, self.source)
+        times = self._times(table, rows.count)
+        diffs = self._integers(table, self.diff, rows.count, "diff")
+        diffs = difference.negate(diffs) if self.sign < 0 else diffs
+        same = isinstance(self.time, int)  # one time for all rows is looked at once
+        late = ~self.lower.less_equal(times[:1, :1] if same else times[:1])
+        if late.any():
+            i = int(np.flatnonzero(late)[0])
+            raise BeforeFrontierError(
+                f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:1, i : i + 1])}, "
+                f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
+            )
+        updates = Updates(rows, times, diffs)
+        if self.commands is not None:
+            updates = self.commands.of(updates, table, self.source)
+        some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
+        return updates if some else updates.filter(diffs != 0)
+
+    def _times(self, table: pa.Table, count: int) -> Ints:
+        time = self._integers(table, self.time, count, "time")
+        if self.event is None:
+            return time.reshape(1, -1)
+        event = self._integers(table, self.event, count, "event time")
+        if (event < 0).any():
+            i = int(np.flatnonzero(event < 0)[0])
+            raise TimeRangeError(
+                f"row {i} of the insert into {self.source!r} has the event time {event[i]}; times are whole numbers "
+                "from 0 on, so count from an earlier beginning"
+            )
+        return np.stack([time, event])
+
+    def _integers(self, table: pa.Table, where: int | str, count: int, what: str) -> Ints:
+        if isinstance(where, int):
+            return np.full(count, where, np.int64)
+        one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+        if where not in table.column_names:
+            raise SchemaError(
+                f"{what}={where!r} is not a column of the data; its columns are: {', '.join(table.column_names)}"
+            )
+        column = as_array(table.column(where))
+        if not pa.types.is_integer(column.type):
+            raise SchemaError(f"{what} column {where!r} is {named(column.type)}, but {one} is a whole number (long)")
+        if column.null_count:
+            raise SchemaError(
+                f"{what} column {where!r} is null in row {column.is_null().index(True).as_py()}; every row needs {one}"
+            )
+        try:
+            return np.asarray(column.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"{what} column {where!r} holds a number beyond 64 bits: {error}") from None
+
+
+def whole_number(value: object, what: str, nor: str = "") -> int:
+    """A whole number of any Python type, a boolean not being one.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    raise InputError(f"{what}={value!r} is {'neither' if nor else 'not'} a whole number{nor}")
+
+
+def named(data_type: pa.DataType) -> str:
+    """Spark's name of a type, Arrow's where Spark has none."""
+    try:
+        return type_name(data_type)
+    except (SchemaError, TypeMismatchError):
+        return str(data_type)
+
+
+def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
+    """The columns of ``schema`` from a table, by name, in their types, every value in its one form.
+
+    Raises:
+        SchemaError: naming the column, the types, and the row where one is at fault.
+    """
+    there = Counter(table.column_names)
+    several = [n for n in schema.names if there[n] > 1]
+    if several:
+        raise SchemaError(f"the data for source {source!r} has several columns {several[0]!r}; keep one of them")
+    missing = [n for n in schema.names if n not in there]
+    if missing:
+        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(there)}")
+    columns = tuple(canonical(_conform_column(as_array(table.column(f.name)), f, source)) for f in schema)
+    for name, column in zip(schema.names, columns, strict=True):
+        if (twice := repeated_keys(column)).any():
+            row = int(np.flatnonzero(twice)[0])
+            raise SchemaError(
+                f"column {name!r} of source {source!r} has a map with a key twice in row {row}; keep one of both"
+            )
+    return Rows(schema, columns, table.num_rows)
+
+
+def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
+    found = column.type
+    if found != f.type:
+        wanted = named(f.type)
+        if not _may_cast(found, f.type):
+            raise SchemaError(
+                f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(found)}; "
+                "cast it before inserting"
+            )
+        try:
+            column = column.cast(f.type)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(
+                f"column {f.name!r} of source {source!r} is {wanted}, and a value of the data does not fit: {error}"
+            ) from None
+    if not f.nullable and column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise SchemaError(f"column {f.name!r} of source {source!r} is NOT NULL, but row {row} has a null there")
+    return column
+
+
+def _may_cast(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a value of one type is a value of the other, possibly after a check that it fits."""
+    if pa.types.is_null(found):
+        return True
+    try:
+        found = normalise_type(found)
+    except (SchemaError, TypeMismatchError):
+        return pa.types.is_integer(found) and pa.types.is_integer(wanted)
+    if found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted)):
+        return True
+    if pa.types.is_floating(wanted):
+        return pa.types.is_floating(found) or pa.types.is_integer(found)
+    if pa.types.is_decimal(wanted):
+        return pa.types.is_decimal(found) or pa.types.is_integer(found)
+    if pa.types.is_timestamp(wanted):
+        return pa.types.is_timestamp(found)
+    return pa.types.is_nested(wanted) and pa.types.is_nested(found)
+
+
+@dataclass
+class Inputs:
+    """What was inserted since the last step, by source: updates, and DataFrames each with the stamp that reads it."""
+
+    updates: dict[str, list[Updates]] = field(default_factory=dict)
+    frames: dict[str, list[tuple[Any, Stamp]]] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> set[str]:
+        """The sources that something was inserted into."""
+        return {*self.updates, *self.frames}
+
+    def and_more(self, other: Inputs) -> Inputs:
+        """Both; neither is changed."""
+        return Inputs(_both(self.updates, other.updates), _both(self.frames, other.frames))
+
+
+def _both(some: dict[str, list[T]], more: dict[str, list[T]]) -> dict[str, list[T]]:
+    return {name: [*some.get(name, ()), *more.get(name, ())] for name in {**some, **more}}

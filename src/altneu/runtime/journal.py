@@ -1,0 +1,382 @@
+"""The journal of a session: its frontier, its views, their state and last outputs, kept in a store commit by commit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from altneu.errors import StoreError
+from altneu.order import Lattice
+from altneu.runtime import interrupts
+from altneu.runtime.described import Described
+from altneu.runtime.files import Data
+from altneu.runtime.schedule import Outcome
+from altneu.runtime.state import StateTable, batch_from_json, blob_names
+from altneu.store import MemoryStore, Store
+from altneu.trace.batch import Batch, Layout
+from altneu.trace.update import Updates
+
+KEPT = 3  # commits that a damaged store can go back to
+VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
+
+Outputs = Mapping[str, list[Batch | Data]]
+
+
+class Journal:
+    """What a session knows of its past.
+
+    ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
+    that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
+    and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
+    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
+    ``commits`` what was committed in memory and in the store;
+    ``began`` is where the last advance began, whose updates of views are told apart; ``is_open`` says that a commit
+    took up rows and no time was closed since.
+    Whatever changes here changes by a commit, or not at all.
+    """
+
+    def __init__(self, store: Store, lattice: Lattice) -> None:
+        self.store = store
+        self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
+        self.steps = self.commits = 0
+        self._recall()
+        for key, value in store.state.items():
+            if key.startswith("arrangement/"):
+                _, name, shard = key.split("/")
+                self.table.put_stored(name, int(shard), value)  # type: ignore[arg-type]
+        self.table.committed()
+
+    def _recall(self) -> None:
+        """Take the frontier and the views from the last commit."""
+        known: Any = self.store.state.get("session", {})
+        frontier: Any = self.store.frontier
+        self.lower = int(frontier[0][0]) if frontier else 0
+        self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
+        self.shards = int(known.get("shards", 0))
+        self.began = int(known.get("began", self.lower))
+        self.is_open = bool(known.get("open", False))
+        self.filled: set[str] = set(known.get("filled", []))
+        self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
+        self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
+        self.definitions: dict[str, Any] = {k[4:]: v for k, v in self.store.state.items() if k.startswith("sql/")}
+        self.kept: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("kept/")}
+        self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
+        self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
+        self._new: Outputs | None = None
+        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
+        self._kept_untold: set[str] = set()  # and kept sources
+
+    @contextmanager
+    def undoing(self, *, step: bool = False) -> Iterator[None]:
+        """Undo what happens to the state inside, if it raises: a step that failed never happened."""
+        mark, number, commits = self.table.mark(), self.store.number, self.commits
+        try:
+            yield
+        except BaseException:
+            with interrupts.deferred():
+                if self.commits != commits:
+                    pass  # all of it has happened, and what came after it failed
+                elif self.store.number == number:
+                    self.table.restore(mark)
+                else:  # cut between the commit and here: what is on disk has happened
+                    self._recall()
+                    self.table.committed()
+                    self.commits, self.steps = self.commits + 1, self.steps + step
+            raise
+
+    def existing(self) -> set[str]:
+        """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
+        held = {n for n, _ in (*self.table.live, *self.table.stored)}
+        held |= {state for told in self.kept.values() for state in _states_of(told)}
+        return held | {n for v in self.views.values() for n in v["arrangements"]}
+
+    def take(self, outcome: Outcome) -> None:
+        """Put the states that a step made in place of the old ones."""
+        for (name, shard), state in outcome.states.items():
+            self.table.put(name, shard, state)
+        for (name, shard), value in outcome.stored.items():
+            self.table.put_stored(name, shard, value)
+
+    def commit_step(
+        self,
+        lower: int,
+        since: int,
+        events: int,
+        filled: Collection[str],
+        new: Outputs | None,
+        info: dict[str, Any],
+        streams: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        further: bool = False,
+    ) -> None:
+        """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
+
+        A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
+        has none (``new`` is None): those of the last advance stay.
+        """
+        kept = self.filled | set(filled)
+        began = self.began if further or new is None else self.lower
+        is_open = new is None and (self.is_open or bool(filled))
+        values = self._session(since=since, events=events, filled=sorted(kept), began=began, open=is_open)
+        values |= {f"stream/{name}": value for name, value in streams.items()}
+        stale: list[str] = []
+        if new is None:
+            new = self._new
+        else:
+            if further:
+                earlier = self._new or {}
+                new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
+            if self.table.durable:
+                named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
+                values |= {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
+                stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
+                new = named if further else new  # a long advance keeps in memory what its updates are called
+        if self.table.durable:
+            self._commit(lower, values, stale, info)
+        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
+        self.is_open, self.commits = is_open, self.commits + 1
+
+    def forget_stream(self, name: str) -> None:
+        """Commit that nothing is known of a stream any more."""
+        if self.table.durable:
+            self._commit(self.lower, {}, [f"stream/{name}"], {"unfollowed": name})
+        del self.streams[name]
+
+    def commit_view(
+        self,
+        name: str,
+        fingerprint: str,
+        arrangements: list[str],
+        delta: list[str],
+        described: Described,
+        functions: list[dict[str, Any]],
+        kept: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Commit that a view is maintained from now on, with the states that were filled for it.
+
+        With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
+        """
+        view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
+        view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
+        view["functions"] = functions
+        view["added"] = self.store.next_number
+        if self.table.durable:
+            values = self._session() | {f"view/{name}": view}
+            values |= {f"kept/{source}": told for source, told in kept.items() if source not in self.kept}
+            self._commit(self.lower, values, [], {"view": name})
+        self.views[name] = view
+        self.kept |= kept
+        self.commits += 1
+
+    @contextmanager
+    def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
+        """Have the first commit inside tell definitions, by name, None for one that goes; or one of its own at the end.
+
+        Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams; what is kept
+        of them goes.
+        """
+        self._defining, self._forgotten = dict(definitions), set(forgotten)
+        try:
+            yield
+            if self._defining:
+                if self.table.durable:
+                    self._commit(self.lower, {}, [], {"defined": sorted(definitions)})
+                else:
+                    self._defined()
+        finally:
+            self._defining, self._forgotten = {}, set()
+
+    def _told_of_definitions(self) -> tuple[dict[str, Any], list[str]]:
+        """The values that a commit sets for them, and the keys that it deletes."""
+        values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
+        gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
+        if self._forgotten:
+            values |= self._session(filled=sorted(self.filled - self._forgotten))
+            gone += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
+        return values, [key for key in gone if key in self.store.state]
+
+    def _defined(self) -> None:
+        for name, value in self._defining.items():
+            if value is None:
+                self.definitions.pop(name, None)
+            else:
+                self.definitions[name] = value
+        self.filled -= self._forgotten
+        for table in (self.streams, self.kept):
+            for name in self._forgotten:
+                table.pop(name, None)
+        self._kept_untold -= self._forgotten
+        self._defining, self._forgotten = {}, set()
+
+    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+        told = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in told.items()):
+            self.views[name] = {**self.views[name], **told}
+            self._untold.add(name)
+
+    def keep(self, kept: Mapping[str, Any]) -> None:
+        """Have the next commit tell which sources are kept, where an earlier altneu did not."""
+        for name in kept.keys() - self.kept.keys():
+            self.kept[name] = kept[name]
+            self._kept_untold.add(name)
+
+    def commit_shards(self, shards: int, outcome: Outcome) -> None:
+        """Commit that there are so many shards from now on, with the states that they have."""
+        before = self.shards
+        with self.undoing():
+            try:
+                self.take(outcome)
+                self.shards = shards
+                if self.table.durable:
+                    values = self._session()
+                    self._commit(self.lower, values, [], {"shards": [before, shards]})
+                self.commits += 1
+            except BaseException:
+                self.shards = before
+                raise
+
+    def drop(self, name: str, needed: Collection[str]) -> None:
+        """Commit that a view is forgotten, and the state that is not needed by others."""
+        others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
+        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._kept_of(self._forgotten)} - others
+        self._remove(mine, [f"view/{name}"], {"dropped": name})
+        self.views.pop(name, None)
+
+    def commit_source(self, name: str, told: dict[str, Any]) -> None:
+        """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
+        if self.table.durable:
+            self._commit(self.lower, self._session() | {f"kept/{name}": told}, [], {"kept": name})
+        self.kept[name] = told
+        self.commits += 1
+
+    def keep_no_more(self, name: str, needed: Collection[str]) -> None:
+        """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
+        others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
+        self._kept_untold.discard(name)
+        self._remove({*self._kept_of([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        del self.kept[name]
+
+    def drop_source(self, name: str, needed: Collection[str]) -> None:
+        """Commit that nothing is known of a source any more: the rows that are kept of it go."""
+        self._forgotten = {name}
+        try:
+            self._remove({*self._kept_of([name])} - set(needed), [], {"dropped source": name})
+        finally:
+            self._forgotten = set()
+
+    def remove(self, arrangements: Collection[str]) -> None:
+        """Commit that arrangements are there no more, if there are any."""
+        if arrangements:
+            self._remove(arrangements, [], {"removed": len(arrangements)})
+
+    @property
+    def forgotten(self) -> Collection[str]:
+        """The sources of which the next commit tells nothing more."""
+        return self._forgotten
+
+    def _kept_of(self, sources: Iterable[str]) -> list[str]:
+        return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
+
+    def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
+        """Commit that arrangements are there no more, and what else is deleted."""
+        with self.undoing():
+            gone = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
+            gone += [*keys, *(f"new/{a}" for a in arrangements)]
+            if self.table.durable:
+                self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
+            else:
+                self._defined()
+            self.commits += 1
+
+    def _session(self, **changed: Any) -> dict[str, Any]:
+        """What a commit tells of the session, with what it changes of that."""
+        known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
+        return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
+
+    def _name(self, batch: Batch | Data) -> Data:
+        return batch if isinstance(batch, dict) else self.table.names.of(batch)
+
+    def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
+        self.table.settle()
+        changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
+        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
+        kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
+        values = {**views, **kept, **values, **changed}
+        defined, gone = self._told_of_definitions()
+        values, delete = {**values, **defined}, [*delete, *gone]
+        named = set(blob_names(values))
+        blobs = {n: b for n, b in self.table.blobs.items() if n in named}
+        self.store.commit([[lower]], values, delete, blobs, info)
+        self._untold.clear()
+        self._kept_untold.clear()
+        self._defined()
+        self.table.committed()
+
+    def tidy(self) -> None:
+        """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
+        if self.table.durable and self.store.number % VACUUM_EVERY == 0:
+            try:
+                self.store.vacuum(keep=KEPT)
+            except StoreError as error:
+                warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
+
+    def changes(self, name: str) -> int:
+        """How many updates the last advance made to a view's contents."""
+        return sum(map(batch_rows, (self._new or {}).get(name, ())))
+
+    def first_outputs(self, name: str, layout: Layout, most: int) -> Updates:
+        """Updates of a view's contents in the last advance, at most so many; no more than these is copied."""
+        parts: list[Updates] = []
+        for told in (self._new or {}).get(name, ()):
+            batch = batch_from_json(layout, told, self.table.open_data) if isinstance(told, dict) else told
+            for block in batch.blocks:
+                room = most - sum(map(len, parts))
+                if room > 0:
+                    parts.append((block if len(block) <= room else block.take(np.arange(room))).updates())
+        return Updates.concat(parts, layout.schema, layout.lattice.width)
+
+    def outputs(self, name: str, layout: Layout) -> Updates:
+        """The updates of a view's contents in the last advance, also after the session was opened anew.
+
+        Of an advance that did not come to its end they are those of the steps that were committed.
+        """
+        found: Any = (self._new or {}).get(name, [])
+        if self._new is None:
+            found = stored_outputs(self.store, name, self.lower)
+        batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found]
+        return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+
+
+def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
+    """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
+    stored: Any = store.state.get(f"new/{name}")
+    return stored["batches"] if stored is not None and stored["upper"] == lower else []
+
+
+def _states_of(kept: Mapping[str, Any]) -> list[str]:
+    """The arrangement of a kept source, and where commands to it wait."""
+    return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
+
+
+def batch_rows(batch: Batch | Data) -> int:
+    """Updates in a batch, opened or only named."""
+    return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
+
+
+@cache
+def _version(name: str) -> str:
+    """A library's version, for which its metadata is read once."""
+    return version(name)
+
+
+def _versions() -> dict[str, str]:
+    return {name: _version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}

@@ -1,0 +1,141 @@
+"""Run segments in this process, shard after shard: the whole of a local session, and the small ones of a Spark one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from altneu.plan.physical import Plan
+from altneu.runtime.base import ArrangementState, Message, Region, Snapshot, StepMode
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.keeper import Keeper
+from altneu.runtime.memory import shares
+from altneu.runtime.parts import Inbox, StageRun
+from altneu.runtime.reshard import Parting, parted_states
+from altneu.runtime.schedule import Inbox as Waiting
+from altneu.runtime.schedule import Outcome, Run, Segment
+from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.wire import open_parcel, rows_in
+from altneu.runtime.state import StateTable
+
+
+class ShardView(Mapping[str, ArrangementState]):
+    """One shard of a state table as the snapshot that a stage reads, opened where it is touched."""
+
+    def __init__(self, table: StateTable, shard: int) -> None:
+        self.table, self.shard = table, shard
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The state of an arrangement, or the default."""
+        found = self.table.get(name, self.shard)
+        return default if found is None else found
+
+    def __getitem__(self, name: str) -> ArrangementState:
+        found: ArrangementState | None = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({n for n, s in (*self.table.live, *self.table.stored) if s == self.shard})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Keeper | None = None) -> Outcome:
+    """Run a segment in this process; with a ``keeper`` that has little room, stages in parts.
+
+    Cost:   follows the change: only shards with messages or due holds are run, and only what they touch is opened.
+
+    Raises:
+        TooManyMatches: the segment is too large for ``budget``; nothing has happened.
+        DiffOverflowError: a diff left int64; nothing has happened.
+    """
+    plan, region = step.plan, step.region_of(segment)
+    mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
+    made = Outcome()
+    kept = {ports.contents for ports in plan.views.values()}
+    keeper = keeper or Keeper()
+    inboxes: dict[tuple[int, int], Inbox] = {}
+
+    def inbox_of(stage: int, shard: int) -> Inbox:
+        if (stage, shard) not in inboxes:
+            inboxes[stage, shard] = Inbox(plan, keeper.room if plan.in_parts(stage) else None)
+        return inboxes[stage, shard]
+
+    for (stage, shard), found in step.inbox(segment).items():
+        for channel, message in _opened(step, region, shard, found):
+            inbox_of(stage, shard).add(channel, message)
+    for stage in segment.stages:
+        for shard in sorted({*step.due(stage, segment.rounds), *(n for s, n in inboxes if s == stage)}):
+            inbox = inbox_of(stage, shard)
+            del inboxes[stage, shard]
+            take = partial(_taken, step, shard) if budget is None and len(segment.stages) == 1 else None
+            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper, take)
+            for target, channel, message in working.sent():
+                to = plan.channels[channel].stage
+                if to in segment.stages:
+                    made.passed += rows_in(message)
+                    inbox_of(to, target).add(channel, message)
+                else:
+                    made.sent.append((target, channel, message))
+            made.states |= {(name, shard): state for name, state in working.result.states.items()}
+            for name in working.result.new.keys() & kept:
+                made.new.setdefault(name, []).append(working.result.new[name])
+            for node, updates in working.taps.items():
+                made.taps.setdefault(node, []).extend(updates)
+            made.measured.add(working.result.measured)
+    return made
+
+
+def _taken(step: Run, shard: int, name: str, state: ArrangementState) -> None:
+    """Put a state where the last one was: of a segment that is never run again nobody looks for that."""
+    step.states.put(name, shard, state)
+
+
+def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message]]:
+    """The messages that wait for a stage, one after the other."""
+    snapshot: Snapshot = ShardView(step.states, shard)
+    for channel, parts in inbox.items():
+        for found in parts:
+            if isinstance(found, dict):
+                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.files)
+            else:
+                yield channel, found
+
+
+def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper) -> Outcome:
+    """Part the state of every shard in this process; the table stays as it is."""
+    made = Outcome()
+    for shard in range(parting.before):
+        view = ShardView(table, shard)
+        for name, target, state in parted_states(plan, {name: view[name] for name in view}, shard, parting, keeper):
+            made.states[name, target] = state
+    return made
+
+
+class LocalExecutor:
+    """The executor of a session without Spark: in this process, with ``memory`` bytes for what a step is about."""
+
+    shards = 1
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.jobs = Jobs()  # which stays empty
+        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+
+    def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
+        """Run a step; there is no Spark, so there are no DataFrames to read."""
+        whole = mode.shards == 1 and self.keeper.room is None  # else stages are what is parted
+        step = Run(plan.in_one_shard if whole else plan, table, region, mode)
+        step.insert(inputs.updates)
+        return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
+
+    def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
+        """Part the state of every shard."""
+        return reshard_here(plan, table, parting, self.keeper)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

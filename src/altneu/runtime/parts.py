@@ -1,0 +1,359 @@
+"""A stage of one shard run in parts, where its messages are more than there is memory for.
+
+A stage works key by key: rows of different keys never meet in it, whatever shards the keys are in. So it may be run for
+some of the keys after the others, as if each had a shard of its own. Keys are parted by ranges of the same hash by
+which they find their shard, so that what one arrangement gets from part to part is in the order of batches. Messages
+that do not fit wait in a temporary file; of the state a part sees its own range; what is due of the holds is given to
+the part of its key.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from altneu.columnar.hashing import Hashes, hash_rows
+from altneu.plan.physical import ArrangeOp, FeedOp, Plan, ReadOp
+from altneu.runtime.base import (
+    MANY_ROWS,
+    ArrangementState,
+    Message,
+    Region,
+    Sent,
+    Snapshot,
+    StageResult,
+    StepMode,
+    begin,
+    inserted,
+)
+from altneu.runtime.keeper import Growing, Keeper
+from altneu.runtime.measured import SECONDS, Counted
+from altneu.runtime.memory import give_back
+from altneu.runtime.spark.wire import whole_of
+from altneu.runtime.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
+from altneu.trace.batch import Arranged, Batch, Layout
+from altneu.trace.hold import Holds
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
+
+_RUNS = 16  # runs of held updates that are more than this part of the room are kept apart
+_FLUSHES = 4  # what may wait in memory is written in so many parts once it is too much
+Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose held updates these are
+
+
+class Inbox:
+    """The messages of one stage and shard: in memory as long as they fit into ``room``, then in a temporary file."""
+
+    def __init__(self, plan: Plan, room: int | None) -> None:
+        self.plan, self.room = plan, room
+        self.rows: dict[Port, list[Updates]] = defaultdict(list)
+        self.arranged: dict[int, list[Arranged]] = defaultdict(list)
+        self.bytes = 0
+        self.spill: Spill | None = None
+
+    def add(self, port: int, message: Message) -> None:
+        """A message has come."""
+        if isinstance(message, Arranged):
+            self.arranged[port].append(message)
+        else:
+            self.put(port, message)
+
+    def put(self, port: Port, updates: Updates) -> None:
+        """Updates have come."""
+        self.rows[port].append(updates)
+        if self.room is None:
+            return
+        self.bytes += bytes_of(updates)
+        if self.bytes > (self.room if self.spill is None else self.room // _FLUSHES):
+            self.put_away()
+
+    def put_away(self) -> None:
+        """Write to the file what is in memory."""
+        self.spill = self.spill or Spill()
+        for port, parts in self.rows.items():
+            for updates in together(parts):
+                self.spill.write(port, updates, self._hashes(port, updates))
+        self.rows.clear()
+        self.bytes = 0
+
+    def _hashes(self, port: Port, updates: Updates) -> Hashes:
+        """The hash by which rows lie where they are."""
+        key = self.plan.shard_key(port) if isinstance(port, str) else self.plan.placed_by.get(port)
+        return hash_rows(updates.rows, key)
+
+    def take(self, cut: Cut) -> tuple[dict[int, list[Message]], dict[str, list[Updates]]]:
+        """The messages of a range of keys by port, and the held updates by state."""
+        assert self.spill is not None
+        lower, upper = hashes_of(cut)
+        messages: dict[int, list[Message]] = {}
+        held: dict[str, list[Updates]] = {}
+        for port in self.spill.ports():
+            found = list(self.spill.read(port, cut))
+            if isinstance(port, str):
+                held[port] = found
+            elif found:
+                assert isinstance(port, int)
+                messages[port] = [*found]
+        for channel, parts in self.arranged.items():
+            new = [replace(part, new=part.new.between(lower, upper)) for part in parts]
+            messages[channel] = [part for part in new if len(part.new)]
+        return messages, held
+
+    def all(self) -> dict[int, list[Message]]:
+        """Every message."""
+        found: dict[int, list[Message]] = {port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)}
+        for channel, parts in self.arranged.items():
+            found[channel] = [*parts]
+        return found
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self.spill is not None:
+            self.spill.__exit__()
+
+
+def together(parts: list[Updates]) -> Iterator[Updates]:
+    """Messages of one port as one."""
+    if parts:
+        yield Updates.concat(parts, parts[0].schema, len(parts[0].times))
+
+
+@dataclass
+class StageRun:
+    """One run of a stage in one shard; when all of ``sent`` has been taken, ``result`` has everything else.
+
+    ``take`` is given each state as soon as it is made, so that what it replaces is let go of before the next is merged.
+    """
+
+    plan: Plan
+    stage: int
+    shard: int
+    snapshot: Snapshot
+    inbox: Inbox
+    region: Region
+    mode: StepMode
+    keeper: Keeper
+    take: Callable[[str, ArrangementState], None] | None = None
+    result: StageResult = field(default_factory=StageResult)
+    taps: dict[int, list[Updates]] = field(default_factory=lambda: defaultdict(list))
+    _made: dict[str, Growing] = field(default_factory=dict)
+    _holds: dict[str, Holds] = field(default_factory=dict)
+    _passed_on: dict[tuple[int, int], None] = field(default_factory=dict)
+
+    def sent(self) -> Iterator[Sent]:
+        """Run it, in as many parts as it takes; what it sends."""
+        try:
+            cuts = self._cuts()
+            if len(cuts) == 1:
+                yield from self._whole()
+            else:
+                yield from self._in_parts(cuts)
+        finally:
+            self.inbox.close()
+
+    @property
+    def _operations(self) -> list[Any]:
+        return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage]]
+
+    @property
+    def _most_held(self) -> int:
+        return self.mode.held if self.keeper.room is None else self.keeper.room
+
+    def _state(self, name: str) -> ArrangementState:
+        layout = self.plan.layouts[name]
+        empty = ArrangementState(Spine.empty(layout), Holds(layout.schema, layout.lattice))
+        return self.snapshot.get(name) or empty
+
+    # how many parts -------------------------------------------------------------------------------------------------
+
+    def _cuts(self) -> list[Cut]:
+        """Ranges of keys whose messages, and what is read whole with them, fit into the room that there is."""
+        room, inbox = self.keeper.room, self.inbox
+        if room is None or not self.plan.in_parts(self.stage):
+            return [(0, BUCKETS)]
+        waiting = np.zeros(BUCKETS) + (inbox.bytes + self._bytes_read()) / BUCKETS
+        if inbox.spill is not None:
+            waiting += inbox.spill.weights
+        shares = waiting / room
+        if self.keeper.mapped is not None:
+            open_at_once = sum(self._bytes_of(name) for name in self.plan.states_of((self.stage,)))
+            shares += open_at_once / self.keeper.mapped / BUCKETS
+        if shares.sum() <= 1 and inbox.spill is None:
+            return [(0, BUCKETS)]
+        cuts, start, taken = [], 0, 0.0
+        for bucket, share in enumerate(shares.tolist()):
+            if taken and taken + share > 1:
+                cuts.append((start, bucket))
+                start, taken = bucket, 0.0
+            taken += share
+        return [*cuts, (start, BUCKETS)]
+
+    def _bytes_read(self) -> int:
+        """Bytes of what is read whole: given arrangements, those that a hydration reads, and what others pass on."""
+        read = {o.arrangement for o in self._operations if isinstance(o, ReadOp)}
+        arranged = {o.arrangement for o in self._operations if isinstance(o, ArrangeOp)}
+        read |= arranged & self.mode.given
+        passed = sum(part.new.nbytes for parts in self.inbox.arranged.values() for part in parts)
+        return passed + sum(self._bytes_of(name) for name in read)
+
+    def _bytes_of(self, name: str) -> int:
+        state = self.snapshot.get(name)
+        return 0 if state is None else sum(batch.nbytes for batch in state.spine.batches)
+
+    # all at once ----------------------------------------------------------------------------------------------------
+
+    def _whole(self) -> Iterator[Sent]:
+        mode = _apart(self.mode, self._most_held)
+        inbox = self.inbox.all()
+        running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
+        self.result = running.result
+        yield from running.sent()
+        del running, inbox  # what operators made on the way goes before batches are merged
+        for name, new in self.result.new.items():
+            state = self.result.states[name]
+            state = self.result.states[name] = replace(state, spine=self._inserted(name, state.spine, new))
+            if self.take is not None:
+                self.take(name, state)
+            if len(new) >= MANY_ROWS:
+                give_back()
+        for node, updates in self.result.taps.items():
+            self.taps[node].append(updates)
+
+    def _inserted(self, name: str, spine: Spine, new: Batch) -> Spine:
+        """A spine with what is new to it, which takes its arrangement some time more."""
+        before = perf_counter()
+        merging = self.keeper.merged if self.keeper.at_once else None
+        made = inserted(self.plan, name, spine, new, self.region, merging)
+        node = self.plan.arrangements[name]
+        if node in self.result.measured:
+            self.result.measured[node][SECONDS] += perf_counter() - before
+        return made
+
+    # in parts -------------------------------------------------------------------------------------------------------
+
+    def _in_parts(self, cuts: list[Cut]) -> Iterator[Sent]:
+        self._give_held()
+        self.inbox.put_away()
+        measured = Counted(self.result.measured)
+        for number, cut in enumerate(cuts):
+            messages, held = self.inbox.take(cut)
+            part = _Part(self, *hashes_of(cut), held)
+            mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
+            running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode)
+            for shard, channel, message in running.sent():
+                if isinstance(message, Arranged):
+                    self._passed_on[shard, channel] = None
+                else:
+                    yield shard, channel, message
+            measured.add(running.result.measured)
+            self._gather(running.result)
+        yield from self._finish()
+
+    def _give_held(self) -> None:
+        """Take out of the holds what is due, and what is read whole, so that each part gets its own."""
+        for operation in self._operations:
+            if isinstance(operation, FeedOp):  # it lets go of what was due in this round
+                self._take_due(operation.arrangement)
+            elif isinstance(operation, ReadOp):
+                self.inbox.put(operation.arrangement, self._state(operation.arrangement).holds.updates())
+        for name in self.plan.holders.get(self.stage, ()):
+            for due in self._take_due(name):
+                self.inbox.put(name, due)
+
+    def _take_due(self, name: str) -> list[Updates]:
+        due, self._holds[name] = self._state(name).holds.take(self.region.rounds, self.region.upper)
+        return due
+
+    def _gather(self, made: StageResult) -> None:
+        for node, updates in made.taps.items():
+            self.taps[node].append(updates)
+        for name, new in made.new.items():
+            if name not in self._made:
+                self._made[name] = self.keeper.growing(new.layout, new.description)
+            self._made[name].add(new)
+        for name, state in made.states.items():
+            self.result.states.setdefault(name, self._state(name))
+            self._holds[name] = self._held(self._holds[name], state.holds)
+
+    def _held(self, rest: Holds, more: Holds) -> Holds:
+        """What is held with what a part has added: runs that fill much of the room stay apart."""
+        room = self.keeper.room or 0
+        large = [(rounds, run) for rounds, run in more.runs if _RUNS * run.nbytes > room]
+        small = Holds.of(more.schema, more.lattice, [found for found in more.runs if found not in large])
+        layout = Layout(more.schema, (), more.lattice)
+        kept = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
+        return Holds.of(more.schema, more.lattice, kept).add(small.updates(), room)
+
+    def _finish(self) -> Iterator[Sent]:
+        for name, pieces in self._made.items():
+            self.result.new[name] = pieces.finish()
+        for shard, channel in self._passed_on:
+            operation = self.plan.nodes[self.plan.channels[channel].port.node].operation
+            assert isinstance(operation, ArrangeOp)
+            yield shard, channel, self._whole_of(operation.arrangement)
+        for name, state in self.result.states.items():
+            spine = state.spine
+            if name in self.result.new:
+                spine = self._inserted(name, spine, self.result.new[name])
+            self.result.states[name] = ArrangementState(spine, self._holds[name])
+
+    def _whole_of(self, name: str) -> Arranged:
+        """An arrangement as readers in other stages see it."""
+        layout, state = self.plan.layouts[name], self._state(name)
+        if name in self.result.new:
+            return Arranged(layout, state.spine.batches, self.result.new[name])
+        return Arranged(layout, (), whole_of(state, self.region.inside(layout.lattice).since))
+
+
+@lru_cache(maxsize=16)
+def _apart(mode: StepMode, held: int) -> StepMode:
+    return replace(mode, apart=True, held=held)
+
+
+class _Part(Mapping[str, ArrangementState]):
+    """What a part of a stage sees of its snapshot: its keys, and of what is held what it is given."""
+
+    def __init__(self, stage: StageRun, lower: int, upper: int, held: Mapping[str, list[Updates]]) -> None:
+        self._stage, self._lower, self._upper, self._held = stage, lower, upper, held
+        self._seen: dict[str, ArrangementState | None] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The state of an arrangement, or the default."""
+        if name not in self._seen:
+            self._seen[name] = self._part_of(name)
+        found = self._seen[name]
+        return default if found is None else found
+
+    def _part_of(self, name: str) -> ArrangementState | None:
+        stage = self._stage
+        state = stage.snapshot.get(name)
+        if state is None:
+            return None
+        layout = stage.plan.layouts[name]
+        spine = state.spine
+        if (
+            stage.plan.shard_key(name) == layout.key or name in stage.mode.given
+        ):  # else it is looked up by other columns
+            spine = Spine.of(layout, [batch.between(self._lower, self._upper) for batch in spine.batches])
+        holds = Holds(layout.schema, layout.lattice)
+        for updates in together(self._held.get(name, [])):
+            holds = holds.add(updates)
+        return ArrangementState(spine, holds)
+
+    def __getitem__(self, name: str) -> ArrangementState:
+        found: ArrangementState | None = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stage.snapshot)
+
+    def __len__(self) -> int:
+        return len(self._stage.snapshot)

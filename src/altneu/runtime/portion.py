@@ -1,0 +1,37 @@
+"""How far a step may go: a long advance is cut where too much would be due at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from altneu.order import Antichain
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.state import StateTable
+
+STEP_ROWS = 1_000_000  # updates a shard that one step takes up, inserted or held, unless they are all of one time
+
+
+def portion(table: StateTable, pending: Inputs, lower: int, upper: int, shards: int) -> int:
+    """The time up to which the next step of an advance from ``lower`` to ``upper`` goes.
+
+    It is the latest before which at most ``STEP_ROWS`` updates a shard are due, or one time beyond those before which
+    nothing is. Rows of DataFrames are not known before they are read, and not counted.
+
+    Cost:   O(number of holds), nothing opened, as long as there are few; else O(log n) looks at every run.
+    """
+    room = STEP_ROWS * shards
+    inserted = [updates.times[0] for parts in pending.updates.values() for updates in parts]
+    rows = sum(map(len, inserted))
+    if rows <= room and not table.is_due(Antichain.of(table.lattice, upper), room - rows):
+        return upper
+    times = np.sort(np.concatenate(inserted)) if inserted else np.empty(0, np.int64)
+
+    def due(end: int) -> int:
+        return int(np.searchsorted(times, end)) + table.due(Antichain.of(table.lattice, end))
+
+    if due(upper) <= room:
+        return upper
+    over = bisect_right(range(upper), room, lower, upper, key=due)
+    return over - 1 if due(over - 1) else over

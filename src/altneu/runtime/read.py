@@ -1,0 +1,102 @@
+"""Reading arrangements: what they accumulate to at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from altneu.columnar.rows import Rows
+from altneu.errors import ERROR_SCHEMA
+from altneu.explain import EventTimes
+from altneu.operators.spans import show_row
+from altneu.order import Epoch
+from altneu.runtime.base import ArrangementState
+from altneu.runtime.keeper import ranges
+from altneu.runtime.state import StateTable
+from altneu.trace.batch import Batch, Layout
+from altneu.trace.hold import Holds
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates, consolidate
+
+MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
+
+At = tuple[int, ...]  # a time, coordinate by coordinate
+
+
+def accumulated(state: ArrangementState, at: At) -> Updates:
+    """The rows of one shard with their counts at a time, all stamped with its first coordinate.
+
+    Shape:  no two of equal row, no zero count; what has fewer coordinates than ``at``, as what a view with two times
+            has from a source with one, is there at all of the others.
+    """
+    return summed(state.spine.batches, state.spine.layout, at)
+
+
+def summed(batches: Sequence[Batch], layout: Layout, at: At) -> Updates:
+    """What batches accumulate to at a time, as ``accumulated``."""
+    own = np.array(at[: layout.lattice.width], np.int64)[:, None]
+    parts = []
+    for batch in batches:
+        updates = batch.updates()
+        late = np.asarray((updates.times > own).any(axis=0))
+        parts.append(updates.filter(~late) if late.any() else updates)
+    stamped = [replace(p, times=np.full((1, len(p)), at[0])) for p in parts]
+    if len(parts) == 1 and not (parts[0].times != parts[0].times[:, :1]).any():
+        return stamped[0]  # one batch at one time: nothing to add up
+    return consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
+
+
+def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
+    """A state in parts, by ranges of its key, each of about ``room`` bytes; nothing of what it holds."""
+    layout, batches = state.spine.layout, state.spine.batches
+    for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
+        part = [batch.between(lower, upper) for batch in batches]
+        yield ArrangementState(Spine.of(layout, part), Holds(layout.schema, layout.lattice))
+
+
+def contents(table: StateTable, name: str, at: At) -> Updates:
+    """The rows of an arrangement with their counts at a time, over all shards."""
+    parts = [accumulated(state, at) for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    return Updates.concat(parts, table.layouts[name].schema, 1)
+
+
+def event_times(table: StateTable, name: str) -> EventTimes | None:
+    """How many event times the groups of an arrangement keep apart; None where they are too many to look at."""
+    if table.rows(name) > MOST_COUNTED:
+        return None
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    blocks = [block for state in states for batch in state.spine.batches for block in batch.blocks]
+    if not blocks:
+        return EventTimes(0, 0, 0)
+    pairs = np.stack(
+        [
+            np.concatenate([block.key_hash.view(np.int64) for block in blocks]),
+            np.concatenate([block.times[1] for block in blocks]),
+        ]
+    )
+    lines = np.unique(pairs, axis=1)
+    _, many = np.unique(lines[0], return_counts=True)
+    return EventTimes(len(many), lines.shape[1], int(many.max()))
+
+
+def negatives(found: Updates, view: str, doubt: str = "") -> Updates | None:
+    """Error rows for the rows whose count is negative; None when there are none.
+
+    ``doubt`` is what else may have made them so.
+    """
+    bad = np.flatnonzero(found.diffs < 0)
+    if not len(bad):
+        return None
+    rows = found.rows.take(bad)
+    columns = {
+        "operator": [f"view {view}"] * len(bad),
+        "code": ["NEGATIVE_MULTIPLICITY"] * len(bad),
+        "message": [
+            f"a row has count {d}: it was retracted more often than inserted{f', or {doubt}' * bool(doubt)}"
+            for d in found.diffs[bad].tolist()
+        ],
+        "row": [show_row(found.schema.names, r) for r in rows.to_pylist()],
+    }
+    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), found.times[:, bad], np.ones(len(bad), np.int64))

@@ -1,0 +1,124 @@
+"""Parting the state of every shard into several: what is kept is cut by the hash of its key, and no source is read.
+
+Rows are in shard ``h % n`` by the hash h of a key. With k times as many shards, those of shard s come into the shards
+s, s + n, s + 2n … Nothing of one shard meets anything of another on the way, so shards are parted one by one: in the
+driver where they are few rows, else in Spark's tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from altneu.columnar.hashing import Hashes, hash_rows
+from altneu.columnar.rows import Ints
+from altneu.errors import PlanError
+from altneu.plan.physical import Plan
+from altneu.runtime.base import ArrangementState
+from altneu.runtime.keeper import Growing, Keeper, ranges
+from altneu.trace.batch import Batch, Block
+from altneu.trace.hold import Holds, Run
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
+
+
+@dataclass(frozen=True)
+class Parting:
+    """From ``before`` shards to ``after``, which are ``times`` as many."""
+
+    before: int
+    after: int
+
+    @property
+    def times(self) -> int:
+        """Into how many each is parted."""
+        return self.after // self.before
+
+    @classmethod
+    def of(cls, before: int, after: int) -> Parting:
+        """Checked.
+
+        Raises:
+            PlanError: it is not a multiple.
+        """
+        if after < 1 or after % before:
+            raise PlanError(
+                f"{before} shard(s) cannot become {after}: each is parted into several, so take {2 * before}, "
+                f"{3 * before} or another multiple of {before}"
+            )
+        return cls(before, after)
+
+    def shards(self, shard: int) -> list[int]:
+        """What a shard becomes."""
+        return [shard + self.before * i for i in range(self.times)]
+
+    def of_rows(self, hashes: Hashes) -> Ints:
+        """Which of those each row comes into, counted from 0.
+
+        Rows that lie anyhow in their shard (errors that are settled) are parted by their own hash: their sum over all
+        shards is what is read.
+        """
+        return (hashes // np.uint64(self.before) % np.uint64(self.times)).astype(np.int64)
+
+
+def parted_state(
+    plan: Plan, name: str, state: ArrangementState, parting: Parting, keeper: Keeper
+) -> list[ArrangementState]:
+    """The states of the shards that one shard becomes, in order.
+
+    Law:    every update is in one of them, under the same descriptions and in the same rounds
+            (tests/session/test_reshard.py).
+    """
+    key = plan.shard_key(name)
+    spines: list[list[Batch]] = [[] for _ in range(parting.times)]
+    for batch in state.spine.batches:
+        for found, part in zip(spines, _parted_batch(batch, key, parting, keeper), strict=True):
+            found.append(part)
+    runs: list[list[tuple[tuple[int, ...], Run]]] = [[] for _ in range(parting.times)]
+    for rounds, run in state.holds.runs:
+        for held, some in zip(runs, _parted_run(run, key, parting), strict=True):
+            if len(some):
+                held.append((rounds, some))
+    layout, upper = state.spine.layout, state.spine.upper
+    return [
+        ArrangementState(replace(Spine.of(layout, batches), upper=upper), Holds.of(layout.schema, layout.lattice, some))
+        for batches, some in zip(spines, runs, strict=True)
+    ]
+
+
+def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, keeper: Keeper) -> list[Batch]:
+    made = [keeper.growing(batch.layout, batch.description) for _ in range(parting.times)]
+    for lower, upper in ranges(batch.nbytes, keeper.room):
+        for block in batch.between(lower, upper).blocks:
+            _part_block(block, batch, key, parting, made)
+    return [pieces.finish(ordered=True) for pieces in made]
+
+
+def _part_block(block: Block, batch: Batch, key: tuple[str, ...], parting: Parting, made: list[Growing]) -> None:
+    layout = batch.layout
+    by_key = key == layout.key
+    hashes = block.key_hash if by_key else hash_rows(layout.join(block.keys, block.values), key)
+    wanted = parting.of_rows(hashes)
+    for number, pieces in enumerate(made):
+        index = np.flatnonzero(wanted == number)
+        if len(index):
+            pieces.add(Batch(layout, batch.description, (block.take(index),)))
+
+
+def _parted_run(run: Run, key: tuple[str, ...], parting: Parting) -> Iterator[Run]:
+    updates: Updates = run.updates()
+    wanted = parting.of_rows(hash_rows(updates.rows, key))
+    for number in range(parting.times):
+        yield Run(updates.filter(wanted == number))
+
+
+def parted_states(
+    plan: Plan, states: Mapping[str, ArrangementState], shard: int, parting: Parting, keeper: Keeper
+) -> Iterator[tuple[str, int, ArrangementState]]:
+    """Every state of a shard, parted: name, new shard and state; those that have nothing only where there was one."""
+    for name, state in states.items():
+        for target, part in zip(parting.shards(shard), parted_state(plan, name, state, parting, keeper), strict=True):
+            if target == shard or part.spine.batches or len(part.holds):
+                yield name, target, part

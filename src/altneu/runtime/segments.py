@@ -1,0 +1,133 @@
+"""What a task writes: new batches put into segments as they come, when they are much."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pyarrow as pa
+
+from altneu.order import Antichain, fixed
+from altneu.runtime.files import Data, Files, to_ipc
+from altneu.runtime.keeper import Growing, Keeper
+from altneu.runtime.state import BLOB_BYTES, lazy_run, run_to_json
+from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
+from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
+from altneu.trace.hold import Run
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task writes: a folder, and the number of the commit that it aims at."""
+
+    folder: Folder
+    number: int
+    durable: bool
+
+
+@dataclass
+class Writer:
+    """Writes what a task makes, named by its content: small as blobs that travel with it, large as segments."""
+
+    place: Place
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def write(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Data:
+        """Write data that the coming commit, or a later segment of the step, will name."""
+        if sum(b.nbytes for b in batches) < BLOB_BYTES:
+            data = to_ipc(batches, schema)
+            name = f"b{self.place.number}.{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+            self.blobs[name] = data
+            return {"blob": name}
+        return self.segment(batches, schema)
+
+    def segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Data:
+        """Write a segment, whatever its size."""
+        place = self.place
+        return write_segment(place.folder, batches, schema, place.number, durable=place.durable).to_json()
+
+    def opened(self, schema: pa.Schema) -> SegmentWriter:
+        """A segment to be written a record batch at a time."""
+        place = self.place
+        return SegmentWriter(place.folder, schema, place.number, durable=place.durable)
+
+
+@dataclass
+class GrowingSegment(Growing):
+    """A batch on its way into a segment, as soon as it is more than may wait in memory."""
+
+    keeper: TaskKeeper
+    bytes: int = 0
+    written: list[tuple[int, int, int]] = field(default_factory=list)  # of each part: blocks, first and last key hash
+    colliding: list[int] = field(default_factory=list)
+    segment: SegmentWriter | None = None
+
+    def add(self, part: Batch) -> None:
+        """The next part."""
+        super().add(part)
+        self.bytes += part.nbytes
+        if self.keeper.room is not None and self.bytes > self.keeper.room:
+            self._put_away()
+
+    def _put_away(self) -> None:
+        schema = stored_schema(self.layout)
+        self.segment = self.segment or self.keeper.writer.opened(schema)
+        for part in self.parts:
+            start = sum(blocks for blocks, *_ in self.written)
+            self.colliding += [start + i for i, block in enumerate(part.blocks) if not block.collision_free]
+            for batch in part.to_record_batches():
+                self.segment.write(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+            self.written.append((len(part.blocks), part.first_hash, part.last_hash))
+        self.parts, self.bytes = [], 0
+
+    def finish(self, *, ordered: bool = False) -> Batch:
+        """All of it as one batch."""
+        if self.segment is None:
+            return super().finish(ordered=ordered)
+        self._put_away()
+        with self.segment as segment:
+            ref = segment.finish()
+        data, files = ref.to_json(), self.keeper.files
+        if self.colliding:  # which is known only now, and is told at the beginning of a segment
+            schema = stored_schema(self.layout, self.colliding)
+            again = (files.open_part(data, i) for i in range(sum(blocks for blocks, *_ in self.written)))
+            data = self.keeper.writer.segment(
+                (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in again), schema
+            )
+        if ordered or all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
+            return files.lazy(self.layout, self.description, ref.rows, data)
+        return self.keeper.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))
+
+    def _parts_of(self, data: Data) -> list[Batch]:
+        """The parts once more, each a run of blocks of the segment."""
+        files, found, start = self.keeper.files, list[Batch](), 0
+        for blocks, *_ in self.written:
+            numbers = range(start, start + blocks)
+
+            def part(lower: int, upper: int, numbers: range = numbers) -> Sequence[Block]:
+                return files.blocks(self.layout, data, lower, upper, numbers)
+
+            size = SegmentRef.from_json(data).bytes * blocks // sum(n for n, *_ in self.written)
+            found.append(LazyBatch(self.layout, self.description, 0, size, part, exact=False))
+            start += blocks
+        return found
+
+
+@dataclass
+class TaskKeeper(Keeper):
+    """Puts what is much into segments; merges are taken to their end, for a task keeps no half-done merge."""
+
+    files: Files = field(kw_only=True)
+    writer: Writer = field(kw_only=True)
+    at_once: bool = True
+
+    def held(self, run: Run, layout: Layout) -> Run:
+        """A run that is written at once, and opened when it is due."""
+        told = run_to_json(run.updates(), self.writer.segment)
+        return lazy_run(layout, told, 0, run.least(fixed(layout.lattice)), self.files)
+
+    def growing(self, layout: Layout, description: Description) -> Growing:
+        """A batch to be put together."""
+        return GrowingSegment(self, layout, description)

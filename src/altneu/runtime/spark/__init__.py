@@ -1,0 +1,1 @@
+"""The executor that runs the worker step in tasks of Spark."""

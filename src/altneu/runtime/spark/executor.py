@@ -1,0 +1,345 @@
+"""Run segments on Spark: one job each, its stages joined by Spark's own shuffle, its state in files that tasks write.
+
+A segment is small or large. Small ones run in the driver, on the same snapshots, in milliseconds; large ones, and those
+whose input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, ``repartitionById`` between stages, one
+``collect`` of what the stages tell. A step without loops is one segment. What passes from one to the next is written by
+the tasks, and only its names and counts go through the driver.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from altneu import errors
+from altneu.errors import SourceFailedError, StepFailedError
+from altneu.operators.join import TooManyMatches
+from altneu.plan.physical import Plan, ViewPorts
+from altneu.runtime import interrupts
+from altneu.runtime.base import Region, StepMode, run
+from altneu.runtime.contents import contents_reader
+from altneu.runtime.inputs import Inputs, Stamp
+from altneu.runtime.keeper import Keeper
+from altneu.runtime.local import reshard_here, run_here
+from altneu.runtime.memory import shares
+from altneu.runtime.read import At
+from altneu.runtime.reshard import Parting
+from altneu.runtime.schedule import Outcome, Run, Segment
+from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
+from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
+from altneu.runtime.spark.worker import Task, part_shards, run_stage, start, task_on
+from altneu.runtime.state import StateTable, blob_names, updates_from_batch
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DRIVER_ROWS = 1_000_000  # a segment of no more rows is computed in the driver (docs/running.md has what was measured)
+FETCH_ROWS = 200_000  # so many rows of DataFrames, all together, are brought there; more are read by Spark's tasks
+DRIVER_MATCHES = 10_000_000  # a segment that would make more matches in the driver is run again on Spark
+
+_TITLE = 160  # characters of a job's name that Spark's pages show well
+_JOB_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # on its way to Python it is there several times
+}
+# Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
+_OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
+_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+Frames = Mapping[str, list[tuple[Any, Stamp]]]
+
+
+class SparkExecutor:
+    """Runs segments in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
+
+    def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
+        self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
+        self.jobs = Jobs()
+        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+
+    def close(self) -> None:
+        """Nothing to let go of: the Spark session is its owner's."""
+
+    def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
+        """Run a step, each part of it where it belongs.
+
+        Raises:
+            SourceFailedError: a DataFrame could not be read.
+            StepFailedError: a task failed.
+        """
+        step = Run(plan, table, region, mode)
+        step.insert(inputs.updates)
+        return step.run(lambda segment: self._execute(step, segment, inputs.frames if 0 in segment.stages else {}))
+
+    def _execute(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
+        persisted: list[DataFrame] = []
+        try:
+            if self.placement != "spark":
+                frames = self._fetch(step, segment, frames, persisted)
+            if self.is_large(step, segment, frames):
+                return self._on_spark(step, segment, frames)
+            try:
+                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
+            except TooManyMatches:
+                return self._on_spark(step, segment, {})
+        finally:
+            with interrupts.deferred():
+                for frame in persisted:
+                    frame.unpersist()
+
+    def is_large(self, step: Run, segment: Segment, frames: Frames) -> bool:
+        """Whether a segment is run on Spark; ``frames`` are DataFrames that were not brought to the driver."""
+        if frames:
+            return True
+        if segment.stages == (0,) and not step.mode.hydrating:
+            return False  # rows that the driver has, on their way to where there is something to do
+        if self.placement != "auto":
+            return self.placement == "spark" and step.work(segment, 0) > 0
+        return step.work(segment, DRIVER_ROWS) > DRIVER_ROWS
+
+    def _fetch(self, step: Run, segment: Segment, frames: Frames, persisted: list[DataFrame]) -> Frames:
+        """Bring DataFrames of few rows to the driver; the others.
+
+        Which they are is seen by their rows alone: one more than the driver takes is asked for. If there are more,
+        nothing of what came is used, and Spark's tasks read it from the beginning, so that a DataFrame whose rows
+        are others each time is taken as it was at one time. What is shuffled first is persisted meanwhile.
+        """
+        room = FETCH_ROWS
+        rest: dict[str, list[tuple[Any, Stamp]]] = {}
+        for name, found in frames.items():
+            for frame, stamp in found:
+                numbered, read = placed(frame, narrowed(step.plan, name, frame, stamp))
+                chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
+                most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
+                table = self._fetched(name, chosen, most, persisted)
+                if table is not None:
+                    room -= table.num_rows
+                    self.jobs.fetched(name, table.num_rows)
+                    updates = read.updates(table)
+                    step.insert({name: [updates if stamp.commands else widened(updates, stamp.schema)]})
+                else:
+                    rest.setdefault(name, []).append((chosen, read) if len(persisted) > known else (frame, stamp))
+        return rest
+
+    def _fetched(self, name: str, frame: DataFrame, most: int, persisted: list[DataFrame]) -> pa.Table | None:
+        """The rows of a DataFrame, None if there are more than the driver takes."""
+        began = time.perf_counter()
+        with self._job(f"read {name}"), _source_failures([name]):
+            if self.placement == "driver":
+                table: pa.Table | None = frame.toArrow()
+            else:
+                if most < 0 or not hasattr(frame, "_jdf"):
+                    return None
+                if is_dear(frame):
+                    persisted.append(frame.persist())
+                    frame = frame.select("*")  # which is planned anew, upon what is persisted
+                table = few_rows(frame, most)
+        self.jobs.add(f"read {name}", time.perf_counter() - began)
+        return table
+
+    # the job --------------------------------------------------------------------------------------------------------
+
+    def _on_spark(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
+        """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
+        made = Outcome("spark")
+        task = task_of(step, segment, self.memory)
+        rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
+        found = step.inbox(segment).get((0, 0), {})
+        here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
+        if here:
+            result = run(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
+            made.measured.add(result.measured)
+            for shard, channel, message in result.outbox:
+                if step.plan.channels[channel].stage in segment.stages:
+                    rows += encode(shard, channel, message)
+                else:
+                    made.sent.append((shard, channel, message))
+        began, title = time.perf_counter(), _title(step, segment)
+        payloads = self._run_job(task, title, frames, rows)
+        _gather(step.states, step.plan, payloads, made)
+        self.jobs.add(title, time.perf_counter() - began, made.passed)
+        return made
+
+    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
+        """Run the stages of a task, each shard by itself; what they tell."""
+        with self._job(title, own=not frames), _source_failures(list(frames)):
+            messages = self._first_stage(task, frames, rows)
+            for stage in task.stages[1:]:
+                kernel = titled(run_stage(task, stage), f"stage {stage}: {task.plan.stage_label(stage)}")
+                messages = messages.repartitionById(self.shards, "shard").mapInArrow(kernel, SPARK_SCHEMA)
+            return [bytes(r[0]) for r in messages.where(f"port = {META}").select("payload").collect()]
+
+    def _first_stage(self, task: Task, frames: Frames, rows: list[Row]) -> DataFrame:
+        """Messages of a segment's first stage.
+
+        Those of stage 0 come of the DataFrames, of what a hydration reads and of what the driver has; every other stage
+        finds what it needs in the store.
+        """
+        first, plan = task.stages[0], task.plan
+        parts: list[DataFrame] = []
+        if first or task.mode.hydrating:
+            title = f"stage {first}: {plan.stage_label(first)}" if first else "read arrangements"
+            shards = self.spark.range(0, self.shards, 1, self.shards)
+            parts.append(shards.mapInArrow(titled(start(task), title), SPARK_SCHEMA))
+        if not first:
+            for source, found in frames.items():
+                if source in plan.sources:
+                    watched = partial(self.jobs.observed, source)
+                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in found]
+            parts.append(self.spark.createDataFrame(pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.union(part)
+        return whole
+
+    @contextmanager
+    def _job(self, title: str, *, own: bool = False) -> Iterator[None]:
+        """Settings and a readable name for the jobs inside; on an interrupt they are cancelled."""
+        context = self.spark.sparkContext
+        settings = _OWN_SETTINGS if own else _JOB_SETTINGS
+        before = {key: self.spark.conf.get(key, None) for key in settings}
+        around = {key: context.getLocalProperty(key) for key in _JOB_PROPERTIES}  # a streaming query has its own
+        group = f"altneu-{id(self)}"
+        context.setJobGroup(group, title, interruptOnCancel=True)
+        try:
+            for key, value in settings.items():
+                self.spark.conf.set(key, value)
+            yield
+        except BaseException:
+            with interrupts.deferred(), suppress(Exception):  # another error is on its way, which must not be replaced
+                context.cancelJobGroup(group)
+            raise
+        finally:
+            with interrupts.deferred():
+                for key, old in before.items():
+                    if old is None:
+                        self.spark.conf.unset(key)
+                    else:
+                        self.spark.conf.set(key, old)
+                for key, known in around.items():
+                    context.setLocalProperty(key, known)  # type: ignore[arg-type]
+
+    # reading --------------------------------------------------------------------------------------------------------
+
+    def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
+        """Part the state of every shard, by tasks where it is large."""
+        rows = sum(map(table.rows, table.layouts))
+        if self.placement == "driver" or (self.placement == "auto" and rows <= DRIVER_ROWS):
+            return reshard_here(plan, table, parting, self.keeper)
+        made = Outcome("spark")
+        task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
+        with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
+            payloads = self._run_on_shards(part_shards(task, parting), parting.before, "part shards")
+        _gather(table, plan, payloads, made)
+        return made
+
+    def _run_on_shards(self, kernel: Any, shards: int, title: str) -> list[bytes]:
+        numbers = self.spark.range(0, shards, 1, shards)
+        told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
+        return [bytes(r[0]) for r in told.select("payload").collect()]
+
+    def frame_of(self, table: pa.Table) -> DataFrame:
+        """Rows of the driver as a DataFrame."""
+        return self.spark.createDataFrame(table, spark_schema(table.schema))
+
+    def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
+        """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""
+        kernel = contents_reader(table, ports, view, at, on_errors, self.shards, self.memory)
+        shards = self.spark.range(0, self.shards, 1, self.shards)
+        return shards.mapInArrow(titled(kernel, f"read view {view}"), spark_schema(ports.schema))
+
+
+def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
+    """What the tasks of a segment are sent; what they need of it is in the store from now on."""
+    plan, states, mode = step.plan, step.states, step.mode
+    named = states.named(plan.states_of(segment.stages))
+    inbox: dict[tuple[int, int], dict[int, list[Any]]] = {}
+    for place, found in step.inbox(segment).items():
+        for channel, messages in found.items():
+            if channel >= 0:
+                sent = [(place[1], channel, message) for message in messages]
+                told = [p for *_, p in parcels(plan, mode.given, sent, states.names, states.write)]
+                inbox.setdefault(place, {})[channel] = told
+    values = [*named.values(), *(parcel for found in inbox.values() for parcel in found.values())]
+    used = {name for value in values for name in blob_names(value)}
+    directory = states.store.segment_directory
+    assert directory is not None
+    return Task(
+        plan,
+        step.region_of(segment),
+        mode,
+        states.store.next_number,
+        directory,
+        states.store.durable,
+        named,
+        {name: bytes(states.blob(name)) for name in used},
+        segment.stages,
+        inbox,
+        memory,
+    )
+
+
+def _title(step: Run, segment: Segment) -> str:
+    """What a job is called on Spark's pages."""
+    plan, scope, rounds = step.plan, segment.scope, segment.rounds
+    where = ""
+    for at in reversed(rounds):
+        where += f"{' in' if where else ','} round {at} of the loop over {', '.join(plan.scopes[scope].names)}"
+        scope = plan.scopes[scope].parent
+    stages = "; ".join(plan.stage_label(stage) for stage in segment.stages if stage)
+    return f"altneu step {step.region.lower.to_pylist()} to {step.region.upper.to_pylist()}{where}: {stages}"[:_TITLE]
+
+
+def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome) -> None:
+    """What the tasks of a segment have told, of earlier stages first."""
+    told = [unpack_meta(payload) for payload in payloads]
+    for meta, blobs in sorted(told, key=lambda found: int(found[0].get("stage", 0))):
+        if "error" in meta:
+            name, text = meta["error"]
+            raise getattr(errors, name, StepFailedError)(text)
+        states.blobs.update(blobs)
+        for source, count in meta.get("received", {}).items():
+            made.received[source] = made.received.get(source, 0) + count
+        made.passed += meta["passed"]
+        made.measured.add({int(node): counts for node, counts in meta.get("measured", {}).items()})
+        made.sent += [(shard, channel, parcel) for shard, channel, parcel in meta["sent"]]
+        for name, value in meta.get("states", {}).items():
+            made.stored[name, meta["shard"]] = value
+        for name, value in meta.get("new", {}).items():
+            made.new.setdefault(name, []).append(value)
+        for node, value in meta.get("taps", {}).items():
+            schema, width = plan.nodes[int(node)].schema, plan.lattice_of(int(node)).width
+            parts = [updates_from_batch(b, schema, width) for b in states.open_data(value)]
+            made.taps.setdefault(int(node), []).extend(parts)
+
+
+@contextmanager
+def _source_failures(sources: list[str]) -> Iterator[None]:
+    """What Spark raises while it reads DataFrames is the sources' failure: our kernels report theirs as messages."""
+    try:
+        yield
+    except (errors.AltneuError, TooManyMatches):
+        raise
+    except Exception as error:
+        text = str(error).strip().split("\n\tat ")[0]
+        if "No module named 'altneu'" in text:
+            raise StepFailedError(
+                "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run another "
+                "Python than this process. Set the environment's PYSPARK_PYTHON to this one's path before the "
+                f"SparkSession is made ({sys.executable}), or make it by altneu.spark_session()"
+            ) from error
+        if not sources:
+            raise StepFailedError(f"a Spark job of the step failed and nothing of it is committed: {text}") from error
+        raise SourceFailedError(
+            f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, "
+            f"and nothing of the step is committed: {text}\n"
+            "Call session.discard(source) and insert it again when it is mended."
+        ) from error

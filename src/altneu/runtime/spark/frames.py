@@ -1,0 +1,216 @@
+"""DataFrames that Spark's tasks read in the first stage of a step: which columns, and what Spark may add up itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from altneu.columnar.rows import Rows
+from altneu.operators.keyed import ROW
+from altneu.plan.physical import ArrangeOp, ExplodeOp, LinearOp, Plan, Port
+from altneu.runtime.inputs import Stamp
+from altneu.runtime.spark.wire import SPARK_SCHEMA
+from altneu.runtime.spark.worker import Task, read_partials, read_source
+from altneu.trace.update import Updates
+from altneu.types import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Watched: TypeAlias = "Callable[[DataFrame], DataFrame]"
+_UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
+_SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
+_BATCH_ROWS = 10_000
+
+
+def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame:
+    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``watched`` counts."""
+    unsure = columns_to_check(frame, stamp)
+    partial = None if unsure else _partial_sums(task, source, frame, stamp, watched)
+    if partial is not None:
+        return partial
+    frame, stamp = placed(frame, narrowed(task.plan, source, frame, stamp))
+    chosen = watched(frame.select(*map(quote_name, stamp.columns)))
+    return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+
+
+def placed(frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, Stamp]:
+    """A DataFrame that says of each row where it is, if its rows are commands, which are obeyed in order.
+
+    The order is that of its partitions and, in each, of its rows.
+    """
+    if stamp.commands is None or stamp.commands.row is not None:
+        return frame, stamp
+    from pyspark.sql import functions as sf
+
+    numbered = frame.withColumn(ROW, sf.monotonically_increasing_id())
+    return numbered, replace(stamp, commands=replace(stamp.commands, row=ROW))
+
+
+def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
+    """The stamp for those columns that the plan reads, and those whose values may be refused."""
+    read = columns_read(plan, source) if source in plan.sources else None
+    unsure = columns_to_check(frame, stamp) if read else set()
+    return stamp.reading(read and [n for n in stamp.schema.names if n in unsure or n in read])
+
+
+def widened(updates: Updates, schema: pa.Schema) -> Updates:
+    """Updates with all columns of a source; those that nobody reads are null."""
+    rows = updates.rows
+    if rows.schema.names == schema.names:
+        return updates
+    there = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns = tuple(there[f.name] if f.name in there else pa.nulls(rows.count, f.type) for f in schema)
+    return updates.with_rows(Rows(schema, columns, rows.count))
+
+
+def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
+    """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
+    found = pre_aggregation(task.plan, source)
+    added = stamp.diff == 1 and stamp.sign == 1 and stamp.event is None
+    if found is None or not isinstance(stamp.time, int) or not added:
+        return None
+    accumulator, renames, channel = found
+    partials = accumulator.partials()
+    if partials is None:
+        return None
+    from pyspark.sql import functions as sf
+
+    fields = [(new, stamp.schema.field(old).type) for new, old in renames.items()]
+    columns = [sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields]
+    keys = [sf.col(quote_name(k)) for k in accumulator.key]
+    sums = [sf.expr(expression).alias(name) for name, expression in partials]
+    grouped = watched(frame.select(*columns)).groupBy(*keys).agg(*sums)
+    kernel = read_partials(task, source, accumulator, stamp.time, channel)
+    return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The Spark schema of Arrow columns."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def _spark_type(data_type: pa.DataType) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(data_type)
+
+
+def titled(kernel: Any, title: str) -> Any:
+    """Name a kernel as Spark's pages show it."""
+    kernel.__name__ = kernel.__qualname__ = title
+    return kernel
+
+
+def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
+    """All rows of a DataFrame if there are at most so many, else None.
+
+    Where Spark expects few bytes, or cannot tell, as of rows that a program or a stream has, partitions are read at
+    once, each up to one row more than that; what it expects does not bound what comes. Else they are read one after
+    the other, then more at a time, until that many have come or all are read: little of a large table is read in
+    vain, and all of one of which a filter leaves little.
+
+    Cost:   at most about twice as many rows as ``most`` come to the driver, and no more bytes than
+            ``spark.driver.maxResultSize``.
+    """
+    try:
+        expected = _expected_bytes(frame)
+        is_small = expected <= _SMALL_BYTES or expected >= _UNKNOWN
+        found = frame.limit(most + 1).toArrow() if is_small else _first_rows(frame, most)
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            return None
+        raise
+    return found if found.num_rows <= most else None
+
+
+def _first_rows(frame: DataFrame, most: int) -> pa.Table:
+    """All rows of a DataFrame, or more than ``most`` of them.
+
+    The last batch of each partition may be short, so that of so many batches enough are full.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+    size = max(min(most // (partitions + 1), _BATCH_ROWS), 1)
+    batches = frame._jdf.toArrowBatchRdd(size, zone, True, False).take(partitions + most // size + 1)
+    schema = to_arrow_schema(frame.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+    read = [pa.ipc.read_record_batch(pa.py_buffer(bytes(batch)), schema) for batch in batches]
+    return pa.Table.from_batches(read, schema)
+
+
+def is_dear(frame: DataFrame) -> bool:
+    """Whether Spark moves many rows between its tasks before it has those of a DataFrame: not to be done twice."""
+    return _expected_bytes(frame) > _SMALL_BYTES and (
+        "Exchange" in str(frame._jdf.queryExecution().executedPlan().toString())
+    )
+
+
+def _expected_bytes(frame: DataFrame) -> int:
+    """Bytes that Spark's optimiser expects of a DataFrame: of compressed files, and of what makes rows, far too few."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
+    """Columns of a source whose values may be refused: of another type in the DataFrame, or null where none may be.
+
+    They are read even if the plan does not, so that what is refused does not depend on the plan; and Spark may not add
+    them up, for its cast wraps where ANSI is off.
+    """
+    found = {f.name: f for f in frame.schema}
+    return {
+        f.name
+        for f in stamp.schema
+        if found[f.name].dataType != _spark_type(f.type) or (found[f.name].nullable and not f.nullable)
+    }
+
+
+def columns_read(plan: Plan, source: str) -> list[str] | None:
+    """The columns of a source that the plan reads, None for all of them."""
+    number = plan.sources[source]
+    schema = plan.nodes[number].schema
+    needed: set[str] = set()
+    for node in plan.nodes:
+        if Port(number) in node.inputs:
+            if isinstance(node.operation, LinearOp):
+                needed |= node.operation.logic.columns_read(schema)
+            elif isinstance(node.operation, ExplodeOp):
+                needed |= {*node.operation.accumulator.key, *node.operation.accumulator.arguments}
+            else:
+                return None
+    return [n for n in schema.names if n in needed] or None
+
+
+def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] | None:
+    """The accumulator that alone reads a source, through plain columns; None when something else reads it too.
+
+    With it come the source's column for each of the accumulator's own, and its channel.
+    """
+    number = plan.sources[source]
+    readers = [i for i, n in enumerate(plan.nodes) if Port(number) in n.inputs]
+    if len(readers) != 1:
+        return None
+    at = readers[0]
+    renames = {n: n for n in plan.nodes[number].schema.names}
+    operation = plan.nodes[at].operation
+    if isinstance(operation, LinearOp):
+        found = operation.logic.plain_columns()
+        readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
+        if found is None or len(readers) != 1:
+            return None
+        renames, at = found, readers[0]
+        operation = plan.nodes[at].operation
+    if not isinstance(operation, ExplodeOp):
+        return None
+    channels = plan.outlets.get(Port(at), ())
+    reader = next((n for n in plan.nodes if Port(at) in n.inputs), None)
+    if len(channels) != 1 or reader is None or not isinstance(reader.operation, ArrangeOp):
+        return None
+    used = {*operation.accumulator.key, *operation.accumulator.arguments}
+    return operation.accumulator, {n: o for n, o in renames.items() if n in used}, channels[0]

@@ -1,0 +1,212 @@
+"""Messages on their way: rows between the tasks of one job, parcels in the store for what runs later.
+
+Rows are ``(shard, port, payload)``, whose payloads are Arrow IPC streams. Ports from 0 on are channels of the plan. A
+``META`` row tells the driver what a stage made in a shard; a ``SEED`` row makes sure that every shard's task has a row,
+so that due work runs where nothing arrives.
+
+A ``Parcel`` is a message by name: ``data`` in the store and which of its record batches (``part``); for an arrangement
+its new batch and the names of its ``old`` ones; nothing at all for one that is ``given``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.order import Antichain
+from altneu.plan.physical import ArrangeOp, Channel, Plan
+from altneu.runtime.base import ArrangementState, Message, Region, Snapshot
+from altneu.runtime.files import Data, Files, from_ipc, to_ipc
+from altneu.runtime.spill import bytes_of
+from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch
+from altneu.trace.batch import Arranged, Batch, Block, Description, Layout, LazyBatch
+from altneu.trace.merging import merge
+from altneu.trace.update import Updates
+
+META, SEED = -1, -2
+SCHEMA = pa.schema([("shard", pa.int32()), ("port", pa.int32()), ("payload", pa.binary())])
+SPARK_SCHEMA = "shard int, port int, payload binary"
+_BLOB = 4 << 20  # bytes of a message's rows that travel as one value: Spark copies each several times
+_BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
+
+Row = tuple[int, int, bytes]
+Parcel: TypeAlias = Data
+Sent: TypeAlias = tuple[int, int, Message | Parcel]  # shard, channel, what is sent
+
+
+def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
+    """A message as rows, large ones cut."""
+    if isinstance(message, Arranged):
+        if isinstance(message.new, LazyBatch) and message.new.stored is not None:
+            yield shard, number, json.dumps({"data": message.new.stored, "rows": len(message.new)}).encode()
+            return
+        batches = message.new.to_record_batches()
+        yield shard, number, to_ipc(batches, batches[0].schema)
+        return
+    rows = max(_BLOB * len(message) // max(bytes_of(message), 1), 1)
+    for start in range(0, max(len(message), 1), rows):
+        stop = min(start + rows, len(message))
+        part = message if stop - start == len(message) else message.take(np.arange(start, stop))
+        batch = updates_to_batch(part)
+        yield shard, number, to_ipc([batch], batch.schema)
+
+
+def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
+    """Whether a channel carries an arrangement that is read whole and as new: it need not travel."""
+    operation = plan.nodes[plan.channels[number].port.node].operation
+    return isinstance(operation, ArrangeOp) and operation.arrangement in given
+
+
+def decode(
+    plan: Plan, number: int, payload: bytes, snapshot: Snapshot, region: Region, given: Collection[str], files: Files
+) -> Message:
+    """The message that a payload holds; an arrangement's old batches are opened from the snapshot.
+
+    A given arrangement has no old batches: what there is is new. A long new batch is in a segment, which the payload
+    names.
+    """
+    channel = plan.channels[number]
+    if given_to(plan, number, given):
+        return _given(plan, channel, snapshot, region)
+    if not channel.arranged:
+        return _updates(plan, channel, from_ipc(payload))
+    layout, state = _arrangement(plan, channel, snapshot)
+    old = () if state is None else state.spine.batches
+    if payload[:1] == b"{":
+        told = json.loads(payload)
+        return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), told["rows"], told["data"]))
+    return Arranged(layout, old, _new(layout, region, from_ipc(payload)))
+
+
+def _given(plan: Plan, channel: Channel, snapshot: Snapshot, region: Region) -> Arranged:
+    layout, state = _arrangement(plan, channel, snapshot)
+    assert state is not None
+    return Arranged(layout, (), whole_of(state, region.inside(layout.lattice).since))
+
+
+def _arrangement(plan: Plan, channel: Channel, snapshot: Snapshot) -> tuple[Layout, ArrangementState | None]:
+    operation = plan.nodes[channel.port.node].operation
+    assert isinstance(operation, ArrangeOp)
+    return operation.layout, snapshot.get(operation.arrangement)
+
+
+def whole_of(state: ArrangementState, since: Antichain) -> Batch:
+    """All updates of an arrangement as one batch, merged when and as far as it is looked at."""
+    batches = state.spine.batches
+    if not batches:
+        return state.spine.merged(since)
+    told = [batch.description for batch in batches]
+    for description in told:
+        since = since.join(description.since)
+    rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
+
+    def part(lower: int, upper: int) -> tuple[Block, ...]:
+        return merge([batch.between(lower, upper) for batch in batches], since).blocks
+
+    description = Description(told[0].lower, told[-1].upper, since)
+    return LazyBatch(state.spine.layout, description, rows, size, part, exact=False)
+
+
+def _updates(plan: Plan, channel: Channel, batches: Iterable[pa.RecordBatch]) -> Updates:
+    width = plan.lattice_of(channel.port.node).width
+    return Updates.concat([updates_from_batch(b, channel.schema, width) for b in batches], channel.schema, width)
+
+
+def _new(layout: Layout, region: Region, batches: Iterable[pa.RecordBatch]) -> Batch:
+    return Batch.from_record_batches(layout, region.inside(layout.lattice), batches)
+
+
+def parcels(
+    plan: Plan, given: Collection[str], sent: Iterable[Sent], names: Names, write: WriteData
+) -> Iterator[tuple[int, int, Parcel]]:
+    """Messages as parcels: what one channel carries to several shards is written once, a record batch for each."""
+    together: dict[int, list[tuple[int, Updates]]] = defaultdict(list)
+    for shard, number, message in sent:
+        if isinstance(message, dict):
+            yield shard, number, message
+        elif isinstance(message, Updates):
+            together[number].append((shard, message))
+        elif given_to(plan, number, given):
+            yield shard, number, {"rows": rows_in(message)}
+        else:
+            old = [names.of(b) for b in message.old if len(b)]
+            yield shard, number, {"old": old, "data": names.of(message.new)["data"], "rows": len(message.new)}
+    for number, parts in together.items():
+        batches = [updates_to_batch(updates) for _, updates in parts]
+        schema = batches[0].schema
+        data = write([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
+        for i, (shard, updates) in enumerate(parts):
+            yield shard, number, {"data": data, "part": i, "rows": len(updates)}
+
+
+def open_parcel(plan: Plan, number: int, parcel: Parcel, snapshot: Snapshot, region: Region, files: Files) -> Message:
+    """The message that a parcel names; rows are read where they are touched."""
+    channel = plan.channels[number]
+    if "data" not in parcel:
+        return _given(plan, channel, snapshot, region)
+    if "part" in parcel:
+        return _updates(plan, channel, [files.open_part(parcel["data"], parcel["part"])])
+    layout, _ = _arrangement(plan, channel, snapshot)
+    old = tuple(files.batch(layout, told) for told in parcel["old"])
+    return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), parcel["rows"], parcel["data"]))
+
+
+def rows_in(message: Message | Parcel) -> int:
+    """Updates that a message brings."""
+    if isinstance(message, dict):
+        return int(message["rows"])
+    return message.new.rows_at_most if isinstance(message, Arranged) else len(message)
+
+
+def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of bounded size."""
+    waiting: list[Row] = []
+    size = 0
+    for row in rows:
+        waiting.append(row)
+        size += len(row[2])
+        if size > _BYTES:
+            yield _batch(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows of record batches, one after the other: payloads are copied out of what Spark sends."""
+    for batch in batches:
+        shards, ports = (batch.column(i).to_pylist() for i in range(2))
+        payloads = batch.column(2)
+        for i, (shard, port) in enumerate(zip(shards, ports, strict=True)):
+            yield shard, port, payloads[i].as_py()
+
+
+def pack_meta(meta: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+    """What a stage tells the driver: JSON, then the small batches it made."""
+    head = json.dumps({**meta, "blobs": {n: len(b) for n, b in blobs.items()}}).encode()
+    return b"".join([struct.pack("<Q", len(head)), head, *blobs.values()])
+
+
+def unpack_meta(payload: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What ``pack_meta`` packed."""
+    (size,) = struct.unpack_from("<Q", payload)
+    at = 8 + size
+    meta = json.loads(payload[8:at])
+    blobs = {}
+    for name, length in meta.pop("blobs").items():
+        blobs[name] = payload[at : at + length]
+        at += length
+    return meta, blobs

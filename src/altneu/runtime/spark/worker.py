@@ -1,0 +1,418 @@
+"""What runs inside Spark's Python workers: the functions given to ``mapInArrow``.
+
+Each drains its input, whatever happens: a task that stops reading kills its worker. Failures of a step travel to the
+driver as messages, so that it can tell them from failures of a source.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Rows
+from altneu.errors import AltneuError
+from altneu.operators.accumulate import Accumulator
+from altneu.order import Antichain
+from altneu.plan.physical import Plan, Port, Stages
+from altneu.runtime.base import ArrangementState, Message, Region, Sent, StageResult, StepMode, run
+from altneu.runtime.files import Data, Files
+from altneu.runtime.inputs import Stamp
+from altneu.runtime.measured import Counted
+from altneu.runtime.memory import shares
+from altneu.runtime.parts import Inbox, StageRun
+from altneu.runtime.reshard import Parting, parted_states
+from altneu.runtime.segments import Place, TaskKeeper, Writer
+from altneu.runtime.spark.wire import (
+    META,
+    SEED,
+    Parcel,
+    Row,
+    decode,
+    encode,
+    given_to,
+    open_parcel,
+    pack,
+    pack_meta,
+    parcels,
+    rows_in,
+    unpack,
+)
+from altneu.runtime.spark.wire import Sent as Leaving
+from altneu.runtime.spill import bytes_of
+from altneu.runtime.state import Names, StateTable, blob_names, lazy_state, state_to_json, updates_to_batch
+from altneu.store import Folder
+from altneu.trace.update import Updates
+
+CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
+LEAST_ROWS = 1 << 12  # so few that a failure to find memory for them is one
+_frozen = False
+
+Batches = Iterator[pa.RecordBatch]
+Kernel = Callable[[Batches], Batches]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every task of a segment is sent: the plan, the region, and the names of its state and its messages.
+
+    ``inbox`` holds, by stage and shard and then by channel, the messages that segments before it have left.
+    """
+
+    plan: Plan
+    region: Region
+    mode: StepMode
+    number: int
+    directory: Folder
+    durable: bool
+    states: Mapping[tuple[str, int], Data]
+    blobs: Mapping[str, bytes]
+    stages: Stages
+    inbox: Mapping[tuple[int, int], Mapping[int, list[Parcel]]] = field(default_factory=dict)
+    memory: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where its tasks write."""
+        return Place(self.directory, self.number, self.durable)
+
+
+def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMode, memory: int | None) -> Task:
+    """A task that is no part of a step: it has to do with what some arrangements keep now."""
+    table.settle()
+    states = {key: value for key, value in table.stored.items() if key[0] in names}
+    blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
+    nothing = Antichain.minimum(plan.lattice)
+    region, folder, store = Region(nothing, nothing, nothing), table.store.segment_directory, table.store
+    assert folder is not None
+    return Task(plan, region, mode, store.next_number, folder, store.durable, states, blobs, (), memory=memory)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much a task takes up at a time, as it is when the task begins."""
+
+    room: int
+    mapped: int | None
+
+    @classmethod
+    def of(cls, task: Task) -> Memory:
+        """What the process has left, or the session has set."""
+        return cls(*shares(task.memory))
+
+
+class TaskSnapshot(Mapping[str, ArrangementState]):
+    """One shard's state, opened where it is touched."""
+
+    def __init__(self, task: Task, shard: int, memory: Memory) -> None:
+        self.task, self.shard = task, shard
+        self.files = Files(task.directory, task.blobs.__getitem__, scarce=memory.mapped is not None)
+        self.opened: dict[str, ArrangementState] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The state of an arrangement, or the default."""
+        if name not in self.opened:
+            value = self.task.states.get((name, self.shard))
+            if value is None:
+                return default
+            layout = self.task.plan.layouts[name]
+            self.opened[name] = lazy_state(layout, value, self.files)
+        return self.opened[name]
+
+    def __getitem__(self, name: str) -> ArrangementState:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(n for n, s in self.task.states if s == self.shard)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
+    """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            memory = Memory.of(task)
+            received, outbox = 0, _Outbox(task, memory)
+            measured = Counted()
+            for chunk in _chunks(batches, memory.room):
+                updates = stamp.updates(chunk)
+                received += len(updates)
+                for made in _made_of_source(task, source, updates):
+                    measured.add(made.measured)
+                    yield from outbox.send(made.outbox)
+            yield outbox.meta({"received": {source: received}, "measured": measured.counts})
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[StageResult]:
+    """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
+    try:
+        made = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+    except MemoryError:
+        if len(updates) <= LEAST_ROWS:
+            raise
+    else:
+        yield made
+        return
+    gc.collect()  # the traceback that was just let go of held what the run had made
+    pa.default_memory_pool().release_unused()
+    middle = len(updates) // 2
+    for half in (np.arange(middle), np.arange(middle, len(updates))):
+        yield from _made_of_source(task, source, updates.take(half))
+
+
+def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:
+    """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            from altneu.runtime.base import shard_of
+
+            memory = Memory.of(task)
+            received, outbox = 0, _Outbox(task, memory)
+            explode, seconds, sent = task.plan.channels[channel].port.node, 0.0, 0
+            for chunk in _chunks(batches, memory.room):
+                partials, before = Rows.from_batch(chunk), perf_counter()
+                slots = accumulator.from_partials(partials, [time])
+                seconds, sent = seconds + perf_counter() - before, sent + len(slots)
+                received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
+                key = task.plan.channels[channel].key
+                target = shard_of(slots.rows, key or (), task.mode.shards)
+                parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
+                yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
+            measured = {i: [received, received, 0, 0.0] for i in task.plan.upstream(Port(explode))}
+            measured[explode] = [received, sent, 0, seconds]
+            yield outbox.meta({"received": {source: received}, "measured": measured if received else {}})
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def start(task: Task) -> Kernel:
+    """The first stage of a segment whose input is the numbers of the shards: all it needs it finds in the store."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    yield from _ShardRun(task, task.stages[0], shard).rows()
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def run_stage(task: Task, stage: int) -> Kernel:
+    """A later stage: gather the shard's messages, run, pass on what later stages want."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            runs: dict[int, _ShardRun] = {}
+            for shard, port, payload in unpack(batches):
+                if port == META or (port >= 0 and task.plan.channels[port].stage > stage):
+                    yield shard, port, payload
+                    continue
+                if shard not in runs:
+                    runs[shard] = _ShardRun(task, stage, shard)
+                if port != SEED:
+                    runs[shard].receive(port, payload)
+            for found in runs.values():
+                yield from found.rows()
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def part_shards(task: Task, parting: Parting) -> Kernel:
+    """Part the state of the shards whose numbers come; what each shard has is told."""
+
+    def kernel(batches: Batches) -> Batches:
+        _freeze()
+
+        def rows() -> Iterator[Row]:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    yield from _parted(task, parting, shard)
+
+        yield from pack(_guarded(rows(), batches))
+
+    return kernel
+
+
+def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
+    memory, writer = Memory.of(task), Writer(task.place)
+    names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
+    keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
+    told: dict[int, dict[str, Data]] = defaultdict(dict)
+    for name in snapshot:
+        for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
+            told[target][name] = state_to_json(state, names)
+    for target, states in told.items():
+        named = {name: writer.blobs[name] for name in blob_names(states)}
+        yield target, META, pack_meta({"shard": target, "states": states, "passed": 0, "sent": []}, named)
+
+
+class _ShardRun:
+    """One stage in one shard, from the messages that it gets to those that it sends."""
+
+    def __init__(self, task: Task, stage: int, shard: int) -> None:
+        self.task, self.stage, self.shard = task, stage, shard
+        self.memory = Memory.of(task)
+        self.snapshot = TaskSnapshot(task, shard, self.memory)
+        self.inbox = Inbox(task.plan, self.memory.room if task.plan.in_parts(stage) else None)
+
+    def receive(self, port: int, payload: bytes) -> None:
+        """A message from this segment has come."""
+        task, snapshot = self.task, self.snapshot
+        message = decode(task.plan, port, payload, snapshot, task.region, task.mode.given, snapshot.files)
+        self.inbox.add(port, message)
+
+    def rows(self) -> Iterator[Row]:
+        """Open the messages of other segments and run; what the stage sends and tells."""
+        task, plan, snapshot = self.task, self.task.plan, self.snapshot
+        for port, found in task.inbox.get((self.stage, self.shard), {}).items():
+            for parcel in found:
+                self.inbox.add(port, open_parcel(plan, port, parcel, snapshot, task.region, snapshot.files))
+        outbox = _Outbox(task, self.memory, self.shard)
+        keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
+        working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, keeper)
+        yield from outbox.send(working.sent())
+        for name, state in snapshot.opened.items():
+            outbox.names.note(state, task.states[name, self.shard])
+        if self.stage != task.stages[-1]:
+            yield self.shard, SEED, b""
+        yield outbox.meta(self._made(working, outbox))
+
+    def _made(self, working: StageRun, outbox: _Outbox) -> dict[str, Any]:
+        kept, names, result = {p.contents for p in self.task.plan.views.values()}, outbox.names, working.result
+        return {
+            "stage": self.stage,
+            "shard": self.shard,
+            "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
+            "states": {n: state_to_json(s, names) for n, s in result.states.items()},
+            "taps": {str(i): _tap(parts, outbox.writer) for i, parts in working.taps.items()},
+            "measured": result.measured,
+        }
+
+
+def _tap(parts: list[Updates], writer: Writer) -> Data:
+    batches = [updates_to_batch(updates) for updates in parts]
+    return writer.write(batches, batches[0].schema)
+
+
+class _Outbox:
+    """What a task sends: rows to later stages of its segment, parcels in the store to stages of others."""
+
+    def __init__(self, task: Task, memory: Memory, shard: int = 0) -> None:
+        self.task, self.shard, self.room = task, shard, memory.room
+        self.writer = Writer(task.place)
+        self.names = Names(self.writer.write)
+        self.leaving: list[Leaving] = []
+        self.waiting: list[Leaving] = []
+        self.bytes = self.passed = 0
+
+    def send(self, messages: Iterable[Sent]) -> Iterator[Row]:
+        """The rows of messages to this segment; others are written."""
+        plan, given = self.task.plan, self.task.mode.given
+        for target, channel, message in messages:
+            if plan.channels[channel].stage not in self.task.stages:
+                self._leave(target, channel, message)
+                continue
+            self.passed += rows_in(message)
+            if given_to(plan, channel, given):
+                yield target, channel, b""  # whoever gets it reads the same state
+            else:
+                yield from encode(target, channel, message)
+
+    def _leave(self, target: int, channel: int, message: Message) -> None:
+        """Messages to other segments are written together, as long as there is room."""
+        self.waiting.append((target, channel, message))
+        self.bytes += bytes_of(message) if isinstance(message, Updates) else 0
+        if self.bytes > self.room:
+            self._write()
+
+    def _write(self) -> None:
+        mode = self.task.mode
+        self.leaving += parcels(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
+        self.waiting, self.bytes = [], 0
+
+    def meta(self, told: dict[str, Any]) -> Row:
+        """What the driver is told: what was made, and what was written for later segments."""
+        self._write()
+        return self.shard, META, pack_meta({**told, "sent": self.leaving, "passed": self.passed}, self.writer.blobs)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], room: int) -> Iterator[pa.Table]:
+    """Spark's small batches as tables large enough to combine well."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= room:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _guarded(rows: Iterator[Row], batches: Batches) -> Iterator[Row]:
+    """The rows, or a message that tells what went wrong; the input is read to its end in any case."""
+    try:
+        yield from rows
+    except AltneuError as error:
+        yield 0, META, pack_meta({"error": [type(error).__name__, str(error)]}, {})
+    except Exception as error:
+        if _is_from_input(error):
+            raise
+        text = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        yield 0, META, pack_meta({"error": ["StepFailedError", text]}, {})
+    for _ in batches:
+        pass
+
+
+def _is_from_input(error: Exception) -> bool:
+    """Whether reading the input failed, which is Spark's to report."""
+    return isinstance(error, EOFError | ConnectionError | BrokenPipeError)
+
+
+def _freeze() -> None:
+    """Exempt what is imported from the garbage collection that Spark runs after every task, once per worker."""
+    global _frozen  # noqa: PLW0603 -- one flag a process
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+
+
+def warm() -> None:
+    """Compile or load the kernels, in the daemon from which workers are forked."""
+    from altneu.runtime.spark.warm import warm_kernels
+
+    warm_kernels()

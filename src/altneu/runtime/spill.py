@@ -1,0 +1,93 @@
+"""Messages of a shard that wait for their turn: in memory while they are few, else in a temporary file by key hash."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Self
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.hashing import Hashes
+from altneu.runtime.state import updates_from_batch, updates_to_batch
+from altneu.trace.update import Updates
+
+BUCKETS = 256
+_SHIFT = np.uint64(64 - 8)
+_FLUSH = 4  # parts in which the bytes that may wait in memory are written
+
+Cut = tuple[int, int]
+"""A range of buckets: the first, and the one after the last."""
+
+
+def hashes_of(cut: Cut) -> tuple[int, int]:
+    """The key hashes of a range of buckets: the first, and the one after the last."""
+    return cut[0] << int(_SHIFT), cut[1] << int(_SHIFT)
+
+
+def bytes_of(updates: Updates) -> int:
+    """What updates take up in memory."""
+    return sum(c.nbytes for c in updates.rows.columns) + updates.times.nbytes + updates.diffs.nbytes
+
+
+class Spill:
+    """A temporary file of updates, by port and by the first bits of their hash; it goes with the process.
+
+    >>> from altneu.columnar.rows import Rows
+    >>> from altneu.columnar.hashing import hash_rows
+    >>> rows = Rows.from_pydict({"k": list(range(1000))}, pa.schema([("k", pa.int64())]))
+    >>> updates = Updates(rows, np.zeros((1, 1000), np.int64), np.ones(1000, np.int64))
+    >>> with Spill() as spill:
+    ...     spill.write("port", updates, hash_rows(rows))
+    ...     sum(len(part) for cut in [(0, 100), (100, 256)] for part in spill.read("port", cut))
+    1000
+    """
+
+    def __init__(self) -> None:
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]  # Spark's own, in its tasks
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder if Path(folder).is_dir() else None)  # noqa: SIM115
+        self._parts: dict[Hashable, list[tuple[int, int, int]]] = defaultdict(list)  # bucket, offset, bytes
+        self._schemas: dict[Hashable, tuple[pa.Schema, pa.Schema, int]] = {}
+        self._end = 0
+        self.weights = np.zeros(BUCKETS, np.int64)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, port: Hashable, updates: Updates, hashes: Hashes) -> None:
+        """Put updates away, each by its hash."""
+        bucket = (hashes >> _SHIFT).astype(np.int64)
+        batch = updates_to_batch(updates.take(np.argsort(bucket, kind="stable")))
+        self._schemas[port] = batch.schema, updates.schema, len(updates.times)
+        counts = np.bincount(bucket, minlength=BUCKETS)
+        ends = np.concatenate([[0], np.cumsum(counts)]).tolist()
+        for number, (start, stop) in enumerate(pairwise(ends)):
+            if start < stop:
+                data = batch.slice(start, stop - start).serialize()
+                self._file.write(data)
+                self._parts[port].append((number, self._end, data.size))
+                self.weights[number] += data.size
+                self._end += data.size
+
+    def ports(self) -> list[Hashable]:
+        """Where there is anything."""
+        return list(self._parts)
+
+    def read(self, port: Hashable, cut: Cut) -> Iterator[Updates]:
+        """What there is for a port in a range of buckets, in the order in which it came."""
+        if port not in self._parts:
+            return
+        self._file.flush()
+        stored, schema, width = self._schemas[port]
+        for bucket, offset, size in self._parts[port]:
+            if cut[0] <= bucket < cut[1]:
+                data = os.pread(self._file.fileno(), size, offset)
+                yield updates_from_batch(pa.ipc.read_record_batch(pa.py_buffer(data), stored), schema, width)

@@ -1,0 +1,445 @@
+"""What arrangements keep, between the form that a step reads and the form that a store names.
+
+In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable
+batches, and the runs of its hold: large ones are segments, small ones blobs inside the commit itself. Spark tasks are
+sent the second form and open what they touch; the driver keeps both and translates only what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Rows
+from altneu.order import Antichain, Lattice, fixed, lifted_frontier
+from altneu.runtime.base import ArrangementState
+from altneu.runtime.files import Data, Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
+from altneu.store import Admitted, Store
+from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, told_apart_from
+from altneu.trace.hold import Holds, LazyRun, Rounds, Run
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates
+
+_NAMES_KEPT = 64  # names remembered for each state before those no longer in use are looked for
+_ROWS_KEPT = 1 << 20  # updates that are kept in memory by their names alone before they are looked for
+BLOB_BYTES = (
+    16 * 1024
+)  # below this a batch travels inside the commit: a file of its own would cost more than its content
+
+WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
+OpenData = Callable[[Data], list[pa.RecordBatch]]
+
+
+def batch_to_json(batch: Batch, write: WriteData) -> Data:
+    """Name a batch; its data is written by ``write``."""
+    data = batch.stored if isinstance(batch, LazyBatch) else None
+    if data is None:
+        batches = batch.to_record_batches()
+        data = write(batches, batches[0].schema)
+    return {
+        "lower": frontier_to_json(batch.description.lower),
+        "upper": frontier_to_json(batch.description.upper),
+        "since": frontier_to_json(batch.description.since),
+        "rows": len(batch),
+        "data": data,
+    }
+
+
+def batch_from_json(layout: Layout, value: Data, open_data: OpenData) -> Batch:
+    """Open the batch that ``batch_to_json`` named."""
+    return Batch.from_record_batches(layout, description_from_json(layout, value), open_data(value["data"]))
+
+
+def updates_to_batch(updates: Updates) -> pa.RecordBatch:
+    """Updates as one record batch: the rows, then ``#time0`` …, then ``#diff``."""
+    controls = [(f"#time{i}", t) for i, t in enumerate(updates.times)] + [("#diff", updates.diffs)]
+    fields = [*updates.schema, *(pa.field(n, pa.int64()) for n, _ in controls)]
+    return pa.RecordBatch.from_arrays(
+        [*updates.rows.columns, *(pa.array(np.ascontiguousarray(c)) for _, c in controls)], schema=pa.schema(fields)
+    )
+
+
+def updates_from_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, width: int) -> Updates:
+    """The updates that ``updates_to_batch`` wrote."""
+    rows = Rows.from_batch(batch)
+    n = len(schema)
+    controls = [np.asarray(c) for c in rows.columns[n:]]
+    times = controls[0].reshape(1, -1) if width == 1 else np.stack(controls[:width])  # a mapped column is not copied
+    return Updates(Rows(schema, rows.columns[:n], rows.count), times, controls[width])
+
+
+class Names:
+    """What immutable batches and runs are called in the store: what is written once is not written again."""
+
+    def __init__(self, write: WriteData, seal: Callable[[Data], Data] = dict) -> None:
+        self.write, self.seal = write, seal
+        self.known: dict[int, tuple[Batch | Updates, Data]] = {}
+        self._rows = self._rows_used = 0
+
+    def of(self, part: Batch | Updates) -> Data:
+        """The name of a batch or of a run's updates, written now if it never was."""
+        found = self.known.get(id(part))
+        if found is None:
+            made = batch_to_json(part, self.write) if isinstance(part, Batch) else run_to_json(part, self.write)
+            found = self._note(part, self.seal(made))
+        return found[1]
+
+    def of_run(self, run: Run) -> Data:
+        """The name of a run's updates."""
+        return run.stored if isinstance(run, LazyRun) else self.of(run.whole)
+
+    def _note(self, part: Batch | Updates, name: Data) -> tuple[Batch | Updates, Data]:
+        self._rows += len(part)
+        self.known[id(part)] = part, name  # keeps it alive, so that its id stays its own
+        return self.known[id(part)]
+
+    def note(self, state: ArrangementState, value: Data) -> None:
+        """Remember what the parts of a state are called that was opened from ``value``."""
+        for batch, name in zip(state.spine.batches, value["batches"], strict=True):
+            self._note(batch, name)
+        for (_, run), told in zip(state.holds.runs, value["hold"], strict=True):
+            if not isinstance(run, LazyRun):
+                self._note(run.whole, told["run"])
+
+    def undo(self, uncommitted: str, blobs: Collection[str]) -> None:
+        """Let go of names of blobs, which begin with ``uncommitted``, that are not there any more."""
+
+        def gone(name: Data) -> bool:
+            return any(blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name))
+
+        self.known = {i: found for i, found in self.known.items() if not gone(found[1])}
+
+    def forget(self, states: Collection[ArrangementState]) -> None:
+        """Now and then, let go of what no state has any more."""
+        many = _NAMES_KEPT * (1 + len(states))
+        if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_KEPT, self._rows_used):
+            return
+        runs = [run for s in states for _, run in s.holds.runs if not isinstance(run, LazyRun)]
+        used = {id(batch) for s in states for batch in s.spine.batches} | {id(run.whole) for run in runs}
+        self.known = {i: found for i, found in self.known.items() if i in used}
+        self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
+
+
+def run_to_json(updates: Updates, write: WriteData) -> Data:
+    """Name the updates of a run; they are written by ``write``."""
+    batch = updates_to_batch(updates)
+    return {"rows": len(updates), "data": write([batch], batch.schema)}
+
+
+def state_to_json(state: ArrangementState, names: Names) -> Data:
+    """Name everything one arrangement keeps in one shard."""
+    return {
+        "batches": [names.of(b) for b in state.spine.batches if len(b)],
+        "hold": [
+            {"run": names.of_run(run), "skip": run.skip, "least": run.least(state.holds.outer)}
+            | ({"rounds": list(rounds)} if rounds else {})
+            for rounds, run in state.holds.runs
+        ],
+    }
+
+
+def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
+    """Open everything that one arrangement keeps in one shard."""
+    spine = Spine.of(layout, [batch_from_json(layout, told, open_data) for told in value["batches"]])
+    runs = [Run(_open_run(layout, told["run"], open_data), told["skip"]) for told in value["hold"]]
+    return ArrangementState(spine, _holds_of(layout, value, runs))
+
+
+def lazy_state(layout: Layout, value: Data, files: Files) -> ArrangementState:
+    """What one arrangement keeps in one shard, opened where it is touched."""
+    spine = Spine.of(layout, [files.batch(layout, told) for told in value["batches"]])
+    runs = [lazy_run(layout, told["run"], told["skip"], told["least"], files) for told in value["hold"]]
+    return ArrangementState(spine, _holds_of(layout, value, runs))
+
+
+def lazy_run(layout: Layout, told: Data, skip: int, least: int, files: Files) -> LazyRun:
+    """A run of an arrangement's hold, opened when some of it is due."""
+    outer = fixed(layout.lattice)
+    counts, nothing = (told["rows"], files.size(told["data"])), Updates.empty(layout.schema, outer.width)
+    return LazyRun(told, counts, skip, least, outer, nothing, lambda: _open_run(layout, told, files.open))
+
+
+def _holds_of(layout: Layout, value: Data, runs: Sequence[Run]) -> Holds:
+    rounds = [tuple(told.get("rounds", ())) for told in value["hold"]]
+    return Holds.of(layout.schema, layout.lattice, zip(rounds, runs, strict=True))
+
+
+def _open_run(layout: Layout, told: Data, open_data: OpenData) -> Updates:
+    """Open a run, which was stored in order and lies in one record batch."""
+    (batch,) = open_data(told["data"])
+    return updates_from_batch(batch, layout.schema, fixed(layout.lattice).width)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a hold has, without opening it: of each run its round, the least epoch, its updates.
+
+    It answers as ``Holds`` does where outer times are a total order; how many are due it says at most.
+    """
+
+    runs: tuple[tuple[Rounds, int, int], ...]
+
+    @classmethod
+    def of_state(cls, state: ArrangementState) -> Held:
+        """Of a live state."""
+        holds = state.holds
+        return cls(tuple((rounds, run.least(holds.outer), len(run)) for rounds, run in holds.runs))
+
+    @classmethod
+    def of_stored(cls, value: Data) -> Held:
+        """Of a stored one."""
+        return cls(tuple((tuple(r.get("rounds", ())), r["least"], r["run"]["rows"] - r["skip"]) for r in value["hold"]))
+
+    @cached_property
+    def least(self) -> int:
+        """The least epoch of all."""
+        return min((least for _, least, _ in self.runs), default=0)
+
+    @cached_property
+    def rows(self) -> int:
+        """Updates in all rounds."""
+        return sum(rows for *_, rows in self.runs)
+
+    def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
+        """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        at = len(rounds)
+        return min((r[at] for r, least, _ in self.runs if r[:at] == rounds and _is_before(least, upper)), default=None)
+
+    def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
+        """Whether anything of a round lies before ``upper``."""
+        return any(r == rounds and _is_before(least, upper) for r, least, _ in self.runs)
+
+    def due_in(self, rounds: Rounds, upper: Antichain) -> int:
+        """At most so many updates of a round lie before ``upper``."""
+        return sum(rows for r, least, rows in self.runs if r == rounds and _is_before(least, upper))
+
+
+def _is_before(least: int, upper: Antichain) -> bool:
+    return upper.least is None or least < upper.least
+
+
+def blob_names(value: Any) -> Iterator[str]:
+    """Names of the blobs that a stored value names, at any depth."""
+    if isinstance(value, Admitted):
+        yield from value.references.blobs
+    elif isinstance(value, Mapping):
+        if isinstance(value.get("blob"), str):
+            yield value["blob"]
+        for inner in value.values():
+            yield from blob_names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from blob_names(inner)
+
+
+@dataclass
+class StateTable:
+    """Every arrangement's state in every shard, live, stored, or both.
+
+    ``stored`` is what the store holds or will hold after the next commit; ``fresh`` are the live states that no stored
+    value tells yet. A memory store is never told: then live is all there is.
+    """
+
+    store: Store
+    lattice: Lattice
+    durable: bool
+    live: dict[tuple[str, int], ArrangementState] = field(default_factory=dict)
+    stored: dict[tuple[str, int], Data] = field(default_factory=dict)
+    fresh: set[tuple[str, int]] = field(default_factory=set)
+    told: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
+    names: Names = field(init=False)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    held: dict[tuple[str, int], Held] = field(default_factory=dict)  # of each hold that has anything
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.write, Admitted)
+
+    @property
+    def files(self) -> Files:
+        """Where to open what was committed, or is about to be."""
+        return Files(self.store.segment_directory, self.blob)
+
+    def open_data(self, data: Data) -> list[pa.RecordBatch]:
+        """Open data that was committed, or is about to be."""
+        return self.files.open(data)
+
+    def blob(self, name: str) -> bytes | memoryview:
+        """The bytes of a blob that was committed, or is about to be."""
+        return self.blobs[name] if name in self.blobs else self.store.blob(name)
+
+    def get(self, name: str, shard: int) -> ArrangementState | None:
+        """The state of one arrangement in one shard, opened if need be; None where nothing was ever kept."""
+        key = (name, shard)
+        state = self.live.get(key)
+        if state is None and key in self.stored:
+            state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
+            self.names.note(state, self.stored[key])
+            self.live[key] = state
+        return state
+
+    def put(self, name: str, shard: int, state: ArrangementState) -> None:
+        """Replace a state by the one a step made in this process."""
+        self.live[name, shard] = state
+        self._note_hold((name, shard), state)
+        if self.durable:
+            self.fresh.add((name, shard))
+
+    def put_stored(self, name: str, shard: int, value: Data) -> None:
+        """Replace a state by the one a task made and wrote."""
+        self.stored[name, shard] = value
+        self._note_hold((name, shard), value)
+        self.live.pop((name, shard), None)
+        self.fresh.discard((name, shard))
+        self.told.add((name, shard))
+
+    def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
+        held = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
+        if held.rows:
+            self.held[key] = held
+        else:
+            self.held.pop(key, None)
+
+    def is_due(self, upper: Antichain, beyond: int) -> bool:
+        """Whether more than ``beyond`` held updates are due before ``upper``; no hold is opened if all have so few."""
+        return sum(self.held[key].rows for key in self._holds_before(upper)) > beyond and self.due(upper) > beyond
+
+    def due(self, upper: Antichain) -> int:
+        """How many held updates are due before ``upper``, over all arrangements and shards."""
+        states = [self.get(*key) for key in self._holds_before(upper)]
+        return sum(state.holds.due(upper) for state in states if state is not None)
+
+    def _holds_before(self, upper: Antichain) -> list[tuple[str, int]]:
+        return [key for key, held in self.held.items() if upper.least is None or held.least < upper.least]
+
+    def remove(self, name: str) -> list[tuple[str, int]]:
+        """Forget an arrangement; returns the stored keys that the next commit has to delete."""
+        gone = [key for key in self.stored if key[0] == name]
+        for table in (self.live, self.stored, self.held):
+            for key in [k for k in table if k[0] == name]:
+                del table[key]
+        self.fresh = {k for k in self.fresh if k[0] != name}
+        self.told = {k for k in self.told if k[0] != name}
+        return gone
+
+    def forget_before(self, names: Collection[str], since: int) -> None:
+        """Drop the batches of arrangements with ``changes_only`` that have nothing which ``since`` tells apart.
+
+        Cost:   a look at the descriptions of their batches; none is opened.
+        """
+        for name, shard in [key for key in {**self.live, **self.stored} if key[0] in names]:
+            lattice = self.layouts[name].lattice
+            start = told_apart_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+            state = self.live.get((name, shard))
+            if state is not None:
+                spine = state.spine.from_time(start)
+                if spine is not state.spine:
+                    self.put(name, shard, replace(state, spine=spine))
+                continue
+            value = self.stored[name, shard]
+            ends = (frontier_from_json(lattice, told["upper"]).elements for told in value["batches"])
+            kept = [told for told, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
+            if len(kept) < len(value["batches"]):
+                self.put_stored(name, shard, {**value, "batches": kept})
+
+    def columns_of(self, name: str) -> pa.Schema | None:
+        """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""
+        for shard in self.shards_of(name):
+            value = self.stored.get((name, shard), {"batches": [], "hold": []})
+            for told in (*value["batches"], *(held["run"] for held in value["hold"])):
+                for batch in self.open_data(told["data"]):
+                    return pa.schema([f for f in batch.schema if not f.name.startswith("#")])
+        return None
+
+    def rows(self, name: str) -> int:
+        """Updates that an arrangement keeps, over all shards."""
+        return sum(self._rows(name, s) for s in self.shards_of(name))
+
+    def _rows(self, name: str, shard: int) -> int:
+        state = self.live.get((name, shard))
+        if state is not None:
+            return sum(map(len, state.spine.batches)) + len(state.holds)
+        value = self.stored[name, shard]
+        return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
+
+    def copy(self) -> StateTable:
+        """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
+        live, stored, layouts = dict(self.live), dict(self.stored), dict(self.layouts)
+        blobs: dict[str, Any] = {**self.store.blobs(), **self.blobs}
+        return StateTable(self.store, self.lattice, self.durable, live, stored, blobs=blobs, layouts=layouts)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Updates and about how many bytes each arrangement keeps, over all shards; nothing is opened to tell."""
+        found = dict.fromkeys(self.layouts, (0, 0))
+        for name, shard in {**self.live, **self.stored}:
+            rows, size = found.get(name, (0, 0))
+            found[name] = rows + self._rows(name, shard), size + self._size(name, shard)
+        return found
+
+    def size(self, name: str) -> int:
+        """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""
+        return sum(self._size(name, s) for s in self.shards_of(name))
+
+    def _size(self, name: str, shard: int) -> int:
+        state, files = self.live.get((name, shard)), self.files
+        if state is not None:
+            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
+        value = self.stored[name, shard]
+        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
+        return sum(map(files.size, told))
+
+    def mark(self) -> tuple[dict[Any, Any], ...]:
+        """What ``restore`` needs to undo everything since."""
+        return (
+            dict(self.live),
+            dict(self.stored),
+            dict(self.held),
+            dict.fromkeys(self.fresh),
+            dict.fromkeys(self.told),
+            dict(self.blobs),
+        )
+
+    def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
+        """Undo everything since ``mark``: a step that failed never happened."""
+        self.live, self.stored, self.held, fresh, told, self.blobs = (dict(m) for m in mark)
+        self.fresh, self.told = set(fresh), set(told)
+        self.names.undo(f"b{self.store.next_number}.", self.blobs)
+
+    def shards_of(self, name: str) -> list[int]:
+        """The shards in which an arrangement keeps anything."""
+        return sorted({s for n, s in (*self.live, *self.stored) if n == name})
+
+    def write(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Data:
+        """Write data for the commit to come: small as a blob, large as a segment."""
+        if sum(b.nbytes for b in batches) < BLOB_BYTES:
+            name = f"b{self.store.next_number}.{len(self.blobs)}"
+            self.blobs[name] = to_ipc(batches, schema)
+            return {"blob": name}
+        return self.store.write_segment(batches, schema).to_json()
+
+    def settle(self) -> None:
+        """Name everything fresh, so that tasks can open it and a commit can tell it."""
+        for key in sorted(self.fresh):
+            self.stored[key] = state_to_json(self.live[key], self.names)
+        self.told |= self.fresh
+        self.fresh.clear()
+
+    def release(self) -> None:
+        """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
+        for held in (self.live, self.stored, self.names.known, self.blobs, self.held):
+            held.clear()
+
+    def uncommitted(self) -> dict[tuple[str, int], Data]:
+        """Every stored value that no commit tells yet."""
+        return {key: self.stored[key] for key in sorted(self.told)}
+
+    def committed(self) -> None:
+        """All is told: drop the blobs, which are in the log now, and the names of what nothing has any more."""
+        self.told.clear()
+        self.blobs.clear()
+        self.names.forget(self.live.values())

@@ -1,0 +1,1 @@
+"""Updates, batches of them, and the spines of batches that arrangements are."""

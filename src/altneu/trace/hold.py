@@ -1,0 +1,337 @@
+"""Holds: updates that no region has covered yet, kept in order of time until one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints
+from altneu.order import Antichain, Lattice, epochs, fixed, lifted_frontier, parted, placed
+from altneu.trace.update import Updates, consolidate
+
+MERGED_BYTES = 1 << 30  # runs are not merged to more: the texts of one Arrow column end at 2 GiB
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Consolidated updates in order of time, of which the first ``skip`` have been taken.
+
+    ``whole`` stays what it is while its front is taken away, so that a store need not write it again. When less than
+    half of it is left, what is left becomes a run of its own: what is gone takes no more room than what is there.
+    """
+
+    whole: Updates
+    skip: int = 0
+
+    @classmethod
+    def of(cls, updates: Updates, lattice: Lattice, *, settled: bool = False) -> Run:
+        """Sort updates by the linear extension of time, equal ``(data, time)`` pairs summed, zeros dropped.
+
+        Of ``settled`` ones no two share ``(data, time)``, and none is zero.
+        """
+        together = updates if settled else consolidate(updates, lattice)
+        if (together.times[:, 1:] == together.times[:, :-1]).all():
+            return cls(together)
+        return cls(together.take(np.lexsort(lattice.sort_keys(together.times)[::-1])))
+
+    def __len__(self) -> int:
+        return len(self.whole) - self.skip
+
+    @property
+    def times(self) -> Ints:
+        """The times of what is left, in order."""
+        return self.whole.times[:, self.skip :]
+
+    def least(self, lattice: Lattice) -> int:
+        """The epoch of the first update left."""
+        return int(epochs(lattice, self.times[:, :1])[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that are left."""
+        return sum(column.nbytes for column in self.updates().rows.columns)
+
+    def updates(self) -> Updates:
+        """What is left."""
+        return self._between(self.skip, len(self.whole)) if self.skip else self.whole
+
+    def begins_before(self, upper: Antichain) -> bool:
+        """Whether the first update is not at or beyond ``upper``."""
+        return not upper.less_equal(self.times[:, :1])[0]
+
+    def due(self, upper: Antichain) -> int:
+        """How many updates are not at or beyond ``upper``."""
+        if upper.least is not None:
+            return int(np.searchsorted(self.times[0], upper.least))
+        return len(self) - int(np.count_nonzero(upper.less_equal(self.times)))
+
+    def split(self, upper: Antichain) -> tuple[Updates, Run]:
+        """The updates not at or beyond ``upper``, and the run of the rest."""
+        cut = self.due(upper)
+        if upper.least is None and upper.less_equal(self.times[:, :cut]).any():
+            # In a partial order what is due need not come first.
+            beyond = upper.less_equal(self.times)
+            return self.updates().filter(~beyond), Run(self.updates().filter(beyond))
+        start = self.skip + cut
+        rest = Run(self.whole, start)
+        if 0 < 2 * len(rest) < len(self.whole):
+            rest = Run(self.whole.take(np.arange(start, len(self.whole))))
+        return self._between(self.skip, start), rest
+
+    def _between(self, start: int, stop: int) -> Updates:
+        whole = self.whole
+        return Updates(whole.rows.slice(start, stop), whole.times[:, start:stop], whole.diffs[start:stop])
+
+
+class LazyRun(Run):
+    """A run that is opened when some of it is due: its rows, bytes and first epoch are known without.
+
+    ``opened`` brings what ``whole`` is, and ``stored`` is what whoever made this calls it. ``nothing`` are no updates,
+    of the same columns, and ``counts`` the rows and bytes of the whole.
+    """
+
+    stored: Any
+
+    def __init__(
+        self,
+        stored: Any,
+        counts: tuple[int, int],
+        skip: int,
+        first: int,
+        lattice: Lattice,
+        nothing: Updates,
+        opened: Callable[[], Updates],
+    ) -> None:
+        told = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
+        self.__dict__.update(told, _lattice=lattice, _nothing=nothing, _opened=opened)
+
+    @cached_property
+    def whole(self) -> Updates:
+        """All of it."""
+        found: Updates = self.__dict__["_opened"]()
+        return found
+
+    def __len__(self) -> int:
+        return int(self.__dict__["_counts"][0]) - self.skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole."""
+        return int(self.__dict__["_counts"][1])
+
+    def least(self, lattice: Lattice) -> int:
+        """As of any run."""
+        return int(self.__dict__["_first"])
+
+    def begins_before(self, upper: Antichain) -> bool:
+        """As of any run; it stays unopened where its first epoch tells."""
+        return not self._is_later(upper) and super().begins_before(upper)
+
+    def due(self, upper: Antichain) -> int:
+        """As of any run; it stays unopened where nothing is due."""
+        return 0 if self._is_later(upper) else super().due(upper)
+
+    def split(self, upper: Antichain) -> tuple[Updates, Run]:
+        """As of any run; it stays unopened where nothing is due, and what is left keeps its name."""
+        if self._is_later(upper):
+            return self.__dict__["_nothing"], self
+        due, rest = super().split(upper)
+        if rest.whole is self.whole and len(rest):
+            other = LazyRun.__new__(LazyRun)
+            other.__dict__.update(self.__dict__, skip=rest.skip, _first=rest.least(self.__dict__["_lattice"]))
+            return due, other
+        return due, rest
+
+    def _is_later(self, upper: Antichain) -> bool:
+        """Whether nothing is due, as its first epoch tells."""
+        return upper.least is not None and self.__dict__["_first"] >= upper.least
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Future updates in runs, of which a newer one is less than half as long as the one before it was; immutable.
+
+    Two runs may hold updates that cancel; they do when the runs are merged, or when they are due.
+
+    Cost:   adding k updates sorts those k, and each update is merged O(log n) times while it waits; a run much larger
+            than what is added is not touched. Taking reads the front of each run and nothing further in the future.
+    Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
+    """
+
+    schema: pa.Schema
+    lattice: Lattice
+    runs: tuple[Run, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Hold:
+        """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever.
+
+        No run of more than ``most`` bytes comes of merging. ``settled`` updates are consolidated.
+        """
+        if not len(updates):
+            return self
+        new = Run.of(updates, self.lattice, settled=settled)
+        start = self._merged_from(new, most)
+        if start < len(self.runs):
+            parts = [*(run.updates() for run in self.runs[start:]), new.whole]
+            new = Run.of(Updates.concat(parts, self.schema, self.lattice.width), self.lattice)
+        return self._of([*self.runs[:start], new])
+
+    def _merged_from(self, new: Run, most: int) -> int:
+        """The first of the runs that are merged with a new one: none is more than twice as long as all newer ones."""
+        start, rows, size = len(self.runs), len(new), new.nbytes
+        while start and len(self.runs[start - 1]) <= 2 * rows:
+            size += self.runs[start - 1].nbytes
+            if size > min(most, MERGED_BYTES):
+                break
+            start -= 1
+            rows += len(self.runs[start])
+        return start
+
+    def _of(self, runs: Sequence[Run]) -> Hold:
+        return Hold(self.schema, self.lattice, tuple(run for run in runs if len(run)))
+
+    def least(self) -> int | None:
+        """The least epoch held: nothing here is due before it."""
+        return min((run.least(self.lattice) for run in self.runs), default=None)
+
+    def due(self, upper: Antichain) -> int:
+        """How many of the held updates are not at or beyond ``upper``."""
+        return sum(run.due(upper) for run in self.runs)
+
+    def is_due(self, upper: Antichain) -> bool:
+        """Whether anything held lies before ``upper``."""
+        if self.lattice.is_total:
+            return any(run.begins_before(upper) for run in self.runs)
+        return self.due(upper) > 0
+
+    def take(self, upper: Antichain) -> tuple[list[Updates], Hold]:
+        """The updates not at or beyond ``upper``, and the hold of the rest."""
+        parts = [run.split(upper) for run in self.runs]
+        return [due for due, _ in parts if len(due)], self._of([rest for _, rest in parts])
+
+    def updates(self) -> Updates:
+        """Everything held."""
+        return Updates.concat([run.updates() for run in self.runs], self.schema, self.lattice.width)
+
+
+Rounds = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Future updates of one scope: a hold of its own for every round of loops that has any; immutable.
+
+    So a round finds what is due in it without looking at what waits for others. Outside loops there is one hold.
+
+    Shape:  times are those of ``lattice``; of what is held those of ``outer``, which is ``lattice`` at fixed rounds.
+    Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
+    """
+
+    schema: pa.Schema
+    lattice: Lattice
+    buckets: Mapping[Rounds, Hold] = field(default_factory=dict)
+
+    @property
+    def outer(self) -> Lattice:
+        """The times of each hold."""
+        return fixed(self.lattice)
+
+    @classmethod
+    def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
+        """Holds out of runs, each of one round."""
+        found: dict[Rounds, tuple[Run, ...]] = {}
+        for rounds, run in runs:
+            found[rounds] = (*found.get(rounds, ()), run)
+        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in found.items()})
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buckets.values()))
+
+    @property
+    def runs(self) -> tuple[tuple[Rounds, Run], ...]:
+        """Every run with its round; the times of a run are those outside loops."""
+        return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
+
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Holds:
+        """With more updates; ``most`` and ``settled`` as for a hold."""
+        if not len(updates):
+            return self
+        buckets = dict(self.buckets)
+        for rounds, part in self._parts(updates):
+            hold = buckets.get(rounds)
+            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part, most, settled=settled)
+        return self._of(buckets)
+
+    def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
+        times, lines = parted(self.lattice, updates.times)
+        outer = Updates(updates.rows, times, updates.diffs)
+        if (lines == lines[:, :1]).all():
+            yield tuple(lines[:, 0].tolist()), outer
+            return
+        order = np.lexsort(lines[::-1])
+        lines = lines.take(order, axis=1)
+        starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
+        for index in np.split(order, starts):
+            yield tuple(lines[:, 0].tolist()), outer.take(index)
+            lines = lines[:, len(index) :]
+
+    def _of(self, buckets: Mapping[Rounds, Hold]) -> Holds:
+        return Holds(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
+
+    def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
+        """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
+        hold = self.buckets.get(rounds)
+        if hold is None or not hold.is_due(upper := self._bound(upper)):
+            return [], self
+        due, rest = hold.take(upper)
+        return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
+
+    def _inside(self, updates: Updates, rounds: Rounds) -> Updates:
+        if not rounds:
+            return updates
+        lines = np.repeat(np.array(rounds, np.int64)[:, None], len(updates), axis=1)
+        return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
+
+    def _bound(self, upper: Antichain) -> Antichain:
+        """A bound of the session's times as one of those held; where these have more columns, the first says it."""
+        return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
+
+    def least(self) -> int | None:
+        """The least epoch held, in any round."""
+        return min((least for hold in self.buckets.values() if (least := hold.least()) is not None), default=None)
+
+    def due(self, upper: Antichain) -> int:
+        """How many of the held updates are not at or beyond ``upper``, in any round."""
+        upper = self._bound(upper)
+        return sum(hold.due(upper) for hold in self.buckets.values())
+
+    def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
+        """Whether anything of a round lies before ``upper``."""
+        hold = self.buckets.get(rounds)
+        return hold is not None and hold.is_due(self._bound(upper))
+
+    def due_in(self, rounds: Rounds, upper: Antichain) -> int:
+        """How many updates of a round lie before ``upper``."""
+        hold = self.buckets.get(rounds)
+        return 0 if hold is None else hold.due(self._bound(upper))
+
+    def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
+        """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        if not self.buckets:
+            return None
+        at, upper = len(rounds), self._bound(upper)
+        found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
+        return min(found, default=None)
+
+    def updates(self) -> Updates:
+        """Everything held."""
+        parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
+        return Updates.concat(parts, self.schema, self.lattice.width)

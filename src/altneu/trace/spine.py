@@ -1,0 +1,283 @@
+"""Spines: all batches of an arrangement, kept few by merging that is paid for in small instalments.
+
+Batches stand in the order of time, oldest first. Sizes are told apart by class, ``ceil(log2 rows)``: a group of
+neighbours is due to be merged when no older batch of it is of a higher class than all newer ones together, so what
+remains falls in class from one batch to the next, and there are O(log n) of them. A row is merged O(log n) times, as
+every merge raises its class or makes rows vanish.
+
+Small merges happen at once, and so do those of few times the rows that are inserted: a bulk load would keep what is
+merged beside what it is merged into for longer than it takes. Larger ones become a ``Merge`` in the batches' place, and
+every insert pays for a part of it: twice its own rows for every merge, which ends each before it could stand in the way
+of the next one, and a constant for the smallest. Readers see the inputs until a merge has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from altneu.errors import BeforeFrontierError
+from altneu.order import Antichain
+from altneu.trace.batch import BLOCK_ROWS, Batch, Description, Layout, reaches
+from altneu.trace.merging import Merge, merge
+
+__all__ = ["EFFORT", "Spine", "merge"]
+
+EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
+SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
+AT_ONCE = 16  # a merge of so many times the rows inserted, or fewer, is done at once
+_FEW_OLDER = 8  # folding takes away at most twice the older updates: too little where there are fewer than an eighth
+TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
+
+_Node = Batch | Merge
+Merging = Callable[[Sequence[Batch], Antichain], Batch]
+"""How batches are merged at once: ``merge``, or what keeps less of them in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spine:
+    """The batches of an arrangement, an immutable value: inserting gives another spine and leaves this one readable.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> from altneu.order import Epoch
+    >>> from altneu.columnar.rows import Rows
+    >>> from altneu.trace.update import Updates
+    >>> layout = Layout(pa.schema([("k", pa.int64())]), ("k",), Epoch())
+    >>> spine = Spine.empty(layout)
+    >>> for t in range(100):
+    ...     one = Updates(Rows.from_pydict({"k": [t % 3]}, layout.schema), np.array([[t]]), np.array([1]))
+    ...     batch = Batch.build(one, layout, Description.interval(Epoch(), t, t + 1))
+    ...     spine = spine.insert(batch, since=Antichain.of(Epoch(), t))
+    >>> len(spine.batches) <= 14, spine.compact(Antichain.of(Epoch(), 100)).batches[0].updates().diffs.sum()
+    (True, np.int64(100))
+    """
+
+    layout: Layout
+    nodes: tuple[_Node, ...] = ()
+    upper: Antichain | None = None  # None before the first batch
+
+    @classmethod
+    def empty(cls, layout: Layout) -> Spine:
+        """A spine without batches."""
+        return cls(layout)
+
+    @classmethod
+    def of(cls, layout: Layout, batches: Sequence[Batch]) -> Spine:
+        """A spine of batches that follow each other in time, oldest first, as they were read from a store."""
+        return cls(layout, tuple(b for b in batches if len(b)), batches[-1].description.upper if batches else None)
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """Everything readable, oldest first; none is empty."""
+        return tuple(b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,)))
+
+    def __len__(self) -> int:
+        """Updates held."""
+        return sum(map(len, self.batches))
+
+    def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
+        """This spine with ``batch``, which begins where it ends; merges go on, and advance times to ``since``.
+
+        Nobody may read these batches at a time that is not at or beyond ``since`` once the result replaces this spine.
+        With ``merging``, all merges that are due or on their way are done at once, by it.
+
+        Cost:   amortised O(log n) merged rows for each row inserted; never more than ``AT_ONCE`` times the rows
+                inserted for each merge on its way, plus ``effort`` and one slice. About 20 microseconds for one row.
+        Law:    sums at every t with since <= t are those of all updates inserted; the number of batches stays
+                logarithmic; toggled rows do not pile up (tests/laws/test_spine.py).
+
+        Raises:
+            BeforeFrontierError: the batch begins before this spine ends.
+            DiffOverflowError: a summed diff leaves the signed 64-bit range.
+        """
+        nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
+        if len(batch):
+            nodes = (*nodes, self._following(nodes, batch))
+        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * len(batch))
+        while merging and any(isinstance(node, Merge) for node in nodes):
+            nodes = _tidy(_finish(nodes, since, merging), since, 0)
+        return Spine(self.layout, nodes, batch.description.upper)
+
+    def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
+        """``batch`` described as beginning where the last of ``nodes`` ends: between the two nothing happened."""
+        told = batch.description
+        if self.upper is not None and not self.upper.less_equal_frontier(told.lower):
+            raise BeforeFrontierError(
+                f"a batch from {told.lower} on cannot follow batches up to {self.upper}; "
+                "cut updates at the frontier up to which the arrangement is complete"
+            )
+        if not nodes or (ends := _described(nodes[-1]).upper) == told.lower:
+            return batch
+        return batch.described(replace(told, lower=ends))
+
+    def merged(self, since: Antichain) -> Batch:
+        """All updates as one batch, times advanced to ``since``; this spine stays as it is."""
+        if self.batches:
+            return merge(self.batches, since)
+        start = Antichain.minimum(self.layout.lattice)
+        return Batch.empty(self.layout, Description(start, self.upper or start, since))
+
+    def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
+        """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
+
+        Where ``since`` is not beyond ``lower`` the times of what came then do not change, and folding a batch only sums
+        up its older updates with newer ones: a batch with few older updates stays as it is.
+
+        Cost:   what came then; of older batches only those that were, or are being, merged with it.
+        """
+        nodes = self.nodes
+        stays = since.less_equal_frontier(lower)
+        for i in range(len(nodes) - 1, -1, -1):
+            node = nodes[i]
+            if _described(node).upper.less_equal_frontier(lower):
+                break
+            if stays and isinstance(node, Batch) and _before(node, lower) * _FEW_OLDER < len(node):
+                continue
+            batches = node.inputs if isinstance(node, Merge) else (node,)
+            if sum(map(len, batches)) >= least:
+                nodes = _put(nodes, i, i + 1, merge(batches, since))
+        return Spine(self.layout, nodes, self.upper)
+
+    def from_time(self, start: int) -> Spine:
+        """This spine without the batches that end before ``start``, the first coordinate of a time.
+
+        Only for a layout with ``changes_only`` is nothing lost by it.
+        """
+        nodes = tuple(node for node in self.nodes if reaches(_described(node).upper.elements, start))
+        return self if len(nodes) == len(self.nodes) else Spine(self.layout, nodes, self.upper)
+
+    def compact(self, since: Antichain) -> Spine:
+        """This spine as one batch at most, times advanced to ``since``: for maintenance, it costs all of n at once."""
+        batch = self.merged(since)
+        return Spine(self.layout, (batch,) if len(batch) else (), self.upper)
+
+
+def _pay(nodes: tuple[_Node, ...], share: int, effort: int, since: Antichain) -> tuple[_Node, ...]:
+    """Let every merge go on by ``share`` rows, and the one that is nearest to its end by ``effort`` more."""
+    merges = [node for node in nodes if isinstance(node, Merge)]
+    if not merges:
+        return nodes
+    nearest = min(merges, key=lambda m: m.remaining)
+    after: list[_Node] = []
+    for node in nodes:
+        paid = node
+        if isinstance(node, Merge):
+            credit = node.credit + share + (effort if node is nearest else 0)
+            paid = replace(node, credit=credit)
+            if credit >= min(SLICE_ROWS, node.remaining):
+                slice_rows = BLOCK_ROWS if credit > BLOCK_ROWS else SLICE_ROWS
+                paid = node.advance(credit, slice_rows, since)
+                paid = replace(paid, credit=max(credit - (node.remaining - paid.remaining), 0))
+        after.append(paid)
+    return _end(tuple(after))
+
+
+def _finish(nodes: tuple[_Node, ...], since: Antichain, merging: Merging) -> tuple[_Node, ...]:
+    """Take every merge to its end; what it has done so far, if anything, is done again."""
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if isinstance(node, Merge):
+            nodes = _put(nodes, i, i + 1, merging(node.inputs, node.since.join(since)))
+    return nodes
+
+
+def _end(nodes: tuple[_Node, ...]) -> tuple[_Node, ...]:
+    """Put batches in the place of merges of which nothing remains."""
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if isinstance(node, Merge) and node.remaining == 0:
+            nodes = _put(nodes, i, i + 1, node.finished())
+    return nodes
+
+
+def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple[_Node, ...]:
+    """``batch`` in the place of what it was merged from; when all rows have vanished, the next one tells for both."""
+    if len(batch):
+        return (*nodes[:start], batch, *nodes[stop:])
+    rest = nodes[stop:]
+    if start > 0 and rest:
+        lower, node = batch.description.lower, rest[0]
+        first = node.inputs[0] if isinstance(node, Merge) else node
+        first = first.described(replace(first.description, lower=lower))
+        rest = (replace(node, inputs=(first, *node.inputs[1:])) if isinstance(node, Merge) else first, *rest[1:])
+    return (*nodes[:start], *rest)
+
+
+def _before(batch: Batch, lower: Antichain) -> int:
+    """How many updates of a batch are at epochs before those of a frontier, the first coordinate of a time."""
+    if lower.less_equal_frontier(batch.description.lower):
+        return 0
+    start = int(lower.elements[0].min())
+    return sum(int(np.count_nonzero(block.times[0] < start)) for block in batch.blocks)
+
+
+def _described(node: _Node) -> Description:
+    return node.inputs[-1].description if isinstance(node, Merge) else node.description
+
+
+def _size_class(rows: int) -> int:
+    """ceil(log2 rows)."""
+    return (rows - 1).bit_length()
+
+
+def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_Node, ...]:
+    """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` to be paid for.
+
+    Those are small that have at most ``at_once`` rows together; a merge on its way of which no more remains ends, too.
+    """
+    nodes = _ended(nodes, since, at_once)
+    stop = len(nodes)
+    while stop > 0:
+        start, rows = _group(nodes, stop)
+        count = stop - start
+        if count > 1 and not (count < TINY_BATCHES and rows <= TINY_ROWS):
+            group = [node for node in nodes[start:stop] if isinstance(node, Batch)]
+            small = len(group) if rows <= at_once else _newest_within(group, SLICE_ROWS)
+            if small > 1:
+                before = len(nodes)
+                nodes = _put(nodes, stop - small, stop, merge(group[-small:], since))
+                stop -= before - len(nodes)
+                continue  # what is left of it may be due together with what is older, or not any more
+            nodes = (*nodes[:start], Merge.start(group, since), *nodes[stop:])
+        stop = start
+    return nodes
+
+
+def _ended(nodes: tuple[_Node, ...], since: Antichain, most: int) -> tuple[_Node, ...]:
+    """Take merges to their end of which at most so many rows remain."""
+    if not any(isinstance(node, Merge) and node.remaining <= most for node in nodes):
+        return nodes
+    return _end(
+        tuple(
+            node.advance(node.remaining, BLOCK_ROWS, since)
+            if isinstance(node, Merge) and node.remaining <= most
+            else node
+            for node in nodes
+        )
+    )
+
+
+def _newest_within(group: Sequence[Batch], limit: int) -> int:
+    """How many of the newest batches have at most ``limit`` rows together."""
+    count, rows = 0, 0
+    while count < len(group) and rows + len(group[-1 - count]) <= limit:
+        rows += len(group[-1 - count])
+        count += 1
+    return count
+
+
+def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
+    """Where the group of neighbours that ends at ``stop`` starts, and its rows."""
+    newest = nodes[stop - 1]
+    if isinstance(newest, Merge):
+        return stop - 1, 0
+    start, rows = stop - 1, len(newest)
+    while start > 0:
+        older = nodes[start - 1]
+        if isinstance(older, Merge) or _size_class(len(older)) > _size_class(rows):
+            break
+        start, rows = start - 1, rows + len(older)
+    return start, rows

@@ -1,0 +1,365 @@
+"""Types: Arrow types with Spark's meaning, read from and written as Spark's DDL.
+
+Inside altneu every column has one of these types: boolean, int8 to int64, float32, float64, decimal128, string, binary,
+date32, timestamp("us", "UTC") (Spark's ``timestamp``), timestamp("us") (``timestamp_ntz``), duration("us")
+(``interval day to second``), list, map, struct, and null (``void``). Anything else that Arrow can say is normalised to
+one of them or refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import sqlglot
+from pyarrow import types as pt
+from sqlglot import exp
+
+from altneu.errors import PlanError, SchemaError
+from altneu.types.syntax import refuse_unread
+
+BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.null()
+BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
+FLOAT, DOUBLE = pa.float32(), pa.float64()
+TIMESTAMP, TIMESTAMP_NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
+DAY_TIME, YEAR_MONTH = pa.duration("us"), pa.month_day_nano_interval()
+"""Intervals; a year-month interval exists only inside expressions."""
+
+_NAMES = {
+    BOOLEAN: "boolean",
+    BYTE: "tinyint",
+    SHORT: "smallint",
+    INT: "int",
+    LONG: "bigint",
+    FLOAT: "float",
+    DOUBLE: "double",
+    STRING: "string",
+    BINARY: "binary",
+    DATE: "date",
+    TIMESTAMP: "timestamp",
+    TIMESTAMP_NTZ: "timestamp_ntz",
+    DAY_TIME: "interval day to second",
+    YEAR_MONTH: "interval year to month",
+    NULL: "void",
+}
+
+_SIMPLE = {
+    exp.DType.BOOLEAN: BOOLEAN,
+    exp.DType.TINYINT: BYTE,
+    exp.DType.SMALLINT: SHORT,
+    exp.DType.INT: INT,
+    exp.DType.BIGINT: LONG,
+    exp.DType.FLOAT: FLOAT,
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.TEXT: STRING,
+    exp.DType.VARCHAR: STRING,
+    exp.DType.CHAR: STRING,
+    exp.DType.BINARY: BINARY,
+    exp.DType.DATE: DATE,
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+    exp.DType.NULL: NULL,
+}
+
+_WIDENED = {
+    pa.uint8(): SHORT,
+    pa.uint16(): INT,
+    pa.uint32(): LONG,
+    pa.float16(): FLOAT,
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+    pa.large_binary(): BINARY,
+    pa.binary_view(): BINARY,
+    pa.date64(): DATE,
+}
+
+
+def parse_schema(schema: str | pa.Schema) -> pa.Schema:
+    """Read Spark DDL, or normalise an Arrow schema.
+
+    >>> parse_schema("src long, xs array<int>, t timestamp NOT NULL")
+    src: int64
+    xs: list<element: int32>
+      child 0, element: int32
+    t: timestamp[us, tz=UTC] not null
+
+    Raises:
+        SchemaError: the text is no DDL, a type is not supported, or a name comes twice.
+    """
+    if isinstance(schema, pa.Schema):
+        fields = [pa.field(f.name, normalise_type(f.type, f.name), f.nullable) for f in schema]
+    elif isinstance(schema, str):
+        fields = _parse_ddl(schema)
+    else:
+        raise SchemaError(
+            f"a schema is Spark DDL such as 'src long, dst long' or a pyarrow.Schema, not {type(schema).__name__}"
+        )
+    seen: set[str] = set()
+    for field in fields:
+        if field.name.lower() in seen:
+            raise SchemaError(f"the column {field.name!r} comes twice in the schema (case does not tell names apart)")
+        seen.add(field.name.lower())
+    return pa.schema(fields)
+
+
+def parse_type(text: str) -> pa.DataType:
+    """Read the DDL of one type.
+
+    >>> parse_type("map<string, decimal(10, 2)>")
+    MapType(map<string, decimal128(10, 2)>)
+    """
+    return _parse_ddl(f"value {text}", lengths=True)[0].type
+
+
+def type_name(data_type: pa.DataType) -> str:
+    """Spark's name of a type.
+
+    >>> type_name(pa.list_(pa.struct([("a", pa.int64()), ("b", pa.timestamp("us", "UTC"))])))
+    'array<struct<a:bigint,b:timestamp>>'
+    """
+    name = _NAMES.get(data_type)
+    if name is not None:
+        return name
+    if pt.is_decimal128(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    if pt.is_list(data_type):
+        return f"array<{type_name(data_type.value_type)}>"
+    if pt.is_map(data_type):
+        return f"map<{type_name(data_type.key_type)},{type_name(data_type.item_type)}>"
+    if pt.is_struct(data_type):
+        return f"struct<{','.join(f'{quote_name(f.name)}:{type_name(f.type)}' for f in data_type)}>"
+    return str(data_type)
+
+
+def to_ddl(schema: pa.Schema) -> str:
+    """Write a schema as Spark DDL, which ``parse_schema`` reads back.
+
+    >>> to_ddl(parse_schema("src long, `my col` decimal(10,2) not null"))
+    'src bigint, `my col` decimal(10,2) NOT NULL'
+    """
+    return ", ".join(f"{quote_name(f.name)} {type_name(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+
+
+def quote_name(name: str) -> str:
+    """Quote a name with backticks where SQL needs them.
+
+    >>> quote_name("delay"), quote_name("right.dst")
+    ('delay', '`right.dst`')
+    """
+    plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+_RESERVED = frozenset(
+    [
+        "ALL",
+        "AND",
+        "ANY",
+        "ARRAY",
+        "AS",
+        "ASC",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "CAST",
+        "CURRENT_DATE",
+        "CURRENT_TIMESTAMP",
+        "DATE",
+        "DESC",
+        "DISTINCT",
+        "DIV",
+        "ELSE",
+        "END",
+        "ESCAPE",
+        "EXISTS",
+        "EXTRACT",
+        "FALSE",
+        "FILTER",
+        "FROM",
+        "GROUP",
+        "HAVING",
+        "ILIKE",
+        "IN",
+        "INTERVAL",
+        "IS",
+        "JOIN",
+        "LATERAL",
+        "LIKE",
+        "LIMIT",
+        "MAP",
+        "NOT",
+        "NULL",
+        "NULLS",
+        "OR",
+        "ORDER",
+        "OVER",
+        "POSITION",
+        "RLIKE",
+        "SELECT",
+        "SOME",
+        "STRUCT",
+        "SUBSTR",
+        "SUBSTRING",
+        "TABLE",
+        "THEN",
+        "TIMESTAMP",
+        "TRIM",
+        "TRUE",
+        "TRY_CAST",
+        "UNION",
+        "USING",
+        "VALUES",
+        "WHEN",
+        "WHERE",
+        "WINDOW",
+        "WITH",
+    ]
+)
+
+
+def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
+    """Map any Arrow type to the one that altneu holds its values in.
+
+    Unsigned integers widen to the next signed type; timestamps become microseconds, in UTC when they have a zone.
+
+    >>> (
+    ...     normalise_type(pa.dictionary(pa.int32(), pa.large_string())),
+    ...     normalise_type(pa.timestamp("ns", "Europe/Paris")),
+    ... )
+    (DataType(string), TimestampType(timestamp[us, tz=UTC]))
+
+    Raises:
+        SchemaError: no type holds its values (uint64, time, decimal of more than 38 digits, unions).
+    """
+    if data_type in _NAMES and data_type != YEAR_MONTH:
+        return data_type
+    widened = _WIDENED.get(data_type)
+    if widened is not None:
+        return widened
+    if pt.is_timestamp(data_type):
+        return TIMESTAMP if data_type.tz else TIMESTAMP_NTZ
+    if pt.is_duration(data_type):
+        return DAY_TIME
+    if pt.is_dictionary(data_type):
+        return normalise_type(data_type.value_type, where)
+    if pt.is_run_end_encoded(data_type):
+        return normalise_type(data_type.value_type, where)
+    if pt.is_decimal(data_type) and data_type.precision <= 38 and 0 <= data_type.scale <= data_type.precision:
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if pt.is_fixed_size_binary(data_type):
+        return BINARY
+    if pt.is_list(data_type) or pt.is_large_list(data_type) or pt.is_fixed_size_list(data_type):
+        return list_type(normalise_type(data_type.value_type, where))
+    if pt.is_map(data_type):
+        return pa.map_(normalise_type(data_type.key_type, where), normalise_type(data_type.item_type, where))
+    if pt.is_struct(data_type):
+        return pa.struct([pa.field(f.name, normalise_type(f.type, f"{where}.{f.name}"), f.nullable) for f in data_type])
+    hint = "; cast it to decimal(20,0)" if data_type == pa.uint64() else ""
+    hint += "; declare the columns that you want, with their types, and not this one" if pt.is_time(data_type) else ""
+    raise SchemaError(f"the Arrow type {data_type} of {where!r} is not supported{hint}")
+
+
+def list_type(element: pa.DataType) -> pa.DataType:
+    """The array type of an element type (one spelling of Arrow's child field, so that equal types are equal)."""
+    return pa.list_(pa.field("element", element))
+
+
+def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
+    """Read DDL; with ``lengths`` a text may have one, which nothing enforces, as in a cast of Spark's."""
+    try:
+        tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        near = (getattr(error, "errors", None) or [{}])[0].get("highlight")
+        raise SchemaError(f"cannot read the schema {text!r}" + (f" near {near!r}" if near else "")) from None
+    alone = not any(value for name, value in tree.args.items() if name not in ("this", "kind"))
+    definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) and alone else []
+    if not definitions:
+        raise SchemaError(f"cannot read the schema {text!r}: write it as 'name type, name type'")
+    fields = [_field(d, text) for d in definitions]
+    for definition in definitions:
+        if not lengths:
+            _refuse_lengths(definition, text)
+        try:
+            refuse_unread(definition)
+        except PlanError as error:
+            raise SchemaError(f"{error} (in {text!r})") from None
+    return fields
+
+
+def _refuse_lengths(definition: exp.Expr, text: str) -> None:
+    """Refuse a text of a declared length, which would be neither checked nor padded.
+
+    Raises:
+        SchemaError: naming the column and what to declare instead.
+    """
+    for kind in definition.find_all(exp.DataType):
+        if kind.this == exp.DType.CHAR or (kind.this == exp.DType.VARCHAR and kind.expressions):
+            raise SchemaError(
+                f"column {definition.name!r}: {kind.sql('spark')} is not supported, as the length of a text is neither "
+                f"checked nor padded; declare it string, and filter on length(...) or rpad(...) it (in {text!r})"
+            )
+
+
+_VOID = re.compile(r"(?<=[\s:<,])void(?=\s*(?:$|[,>]|not\b|comment\b))", re.IGNORECASE)
+
+
+def _spark_spelling(text: str) -> str:
+    """Give sqlglot a word it knows for the one type name of Spark's that it does not."""
+    return _VOID.sub("NULL", text)
+
+
+_KEYS = "columns have no keys in a schema; a source with a key is declared with an.source(..., key=...)"
+
+
+def _field(node: exp.Expr, text: str) -> pa.Field:
+    if not isinstance(node, exp.ColumnDef) or node.kind is None:
+        remedy = _KEYS if isinstance(node, exp.PrimaryKey | exp.UniqueColumnConstraint) else "write it as 'name type'"
+        raise SchemaError(f"cannot read {node.sql('spark')!r} in the schema {text!r}: {remedy}")
+    nullable = True
+    for constraint in node.args.get("constraints") or []:
+        if isinstance(constraint.kind, exp.NotNullColumnConstraint):
+            nullable = bool(constraint.kind.args.get("allow_null"))
+        elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
+            keys = isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint | exp.UniqueColumnConstraint)
+            remedy = _KEYS if keys else "only NOT NULL and COMMENT are known"
+            raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
+    data_type = arrow_type(node.kind, text)
+    if data_type == NULL and not nullable:
+        raise SchemaError(f"column {node.name!r} is void, which holds nothing but nulls, and NOT NULL (in {text!r})")
+    return pa.field(node.name, data_type, nullable)
+
+
+def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
+    """The Arrow type of a sqlglot type node."""
+    kind = node.this
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple
+    children = node.expressions
+    if kind == exp.DType.DECIMAL:
+        return _decimal([int(c.this.name) for c in children], text)
+    if kind in (exp.DType.ARRAY, exp.DType.LIST) and len(children) == 1:
+        return list_type(arrow_type(children[0], text))
+    if kind == exp.DType.MAP and len(children) == 2:
+        return pa.map_(arrow_type(children[0], text), arrow_type(children[1], text))
+    if kind == exp.DType.STRUCT and children:
+        return pa.struct([_field(c, text) for c in children])
+    if isinstance(kind, exp.Interval):
+        unit = kind.args.get("unit")
+        name = unit.sql().upper() if unit is not None else ""
+        if name and not any(u in name for u in ("YEAR", "MONTH")):
+            return DAY_TIME
+    name = node.sql("spark") if kind != exp.DType.TIME else "TIME"  # of which Spark's dialect makes a TIMESTAMP
+    raise SchemaError(f"the type {name!r} is not supported" + (f" (in {text!r})" if text else ""))
+
+
+def _decimal(parameters: list[int], text: str) -> pa.DataType:
+    precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
+    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        raise SchemaError(
+            f"decimal({precision},{scale}) is not supported: 1 <= precision <= 38 and 0 <= scale <= precision"
+            + (f" (in {text!r})" if text else "")
+        )
+    return pa.decimal128(precision, scale)

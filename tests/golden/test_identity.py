@@ -1,0 +1,118 @@
+"""What stored views are found by: the fingerprints of plans and the names of their state never change.
+
+A difference means that a store of today does not open with the program of tomorrow. Do not write the file anew because
+of one: give the class that was renamed, or the text that was changed, its former ``tag`` or ``describe()``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator
+
+import altneu as an
+from altneu.linear import Function
+from altneu.linear.modules import library
+from altneu.plan import ir
+from altneu.plan.functions import with_functions
+from altneu.plan.physical import Operation, PhysicalNode, ReadOp
+from tests.golden import plans
+from tests.golden.golden import check
+from tests.oracle import (
+    test_asof,
+    test_calculus,
+    test_delta_joins,
+    test_keyed,
+    test_latest,
+    test_locked,
+    test_loops,
+    test_operators,
+    test_two_times,
+    test_update_time,
+)
+from tests.oracle.plans import random_plan
+
+T = an.source("t", "k long, v long")
+TRIANGLES = T.join(T, on={"v": "k"}).select("k", "v", w="`right.v`").join(T, on={"w": "k", "k": "v"})
+CASES = {
+    "arranged": {"by a key": T.arrange_by("v"), "delta join": TRIANGLES.select("k", "v", "w")},
+    "operators": test_operators.PLANS,
+    "as-of": test_asof.PLANS,
+    "calculus": test_calculus.PLANS,
+    "delta joins": test_delta_joins.PLANS,
+    "keyed": test_keyed.PLANS,
+    "latest": test_latest.PLANS,
+    "locked": test_locked.PLANS,
+    "loops": test_loops.PLANS,
+    "two times": test_two_times.PLANS,
+    "update time": test_update_time.PLANS,
+    "random": {str(n): random_plan(random.Random(n), 3 + n % 7) for n in range(60)},
+    "random, rewritten": {str(n): plans.random_plan(random.Random(n), 3 + n % 7) for n in range(40)},
+}
+
+
+def every() -> Iterator[tuple[str, an.Collection, str]]:
+    """Every plan with its name and the joins it asks for."""
+    for kind, some in CASES.items():
+        for name, plan in some.items():
+            joins = "delta" if kind == "delta joins" and name != "closing" else "auto"
+            yield f"{kind}: {name}", an.Collection(with_functions(plan.node, named)), joins
+
+
+def named(function: Function) -> Function:
+    """A function known by its name alone: what Python compiles it to is another matter."""
+    return function.known_as(Function.digest_of(function.name))
+
+
+def digest(texts: Iterable[str]) -> str:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
+
+
+def placed(plan: an.Collection, joins: str) -> tuple[str, set[type]]:
+    """A digest of what the operations of a view are called in stores, and their classes."""
+    nodes: list[PhysicalNode] = []
+    for shards in (1, 2):  # in one shard a delta join is one operation
+        with an.Session(shards=shards) as session:
+            session.maintain("view", plan, joins=joins)
+            nodes += session._catalogue.plan.nodes
+    return digest(n.identity for n in nodes), {type(n.operation) for n in nodes}
+
+
+def test_nothing_that_stored_views_are_found_by_changes():
+    lines = [f"{name} | {plan.node.fingerprint} {placed(plan, joins)[0]}" for name, plan, joins in every()]
+    check("identity", "\n".join(lines) + "\n")
+
+
+def concrete(kind: type) -> set[type]:
+    below = set().union(*map(concrete, kind.__subclasses__()), set())
+    return below or {kind}
+
+
+def test_every_node_reducer_and_operation_is_among_them():
+    made = [(plan, joins) for _, plan, joins in every()]
+    nodes = [node for plan, _ in made for node in ir.walk(plan.node)]
+    assert {type(node) for node in nodes} == concrete(ir.Node) - {ir.MultiJoin}  # rules make it, and AsOfReduce
+    assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == set(ir.Reducer.__args__) - {ir.AsOfReduce}
+    assert set().union(*(placed(*one)[1] for one in made)) == concrete(Operation) - {ReadOp}  # has no state
+
+
+def test_no_two_classes_have_one_tag():
+    for kind in (ir.Node, Operation):
+        tags = [made.__dict__["tag"] for made in concrete(kind)]
+        assert len({*tags}) == len(tags)
+
+
+def test_functions_of_users_know_the_public_names_by_where_they_were_first():
+    homes = {
+        "altneu": ["arrow"],
+        "altneu.collection": ["Collection", "recursive", "source"],
+        "altneu.executor.spark_session": ["spark_session"],
+        "altneu.expressions.column": ["col", "fn", "lit", "update_time"],
+        "altneu.reader": ["Reader", "read"],
+        "altneu.session": ["Session", "Step"],
+        "altneu.store.survey": ["StoreCheck", "check_store"],
+        "altneu.streams.late": ["late_rows"],
+        "altneu.view": ["View"],
+    }
+    known = {name: library(vars(an)[name].__module__) for name in an.__all__ if hasattr(vars(an)[name], "__module__")}
+    assert known == {name: home for home, names in homes.items() for name in names}
