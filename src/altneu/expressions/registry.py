@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.errors import NonDeterministicError, UnsupportedFunctionError
+from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
+from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
 from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
 
 if TYPE_CHECKING:
@@ -77,10 +78,15 @@ class Function:
     constants: frozenset[int] = frozenset()
     right_first: bool = False
     fold: bool = True
+    grows: bool | Callable[[Call], bool] = False
 
     def can_fail(self, call: Call) -> bool:
         """Whether the call itself could fail on some row."""
         return self.fails if isinstance(self.fails, bool) else self.fails(call)
+
+    def can_grow(self, call: Call) -> bool:
+        """Whether the call's value may be larger than its arguments."""
+        return self.grows if isinstance(self.grows, bool) else self.grows(call)
 
     def render(self, call: Call, texts: list[str]) -> str:
         """SQL text of a call, given the texts of its arguments."""
@@ -89,7 +95,20 @@ class Function:
         return render_call(call, texts)
 
     def evaluate(self, call: Call, scope: Scope) -> Vector:
-        """Evaluate a call over the rows of a scope."""
+        """Evaluate a call over the rows of a scope; on a single row a value too large for a column is its failure.
+
+        Raises:
+            TooWideError, ArrowException: the values of several rows are together; evaluate fewer at a time.
+        """
+        try:
+            return self._evaluated(call, scope)
+        except (TooWideError, pa.ArrowException) as error:
+            if scope.count != 1 or not overflows(error):
+                raise
+            failure = Failure(np.ones(1, np.bool_), VALUE_TOO_LARGE, too_large(call.name))
+            return null_result(call.type, 1, (failure,), False)
+
+    def _evaluated(self, call: Call, scope: Scope) -> Vector:
         if self.style == "lazy":
             lazy: Vector = self.kernel(call, scope)
             return lazy
@@ -292,7 +311,7 @@ FUNCTIONS: dict[str, Function] = {}
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def register(
+def register(  # noqa: PLR0913 -- what there is to say of a function
     *names: str,
     rule: Rule,
     style: Style,
@@ -304,12 +323,13 @@ def register(
     constants: Iterable[int] = (),
     right_first: bool = False,
     fold: bool = True,
+    grows: bool | Callable[[Call], bool] = False,
 ) -> Callable[[Kernel], Kernel]:
     """Register a kernel under its names; the first is canonical.
 
     ``usage`` shows the arguments ("upper(text)"); ``doc`` is the line in docs/functions.md; ``constants`` are
     positions of arguments that the kernel gets as one Python value (it is called once per distinct value when a row's
-    differ).
+    differ); ``grows`` says that a value may be larger than the arguments it is made of, though nothing else can fail.
     """
 
     def decorate(kernel: Kernel) -> Kernel:
@@ -327,6 +347,7 @@ def register(
             frozenset(constants),
             right_first,
             fold,
+            grows,
         )
         for name in names:
             if name in FUNCTIONS:

@@ -59,6 +59,7 @@ def _nulled(made: pa.Array, valid: Mask | None) -> pa.Array:
     group=GROUP,
     usage="array_union(xs, ys)",
     doc="Each value of either, once.",
+    grows=True,
 )
 def array_union(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
     """Each value of either, once."""

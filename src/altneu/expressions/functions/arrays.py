@@ -135,6 +135,7 @@ for _name, _first, _doc in (("array_append", False, "end"), ("array_prepend", Tr
         group=GROUP,
         usage=f"{_name}(xs, x)",
         doc=f"The array with a value at its {_doc}.",
+        grows=True,
     )(
         lambda call, count, xs, value, first=_first: Vector(
             call.type,
@@ -280,6 +281,7 @@ def _join_rule(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="array_join(xs, separator[, instead of null])",
     doc="The elements as one text; nulls are left out, or replaced.",
+    grows=True,
 )
 def array_join(call: Call, xs: pa.Array, separator: pa.Array, instead: pa.Array | None = None) -> pa.Array:
     """The elements as one text."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import types as pt
+
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import casts
@@ -29,6 +31,12 @@ def _rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
     return rule
 
 
+def _written_out(call: Call) -> bool:
+    """Whether arrays, maps, structs or bytes become a text, which may be longer than they are."""
+    source = call.args[0].type
+    return call.type == T.STRING and (pt.is_nested(source) or source == T.BINARY)
+
+
 @register(
     "cast",
     rule=_rule("cast"),
@@ -36,6 +44,7 @@ def _rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
     group=GROUP,
     usage="CAST(a AS type), a::type, int(a), date(a) …",
     doc="The value in another type; an error where it does not fit.",
+    grows=_written_out,
     fails=lambda call: casts.can_fail(call.args[0].type, call.type),
 )
 def cast(call: Call, count: int, a: Vector) -> Any:
@@ -50,6 +59,7 @@ def cast(call: Call, count: int, a: Vector) -> Any:
     group=GROUP,
     usage="TRY_CAST(a AS type)",
     doc="The value in another type; NULL where it does not fit.",
+    grows=_written_out,
 )
 def try_cast(call: Call, count: int, a: Vector) -> Any:
     """The value in another type, null where it does not fit."""

@@ -57,6 +57,7 @@ def _mapped(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
     group=GROUP,
     usage="transform(xs, x -> …), transform(xs, (x, i) -> …)",
     doc="The lambda's value on every element (and its place from zero).",
+    grows=True,
 )
 def transform(call: Call, scope: Scope) -> Vector:
     """The lambda's value on every element."""

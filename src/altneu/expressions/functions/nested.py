@@ -69,6 +69,7 @@ def _array_rule(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="array(a, b, …)",
     doc="An array of the values, brought to one type.",
+    grows=True,
 )
 def array(call: Call, count: int, *items: Vector) -> Vector:
     """An array of the values."""

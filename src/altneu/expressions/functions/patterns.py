@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from altneu import types as T
 from altneu.errors import UnsupportedFunctionError
+from altneu.expressions.limits import overflows, whole
 from altneu.expressions.lists import concat_arrays
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import takes
@@ -141,6 +142,8 @@ def _per_row(kernel: Kernel) -> Kernel:
         try:
             return kernel(call, s, pattern, *more)
         except pa.ArrowInvalid as error:
+            if overflows(error):
+                raise
             text = f"`{call.text}`: {pattern!r} is no regular expression that is supported: {error}"
             return Out(pa.nulls(len(s), call.type), ((np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", text),))
 
@@ -255,12 +258,13 @@ def java_replacement(text: str) -> str:
     usage="regexp_replace(s, pattern, by)",
     doc="Every match replaced; `$1` stands for a group.",
     constants=(1, 2),
+    grows=True,
     fails=_varies,
 )
 @_per_row
 def regexp_replace(call: Call, s: pa.Array, pattern: str, by: str) -> pa.Array:
     """Every match replaced."""
-    return pc.replace_substring_regex(s, pattern, java_replacement(by))
+    return whole(pc.replace_substring_regex(s, pattern, java_replacement(by)))
 
 
 @register(

@@ -12,9 +12,10 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
+from altneu.expressions import limits
 from altneu.expressions.coercion import can_implicitly_cast, common_type
 from altneu.expressions.lists import compacted, concat_arrays
-from altneu.expressions.registry import Rule, Typing, register
+from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import accept, expect_count, takes
 from altneu.expressions.vector import Vector, validity
 
@@ -253,14 +254,21 @@ def _concat_rule(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="concat(a, b, …), a || b",
     doc="Texts, binaries or arrays one after another; null when one is null.",
+    grows=True,
 )
-def concat(call: Call, *parts: pa.Array) -> pa.Array:
+def concat(call: Call, *parts: pa.Array) -> Any:
     """Values one after another."""
     if not parts:
         return pa.array([""])
     if pt.is_list(call.type):
         return concat_arrays(parts, call.type)
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "" if call.type == TEXT else b"")
+    if len(parts) == 1:
+        return parts[0]
+    empty = "" if call.type == TEXT else b""
+    if sum(p.nbytes for p in parts) <= limits.CHUNK_BYTES:
+        return pc.binary_join_element_wise(*parts, empty)
+    bad, failed = limits.sized(limits.anonymous(call.name), np.sum([limits.row_bytes(p) for p in parts], axis=0))
+    return Out(pc.binary_join_element_wise(*(limits.emptied(p, bad) for p in parts), empty), [failed])
 
 
 def _concat_ws_rule(args: Sequence[Expr]) -> Typing:
@@ -285,6 +293,7 @@ def _concat_ws_rule(args: Sequence[Expr]) -> Typing:
     group=GROUP,
     usage="concat_ws(separator, a, b, …)",
     doc="Texts, and the elements of arrays of texts, that are not null, with a separator between them.",
+    grows=True,
 )
 def concat_ws(call: Call, count: int, separator: Vector, *parts: Vector) -> Vector:
     """Texts with a separator between them."""

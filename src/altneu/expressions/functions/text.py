@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.expressions import limits
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.functions.strings import GROUP, TEXT, polars_text, slice_rows, text_array
-from altneu.expressions.limits import MOST_BYTES, row_bytes, sized
+from altneu.expressions.limits import MOST_BYTES, emptied, row_bytes, sized
 from altneu.expressions.lists import reversed_lists
 from altneu.expressions.registry import Out, Rule, Typing, register
 from altneu.expressions.rules import accept, expect_count, takes
@@ -176,10 +177,19 @@ def locate(call: Call, part: str, s: pa.Array, start: int = 1) -> pa.Array:
     usage="replace(s, part[, by])",
     doc="Every occurrence replaced, or taken out.",
     constants=(1, 2),
+    grows=True,
 )
-def replace(call: Call, s: pa.Array, part: str, by: str = "") -> pa.Array:
-    """Every occurrence replaced."""
-    return s if part == "" else pc.replace_substring(s, part, by)
+def replace(call: Call, s: pa.Array, part: str, by: str = "") -> Any:
+    """Every occurrence replaced; how often it occurs is counted first, where the text may become too large."""
+    if part == "":
+        return s
+    more, sizes = len(by.encode()) - len(part.encode()), row_bytes(s)
+    if more <= 0 or int(sizes.sum()) * len(by.encode()) <= limits.CHUNK_BYTES:
+        return pc.replace_substring(s, part, by)
+    bad, failed = sized(
+        limits.anonymous(call.name), sizes + more * np.asarray(pc.count_substring(s, part).fill_null(0), np.int64)
+    )
+    return Out(pc.replace_substring(emptied(s, bad), part, by), [failed])
 
 
 @register(
@@ -190,6 +200,7 @@ def replace(call: Call, s: pa.Array, part: str, by: str = "") -> pa.Array:
     usage="translate(s, from, to)",
     doc="Characters replaced one by one; those without a counterpart are taken out.",
     constants=(1, 2),
+    grows=True,
 )
 def translate(call: Call, s: pa.Array, source: str, target: str) -> pa.Array:
     """Characters replaced one by one."""
@@ -301,6 +312,7 @@ def split_part(call: Call, s: pa.Array, delimiter: str, n: int) -> Any:
     usage="overlay(s, by, start[, length]), overlay(s PLACING by FROM start FOR length)",
     doc="A part replaced by another text.",
     constants=(2, 3),
+    grows=True,
 )
 def overlay(call: Call, s: pa.Array, by: pa.Array, start: int, size: int = -1) -> pa.Array:
     """A part replaced by another text."""
@@ -327,7 +339,13 @@ def _bytes(array: pa.Array) -> Any:
 
 
 @register(
-    "base64", rule=_coded("base64", TEXT, TEXT), style="arrow", group=GROUP, usage="base64(b)", doc="Bytes in base 64."
+    "base64",
+    rule=_coded("base64", TEXT, TEXT),
+    style="arrow",
+    group=GROUP,
+    usage="base64(b)",
+    doc="Bytes in base 64.",
+    grows=True,
 )
 def base64(call: Call, b: pa.Array) -> pa.Array:
     """Bytes in base 64."""
@@ -341,6 +359,7 @@ def base64(call: Call, b: pa.Array) -> pa.Array:
     group=GROUP,
     usage="hex(b)",
     doc="Bytes, characters or a whole number in base 16.",
+    grows=True,
 )
 def hexadecimal(call: Call, b: pa.Array) -> pa.Array:
     """In base 16."""
