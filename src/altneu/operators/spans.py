@@ -116,7 +116,7 @@ def concat(parts: Sequence[Spans], schema: pa.Schema, width: int) -> Spans:
     )
 
 
-class RowLost(TooWideError):
+class RowLost(TooWideError):  # noqa: N818  # a signal between two modules
     """A row makes a value that is too large where no error row is read."""
 
 
