@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.errors import NonDeterministicError, UnsupportedFunctionError
+from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
 from altneu.expressions import signatures
+from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
 from altneu.expressions.rules import Arguments, Rule, Typing, expect_count
 from altneu.expressions.signatures import Check
 from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
@@ -123,6 +124,7 @@ class Function:
     infix: bool = False
     right_first: bool = False
     fold: bool = True
+    grows: bool | Callable[[Call], bool] = False
 
     def typing(self, args: Sequence[Expr]) -> Typing:
         """Types of the arguments and of the result.
@@ -137,6 +139,10 @@ class Function:
         """Whether the call itself could fail on some row."""
         return self.fails if isinstance(self.fails, bool) else self.fails(call)
 
+    def can_grow(self, call: Call) -> bool:
+        """Whether the call's value may be larger than its arguments."""
+        return self.grows if isinstance(self.grows, bool) else self.grows(call)
+
     def render(self, call: Call, texts: list[str]) -> str:
         """SQL text of a call, given the texts of its arguments."""
         from altneu.expressions.printing import render_call
@@ -144,7 +150,20 @@ class Function:
         return render_call(call, texts)
 
     def evaluate(self, call: Call, scope: Scope) -> Vector:
-        """Evaluate a call over the rows of a scope."""
+        """Evaluate a call over the rows of a scope; on a single row a value too large for a column is its failure.
+
+        Raises:
+            TooWideError, ArrowException: the values of several rows are together; evaluate fewer at a time.
+        """
+        try:
+            return self._evaluated(call, scope)
+        except (TooWideError, pa.ArrowException) as error:
+            if scope.count != 1 or not overflows(error):
+                raise
+            failure = Failure(np.ones(1, np.bool_), VALUE_TOO_LARGE, too_large(call.name))
+            return null_result(call.type, 1, (failure,), False)
+
+    def _evaluated(self, call: Call, scope: Scope) -> Vector:
         inputs = self.inputs
         if inputs.style == "lazy":
             lazy: Vector = self.kernel(call, scope)
@@ -336,7 +355,7 @@ class Group:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 -- what there is to say of a function
         self,
         signature: str,
         *aliases: str,
@@ -349,12 +368,14 @@ class Group:
         infix: bool = False,
         right_first: bool = False,
         fold: bool = True,
+        grows: bool | Callable[[Call], bool] = False,
     ) -> Callable[[Kernel], Kernel]:
         """Register a kernel.
 
         ``rule`` says the types that the signature leaves out, ``check`` refuses arguments of the right types.
         ``usage`` is how a call is written, ``said`` the function's name in messages, and ``doc`` what a docstring does
-        not say. ``fails`` says whether a row could fail; ``infix`` calls are in parentheses inside one another;
+        not say. ``fails`` says whether a row could fail, ``grows`` whether a value may
+        be larger than the arguments it is made of; ``infix`` calls are in parentheses inside one another;
         arguments are evaluated ``right_first``; a call of constants that does not ``fold`` stays a call.
         """
         it = signatures.read(signature)
@@ -375,6 +396,7 @@ class Group:
                 infix,
                 right_first,
                 fold,
+                grows,
             )
             for name in (it.name, *aliases):
                 if name in FUNCTIONS:

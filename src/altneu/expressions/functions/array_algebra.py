@@ -51,7 +51,7 @@ def _nulled(made: pa.Array, valid: Mask | None) -> pa.Array:
     return made if valid is None else made.take(pa.array(np.arange(len(made)), mask=~valid))
 
 
-@scalar("array_union(xs, ys)", rule=_two_lists)
+@scalar("array_union(xs, ys)", rule=_two_lists, grows=True)
 def array_union(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
     """Each value of either, once."""
     return array_distinct(concat_arrays((a, b), call.type))

@@ -93,13 +93,13 @@ def _append_rule(args: Arguments) -> Typing:
     return _element_and_list(args)._replace(nullable=args[0].nullable)
 
 
-@scalar("array_append(xs, x)", rule=_append_rule)
+@scalar("array_append(xs, x)", rule=_append_rule, grows=True)
 def array_append(call: Call, count: int, xs: Vector, value: Vector) -> Vector:
     """The array with a value at its end."""
     return _joined_element(call, count, xs, value, first=False)
 
 
-@scalar("array_prepend(xs, x)", rule=_append_rule)
+@scalar("array_prepend(xs, x)", rule=_append_rule, grows=True)
 def array_prepend(call: Call, count: int, xs: Vector, value: Vector) -> Vector:
     """The array with a value at its start."""
     return _joined_element(call, count, xs, value, first=True)
@@ -192,7 +192,12 @@ def _join_rule(args: Arguments) -> Typing:
     return Typing([T.list_type(T.STRING), T.STRING, T.STRING][: len(args)], T.STRING)
 
 
-@scalar("array_join(xs, separator[, instead])", rule=_join_rule, usage="array_join(xs, separator[, instead of null])")
+@scalar(
+    "array_join(xs, separator[, instead])",
+    rule=_join_rule,
+    usage="array_join(xs, separator[, instead of null])",
+    grows=True,
+)
 def array_join(xs: pa.Array, separator: pa.Array, instead: pa.Array | None = None) -> pa.Array:
     """The elements as one text; nulls are left out, or replaced."""
     if instead is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import types as pt
+
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import casts
@@ -26,18 +28,25 @@ def _rule(args: Arguments) -> Typing:
     return Typing((None,), target, args.name == "try_cast" or args[0].nullable)
 
 
+def _written_out(call: Call) -> bool:
+    """Whether arrays, maps, structs or bytes become a text, which may be longer than they are."""
+    source = call.args[0].type
+    return call.type == T.STRING and (pt.is_nested(source) or source == T.BINARY)
+
+
 @scalar(
     "cast(…)",
     rule=_rule,
     usage="CAST(a AS type), a::type, int(a), date(a) …",
     fails=lambda call: casts.can_fail(call.args[0].type, call.type),
+    grows=_written_out,
 )
 def cast(call: Call, a: Vector) -> Any:
     """The value in another type; an error where it does not fit."""
     return casts.convert(a.with_failures(()), call.type)
 
 
-@scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)")
+@scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", grows=_written_out)
 def try_cast(call: Call, a: Vector) -> Any:
     """The value in another type; NULL where it does not fit."""
     result = casts.convert(a.with_failures(()), call.type)

@@ -45,7 +45,7 @@ def _mapped(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
     return lists, value, failures
 
 
-@scalar("transform(xs, f)", rule=_rule, usage="transform(xs, x -> …), transform(xs, (x, i) -> …)")
+@scalar("transform(xs, f)", rule=_rule, usage="transform(xs, x -> …), transform(xs, (x, i) -> …)", grows=True)
 def transform(call: Call, scope: Scope) -> Vector:
     """The lambda's value on every element (and its place from zero)."""
     lists, value, failures = _mapped(call, scope)

@@ -37,7 +37,7 @@ def _array_rule(args: Arguments) -> Typing:
     return Typing([found] * len(args), T.list_type(found), False)
 
 
-@scalar("array(…)", rule=_array_rule, usage="array(a, b, …)")
+@scalar("array(…)", rule=_array_rule, usage="array(a, b, …)", grows=True)
 def array(call: Call, count: int, *items: Vector) -> Vector:
     """An array of the values, brought to one type."""
     size = len(items)

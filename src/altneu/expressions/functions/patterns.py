@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from altneu import types as T
 from altneu.errors import UnsupportedFunctionError
+from altneu.expressions.limits import overflows, whole
 from altneu.expressions.lists import concat_arrays
 from altneu.expressions.registry import Group, Out
 from altneu.expressions.rules import Arguments
@@ -127,6 +128,8 @@ def _per_row(kernel: Kernel) -> Kernel:
         try:
             return kernel(call, s, pattern, *more) if named else kernel(s, pattern, *more)
         except pa.ArrowInvalid as error:
+            if overflows(error):
+                raise
             text = f"`{call.text}`: {pattern!r} is no regular expression that is supported: {error}"
             return Out(pa.nulls(len(s), call.type), ((np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", text),))
 
@@ -221,11 +224,13 @@ def java_replacement(text: str) -> str:
     return "".join(out)
 
 
-@scalar("regexp_replace(s string, pattern string, by string) -> string", check=_check_pattern, fails=_varies)
+@scalar(
+    "regexp_replace(s string, pattern string, by string) -> string", check=_check_pattern, fails=_varies, grows=True
+)
 @_per_row
 def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
     """Every match replaced; `$1` stands for a group."""
-    return pc.replace_substring_regex(s, pattern, java_replacement(by))
+    return whole(pc.replace_substring_regex(s, pattern, java_replacement(by)))
 
 
 @scalar("regexp_count(s string, pattern string) -> int", check=_check_pattern, fails=_varies)

@@ -12,9 +12,10 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
+from altneu.expressions import limits
 from altneu.expressions.coercion import can_implicitly_cast
 from altneu.expressions.lists import compacted, concat_arrays
-from altneu.expressions.registry import Group
+from altneu.expressions.registry import Group, Out
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Vector, validity
 
@@ -159,14 +160,20 @@ def _concat_rule(args: Arguments) -> Typing:
     return Typing([args.accept(i, kind) for i in range(len(args))], kind)
 
 
-@scalar("concat(…)", rule=_concat_rule, usage="concat(a, b, …), a || b")
-def concat(call: Call, *parts: pa.Array) -> pa.Array:
+@scalar("concat(…)", rule=_concat_rule, usage="concat(a, b, …), a || b", grows=True)
+def concat(call: Call, *parts: pa.Array) -> Any:
     """Texts, binaries or arrays one after another; null when one is null."""
     if not parts:
         return pa.array([""])
     if pt.is_list(call.type):
         return concat_arrays(parts, call.type)
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "" if call.type == TEXT else b"")
+    if len(parts) == 1:
+        return parts[0]
+    empty = "" if call.type == TEXT else b""
+    if sum(p.nbytes for p in parts) <= limits.CHUNK_BYTES:
+        return pc.binary_join_element_wise(*parts, empty)
+    bad, failed = limits.sized(limits.anonymous(call.name), np.sum([limits.row_bytes(p) for p in parts], axis=0))
+    return Out(pc.binary_join_element_wise(*(limits.emptied(p, bad) for p in parts), empty), [failed])
 
 
 def _concat_ws_rule(args: Arguments) -> Typing:
@@ -183,7 +190,7 @@ def _concat_ws_rule(args: Arguments) -> Typing:
     return Typing(types, TEXT, args[0].nullable)
 
 
-@scalar("concat_ws(separator, …)", rule=_concat_ws_rule, usage="concat_ws(separator, a, b, …)")
+@scalar("concat_ws(separator, …)", rule=_concat_ws_rule, usage="concat_ws(separator, a, b, …)", grows=True)
 def concat_ws(separator: Vector, *parts: Vector) -> Vector:
     """Texts, and the elements of arrays of texts, that are not null, with a separator between them."""
     constant = separator.constant and all(p.constant for p in parts)

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu import types as T
+from altneu.expressions import limits
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.functions.strings import TEXT, polars_text, scalar, slice_rows, text_array
-from altneu.expressions.limits import MOST_BYTES, row_bytes, sized
+from altneu.expressions.limits import MOST_BYTES, emptied, row_bytes, sized
 from altneu.expressions.lists import reversed_lists
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments, Typing
@@ -124,13 +125,22 @@ def locate(part: str, s: pa.Array, start: int = 1) -> pa.Array:
     return _int_array(np.where((place > 0) & ~beyond, place + start - 1, 0), s)
 
 
-@scalar("replace(s string, part string[, by string]) -> string")
-def replace(s: pa.Array, part: str, by: str = "") -> pa.Array:
+@scalar("replace(s string, part string[, by string]) -> string", grows=True)
+def replace(call: Call, s: pa.Array, part: str, by: str = "") -> Any:
     """Every occurrence replaced, or taken out."""
-    return s if part == "" else pc.replace_substring(s, part, by)
+    if part == "":
+        return s
+    more, sizes = len(by.encode()) - len(part.encode()), row_bytes(s)
+    if more <= 0 or int(sizes.sum()) * len(by.encode()) <= limits.CHUNK_BYTES:
+        return pc.replace_substring(s, part, by)
+    # How often it occurs is counted first, where the text may become too large
+    bad, failed = sized(
+        limits.anonymous(call.name), sizes + more * np.asarray(pc.count_substring(s, part).fill_null(0), np.int64)
+    )
+    return Out(pc.replace_substring(emptied(s, bad), part, by), [failed])
 
 
-@scalar("translate(s string, from string, to string) -> string")
+@scalar("translate(s string, from string, to string) -> string", grows=True)
 def translate(s: pa.Array, source: str, target: str) -> pa.Array:
     """Characters replaced one by one; those without a counterpart are taken out."""
     pairs: dict[str, str] = {}
@@ -207,6 +217,7 @@ def split_part(call: Call, s: pa.Array, delimiter: str, n: int) -> Any:
 @scalar(
     "overlay(s string, by string, start int[, length int]) -> string",
     usage="overlay(s, by, start[, length]), overlay(s PLACING by FROM start FOR length)",
+    grows=True,
 )
 def overlay(s: pa.Array, by: pa.Array, start: int, size: int = -1) -> pa.Array:
     """A part replaced by another text."""
@@ -222,7 +233,7 @@ def _bytes(array: pa.Array) -> Any:
     return polars_text(pc.cast(array, T.BINARY))
 
 
-@scalar("base64(b string|binary) -> string")
+@scalar("base64(b string|binary) -> string", grows=True)
 def base64(b: pa.Array) -> pa.Array:
     """Bytes in base 64."""
     return text_array(_bytes(b).bin.encode("base64"))
@@ -233,7 +244,7 @@ def _hex_rule(args: Arguments) -> Typing:
     return Typing([T.LONG if kind in INTEGRAL else None if kind == T.BINARY else args.accept(0, TEXT)], TEXT)
 
 
-@scalar("hex(b)", rule=_hex_rule)
+@scalar("hex(b)", rule=_hex_rule, grows=True)
 def hexadecimal(b: pa.Array) -> pa.Array:
     """Bytes, characters or a whole number in base 16."""
     if b.type == T.LONG:
