@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, logic, sinks, windows
+from altneu._version import __version__
 from altneu.collections.collection import Collection, recursive, source
 from altneu.engine.reader import Reader, read
 from altneu.engine.view import View
@@ -40,6 +41,7 @@ __all__ = [
     "Step",
     "StoreCheck",
     "View",
+    "__version__",
     "algorithms",
     "arrow",
     "cdc",
