@@ -93,7 +93,7 @@ class Definitions(Mapping[str, Collection]):
         """
         found = self.get_defined(name)
         if found is None or (kinds and found.kind not in kinds):
-            if found is None and name in self._session.sources:
+            if found is None and name in self._engine.sources:
                 raise StatementError(
                     f"source {name!r} was declared in Python, and statements change what CREATE TABLE or CREATE "
                     f"SOURCE made: use session.insert({name!r}, rows) and session.retract({name!r}, rows)"
