@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import altneu as an
-from altneu.report import StepRecord
 from examples.flights import data, show
 from examples.flights.run import Pipeline, Verdict, month_start, open_session
 from examples.flights.stream import Days, Follower, write_days
+from examples.report import StepRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altneu as an
-from altneu.report import StepRecord
 from examples.flights import data, verify
 from examples.flights.pipeline import ENOUGH_FLIGHTS, views
+from examples.report import StepRecord
 
 if TYPE_CHECKING:
     import polars as pl

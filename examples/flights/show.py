@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from altneu import report
-from altneu.report import StepRecord
 from examples.flights import data, verify
 from examples.flights.run import Pipeline, Verdict
+from examples.report import StepRecord
 
 INTRODUCTION = (
     "[bold]336,776 flights left New York City in 2013.[/bold] Here that year happens again, minute by minute. Every "

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 import altneu as an
-from altneu.report import StepRecord
 from altneu.streams import Status
 from examples.flights import data
 from examples.flights.pipeline import ENOUGH_FLIGHTS, views
 from examples.flights.run import open_session
+from examples.report import StepRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
+from altneu._version import __version__
 from altneu.collections import logic
 from altneu.collections.collection import Collection, recursive, source
 from altneu.expressions import col, fn, lit, update_time
@@ -41,6 +42,7 @@ __all__ = [
     "Step",
     "StoreCheck",
     "View",
+    "__version__",
     "algorithms",
     "arrow",
     "cdc",

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,9 @@ PYSPARK_ROOMS = re.compile(
     r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "algorithms", "arrow", "cdc", "check_store", "col",
-    "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "update_time",
-    "windows",
+    "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "__version__", "algorithms", "arrow", "cdc",
+    "check_store", "col", "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source",
+    "spark_session", "update_time", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 
@@ -181,3 +182,16 @@ def test_what_is_public_is_pinned() -> None:
     """A name leaves or joins this list on purpose, together with the CHANGELOG."""
     assert sorted(altneu.__all__) == PUBLIC
     assert [name for name in PUBLIC if not hasattr(altneu, name)] == []
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert altneu.__version__ == metadata.version("altneu")
+
+
+def test_a_source_release_has_all_that_its_tests_need() -> None:
+    sdist = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
+    included = {entry.strip("/") for entry in sdist["include"]}
+    text = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    imported = {name for name in re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE) if (ROOT / name).is_dir()}
+    assert {"bench", "examples", "faults"} <= imported
+    assert imported | {"src", "docs", "scripts", ".ci", "Makefile", "mkdocs.yml", "pyproject.toml"} <= included

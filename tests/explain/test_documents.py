@@ -23,5 +23,5 @@ def test_the_picture_in_the_documents_is_true():
         file.write_text(drawn, encoding="utf-8")
     shown, made = read(file.read_text(encoding="utf-8")), read(drawn)
     check(shown)
-    assert shown.said == made.said  # where they are is for the version of igraph to say
+    assert shown.said == made.said
     assert {(line.source, line.target) for line in shown.lines} == {(line.source, line.target) for line in made.lines}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -312,3 +313,33 @@ def test_who_waits_for_the_lock_is_interrupted():
     thread.join()
     with lock:
         assert lock.is_mine
+
+
+def test_what_py4j_logs_of_a_call_that_was_cut_is_not_printed(caplog):
+    """PySpark's handler asks for what the cut call still reads, and Py4J logs both, with their tracebacks."""
+
+    def log(place):
+        record = logging.makeLogRecord({"pathname": place, "levelno": logging.ERROR, "msg": f"cut in {place}"})
+        logging.getLogger().handle(record)
+
+    def of_spark(*_):
+        log("/lib/py4j/java_gateway.py")
+        raise KeyboardInterrupt
+
+    def cut():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            log("/lib/py4j/java_gateway.py")
+            log("/app/main.py")
+
+    signal.signal(signal.SIGINT, of_spark)
+    log("/lib/py4j/clientserver.py")
+    with pytest.raises(KeyboardInterrupt), Lock():
+        cut()
+    log("/lib/py4j/java_gateway.py")
+    assert caplog.messages == [
+        "cut in /lib/py4j/clientserver.py",
+        "cut in /app/main.py",
+        "cut in /lib/py4j/java_gateway.py",
+    ]

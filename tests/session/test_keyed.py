@@ -212,7 +212,9 @@ def test_without_keep_rows_go_with_the_last_view():
         assert (rows(late), rows(again)) == ([("a", 1)], [(1, "a")])
         session.drop("late")
         session.drop("users")
-        with pytest.raises(HydrationError, match="maintain the view in a session into which they are inserted anew"):
+        with pytest.raises(
+            HydrationError, match=r"^maintain view 'users' in a session into which its rows are inserted anew"
+        ):
             session.maintain("users", USERS)
         with pytest.raises(InputError, match=r"source 'users' has a key: .* session.drop_source\('users'\) lets it be"):
             session.backfill(USERS, [(1, "a")])
@@ -313,3 +315,8 @@ def test_commands_of_streams_that_are_none_are_refused(spark, tmp_path):
             session.follow(users=stream, command="op", available_now=True).wait()
         session.follow(users=stream, command="delete_key", available_now=True, checkpoint=tmp_path / "again").wait()
         assert view.to_pylist() == []
+
+
+def test_a_key_beside_distinct_is_refused():
+    with pytest.raises(PlanError, match=r"source 'users' has a key.*leave out distinct=True, or leave out key="):
+        an.source("users", "k long, v long", key="k", distinct=True)

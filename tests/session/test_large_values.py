@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +14,10 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.errors import TooWideError
-from altneu.expressions import limits
+from altneu.expressions import limits, registry
+from altneu.expressions.expr import Scope
+from altneu.expressions.vector import Vector
+from altneu.operators.kernels.spans import show_row
 from altneu.operators.linear import logic as linear
 
 ROWS = an.source("rows", "k long, s string", keep=True)
@@ -149,3 +154,134 @@ def test_where_nobody_reads_errors_the_row_is_not_lost(monkeypatch):
                 session.advance()
         session.advance()
         assert len(view.to_pylist()) == 20
+
+
+GROWING = {
+    "concat": "length(s || s)",
+    "replace": "length(replace(s, 'x', 'yyy'))",
+    "regexp_replace": "length(regexp_replace(s, 'x', 'yyy'))",
+    "concat_ws": "length(concat_ws(',', s, s))",
+    "translate": "length(translate(s, 'x', 'é'))",
+    "overlay": "length(overlay(s, s, 3))",
+    "hex": "length(hex(s))",
+    "base64": "length(base64(binary(s)))",
+    "array_join": "length(array_join(split(s, ''), ', '))",
+    "array": "size(array(s, s))",
+    "array_append": "size(array_append(split(s, 'k'), s))",
+    "array_prepend": "size(array_prepend(split(s, 'k'), s))",
+    "array_union": "size(array_union(split(s, 'k'), split(s, 'l')))",
+    "transform": "size(transform(split(s, ''), x -> s))",
+    "cast": "length(string(split(s, '')))",
+    "aggregate": "length(aggregate(split(s, ''), s, (x, y) -> x || y))",
+}
+
+
+def test_every_function_whose_values_grow_is_tried():
+    registry.function("concat")
+    grows = {f.name for f in registry.FUNCTIONS.values() if f.grows}
+    assert grows - {"try_cast"} == {*GROWING} - {"aggregate"}
+
+
+def full_for(name, monkeypatch):
+    """Arrow has no room for what a function makes of a text with an x, even alone: what it says of gigabytes."""
+    function = registry.function(name)
+    kernel = function.kernel
+
+    def overflowing(call, *arguments):
+        of = [a.arrow if isinstance(a, Vector) else a for a in arguments if isinstance(a, Vector | pa.Array)]
+        if isinstance(arguments[0], Scope):
+            of = [arguments[0].rows.column("s")]
+        if any("x" in str(a.to_pylist()) for a in of):
+            raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes, have 2400000000")
+        return kernel(call, *arguments)
+
+    patched = replace(function, kernel=overflowing)
+    monkeypatch.setattr(registry, "function", lambda n, known=registry.function: patched if n == name else known(n))
+
+
+@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_value_that_grew_too_large_is_an_error_row_that_names_its_function(name, filtered, monkeypatch):
+    full_for("concat" if name == "aggregate" else name, monkeypatch)
+    plan = ROWS.filter(f"{GROWING[name]} > -1").select("k") if filtered else ROWS.select("k", n=GROWING[name])
+    with Session() as session:
+        view = session.maintain("v", plan)
+        session.insert("rows", [(1, "ab"), (2, "axb"), (3, "")])
+        session.advance()
+        assert sorted(view.to_arrow(errors="ignore")["k"].to_pylist()) == [1, 3]
+        (failed,) = view.errors().to_pylist()
+        assert failed["code"] == "VALUE_TOO_LARGE"
+        assert failed["message"].startswith(
+            f"`{'concat' if name == 'aggregate' else name}(…)` would have more than 2,147,4"
+        )
+        assert failed["row"] == '{"k": 2, "s": "axb"}'
+        session.retract("rows", [(2, "axb")])
+        session.advance()
+        assert sorted(row[0] for row in view.to_pylist()) == [1, 3]
+
+
+@pytest.mark.parametrize("expression", ["s || s", "replace(s, 'x', 'yyy')", "regexp_replace(s, 'x', 'yyy')"])
+def test_how_large_a_text_would_be_is_known_before_it_is_made(expression, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_BYTES", 100)
+    monkeypatch.setattr(limits, "CHUNK_BYTES", 90)
+    with Session() as session:
+        view = session.maintain("v", ROWS.select("k", n=f"length({expression})"))
+        session.insert("rows", [(i, "x" * i) for i in range(60)])
+        session.advance()
+        times = 2 if "||" in expression else 3
+        assert sorted(view.to_arrow(errors="ignore")["n"].to_pylist()) == [
+            times * i for i in range(60) if times * i <= 100
+        ]
+        assert view.errors().num_rows == sum(times * i > 100 for i in range(60))
+
+
+@pytest.mark.parametrize("name", ["concat", "concat_ws"])
+def test_texts_of_more_than_two_gigabytes_really(name):
+    copies = ", ".join(["repeat(s, 100)"] * 220)  # of 10 MB each
+    with Session() as session:
+        made = f"concat({copies})" if name == "concat" else f"concat_ws('', {copies})"
+        view = session.maintain("v", ROWS.select("k", n=f"length({made})"))
+        session.insert("rows", [(1, "x" * 100_000), (2, "é")])
+        session.advance()
+        (failed,) = view.errors().to_pylist()
+        assert failed["message"].startswith(f"`{name}(…)` would have ")
+        assert view.to_arrow(errors="ignore").to_pylist() == [{"k": 2, "n": 22000}]
+        session.retract("rows", [(1, "x" * 100_000)])
+        session.advance()
+        assert view.to_pylist() == [(2, 22000)]
+
+
+def test_a_kernel_of_arrow_that_does_not_look_is_looked_after(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_BYTES", 100)
+    with pytest.raises(TooWideError, match="120 bytes"):
+        limits.whole(pa.array(["x" * 60, "y" * 60]))
+    assert limits.whole(pa.array(["x" * 60])).to_pylist() == ["x" * 60]
+
+
+def test_an_error_row_shows_the_beginning_of_a_text_of_many_megabytes():
+    shown = show_row(["s", "#t"], ("ab" * (1 << 24), "hidden"))
+    assert len(shown) < 2000
+    assert shown.endswith('… (33,554,432 in all)"}')
+    assert show_row(["s"], ("ab" * 1000,)) == json.dumps({"s": "ab" * 1000})
+
+
+def test_a_store_of_before_its_texts_could_fail_opens(tmp_path, monkeypatch):
+    def step(i):
+        joined = ROWS.join(an.source("other", "k long, t string"), on="k").select("k", x="s || t")
+        plans = {"v": joined, "loop": ROWS.iterate(lambda v: v.concat(v.select("k", s="left(s || 'a', 3)")).distinct())}
+        with Session(path=tmp_path / "state") as session:
+            views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+            session.insert("rows", [(i, "b")])
+            session.insert("other", [(i, "t")])
+            session.advance()
+            errors = [len(session._engine.ports(n).errors) for n in views]
+            return errors, {n: sorted(v.to_pylist()) for n, v in views.items()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registry.Function, "can_grow", lambda _, __: False)
+        assert step(0)[0] == [0, 1]
+    for i in (1, 2):
+        errors, found = step(i)
+        assert errors == [1, 2], "those of texts beside what could fail before"
+    assert found["v"] == [(i, "bt") for i in range(3)]
+    assert found["loop"] == [(i, s) for i in range(3) for s in ("b", "ba", "baa")]

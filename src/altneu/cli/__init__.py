@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from altneu._version import __version__
 from altneu.cli.command import Commands
 from altneu.cli.doctor import doctor
 from altneu.cli.explain import explain
@@ -18,7 +19,7 @@ __all__ = ["main"]
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="altneu")
+@click.version_option(__version__)
 def main() -> None:
     """altneu: views that stay right while their sources change.
 

@@ -49,6 +49,7 @@ from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
 from altneu.runtime.portion import portion
+from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Outcome
@@ -108,6 +109,7 @@ class Engine(Closing):
         self.check_functions = check_functions
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
+        compiling.listen()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path, storage_options or {}, recover=recover)
         try:

@@ -91,6 +91,14 @@ class Expr:
         raise NotImplementedError
 
     @property
+    def can_grow(self) -> bool:
+        """Whether a value may become larger than any that it is made of, and so too large for a column.
+
+        That is told from ``can_fail``, by which plans are ordered: it takes a value of hundreds of megabytes.
+        """
+        return False
+
+    @property
     def sql(self) -> str:
         """Canonical text; parsing it over the same schema gives an equal expression."""
         raise NotImplementedError
@@ -335,6 +343,11 @@ class Call(Expr):
     def can_fail(self) -> bool:
         """Whether any row could fail."""
         return any(a.can_fail for a in self.args) or self.function.can_fail(self)
+
+    @cached_property
+    def can_grow(self) -> bool:
+        """Whether a value may become larger than those it is made of."""
+        return self.function.can_grow(self) or any(a.can_grow for a in self.args)
 
     @cached_property
     def sql(self) -> str:

@@ -84,6 +84,11 @@ class Lambda(Expr):
         return self.body.can_fail
 
     @property
+    def can_grow(self) -> bool:
+        """Whether the body's values can."""
+        return self.body.can_grow
+
+    @property
     def sql(self) -> str:
         """Canonical text."""
         return f"{self._head} -> {self.body.sql}"

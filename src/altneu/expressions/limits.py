@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from altneu.errors import TooWideError
@@ -30,7 +31,6 @@ FOLDED_BYTES = 1 << 20
 VALUE_TOO_LARGE = "VALUE_TOO_LARGE"
 COLLECTION_SIZE_LIMIT_EXCEEDED = "COLLECTION_SIZE_LIMIT_EXCEEDED"
 
-_OVERFLOWS = ("overflow", "capacity", "2147483")  # how Arrow says that offsets of 32 bits do not do
 _bound: ContextVar[tuple[int, int]] = ContextVar("bound", default=(MOST_BYTES, 1))
 Failed = tuple[Mask, str, Callable[[int], str]]
 
@@ -74,6 +74,28 @@ def sized(text: str, sizes: Values) -> tuple[Mask, Failed]:
     return bad, (bad, VALUE_TOO_LARGE, message)
 
 
+def anonymous(name: str) -> str:
+    """A call without its arguments, whose text depends on what is shared: an error must be the same when it goes."""
+    return f"{name}(…)"
+
+
+def too_large(name: str) -> str:
+    """What is said of a value of which only that is known: Arrow had no room for it."""
+    return f"`{anonymous(name)}` would have more than {MOST_BYTES:,} bytes, which is the most that a value has"
+
+
+def whole(array: pa.Array) -> pa.Array:
+    """Texts that Arrow has made, unless they are more than their offsets count: some of its kernels do not look.
+
+    Raises:
+        TooWideError: they are.
+    """
+    buffer = array.buffers()[2] if len(array) else None
+    if buffer is not None and buffer.size > MOST_BYTES:
+        raise TooWideError(f"{len(array)} rows come to {buffer.size} bytes in one column; evaluate fewer at a time")
+    return array
+
+
 def counted(text: str, lengths: Values, widths: Values | int) -> tuple[Mask, Failed]:
     """Arrays of so many elements, of so many bytes each: which are too large, and the failure that they are.
 
@@ -104,6 +126,11 @@ def row_bytes(column: pa.Array) -> Values:
         return np.diff(offsets)
     each = -(-column.nbytes // len(column)) if len(column) else 0
     return np.full(len(column), each, np.int64)
+
+
+def emptied(texts: pa.Array, bad: Mask) -> pa.Array:
+    """The texts, those that fail empty."""
+    return pc.if_else(pa.array(~bad), texts, "") if bad.any() else texts
 
 
 def overflows(error: Exception) -> bool:

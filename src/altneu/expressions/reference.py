@@ -72,7 +72,8 @@ _TAIL = """\
   value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files hold the
   value itself.
 * As in Spark, a value has at most 2,147,483,647 bytes and an array at most 2,147,483,632 elements. A row whose value
-  would be larger is an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED); no memory is taken for the value.
+  would be larger is an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whatever function
+  would make it. No memory is taken for the value, but by `regexp_replace`, `translate`, `hex` and `base64`.
 * A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
 """
 

@@ -45,6 +45,11 @@ class Bound:
         return self.after or self.value.can_fail or (self.unless is not None and self.unless.can_fail)
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return (self.value,) if self.unless is None else (self.value, self.unless)
+
+    @property
     def digest(self) -> str:
         """What tells this bound from any other."""
         parts = (self.value.sql, self.value.text, self.unless.sql if self.unless is not None else "")

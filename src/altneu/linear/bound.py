@@ -86,6 +86,11 @@ class BoundLogic:
         return bool(self.delay) or any(step.can_fail for step in self.steps)
 
     @property
+    def has_errors(self) -> bool:
+        """Whether error rows may come of it: of rows that fail, or of values that grow too large for a column."""
+        return self.can_fail or any(e.can_grow for step in self.steps for e in step.expressions)
+
+    @property
     def expands(self) -> bool:
         """Whether a table function is in it, so that a few rows may become more than there is memory for."""
         return any(isinstance(step, GenerateSeries | Unnest) for step in self.steps)

@@ -36,6 +36,11 @@ class Step:
         return frozenset(schema.names)
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions that are evaluated; a Python function is none."""
+        return ()
+
+    @property
     def can_fail(self) -> bool:
         """Whether any row may become an error; False is a promise."""
         return True
@@ -98,6 +103,11 @@ class Filter(RowStep):
         return self.predicate.columns
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return (self.predicate,)
+
+    @property
     def can_fail(self) -> bool:
         """Whether the predicate can, and that is an error here."""
         return self.predicate.can_fail and not self.tolerant
@@ -135,6 +145,11 @@ class Extend(Step):
         return _columns(self.outputs)
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return tuple(e for _, e in self.outputs)
+
+    @property
     def can_fail(self) -> bool:
         """Whether an expression can."""
         return any(e.can_fail for _, e in self.outputs)
@@ -167,6 +182,11 @@ class Project(Step):
         return _columns(self.outputs)
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return tuple(e for _, e in self.outputs)
+
+    @property
     def can_fail(self) -> bool:
         """Whether an expression can."""
         return any(e.can_fail for _, e in self.outputs)
@@ -195,6 +215,11 @@ class Temporal(RowStep):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Those of the bounds."""
         return frozenset().union(*(b.columns for b in self.bounds))
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return tuple(e for b in self.bounds for e in b.expressions)
 
     @property
     def can_fail(self) -> bool:
@@ -259,6 +284,11 @@ class Emit(Step):
         return frozenset().union(*(e.columns for u in self.updates for e in u.expressions))
 
     @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return tuple(e for u in self.updates for e in u.expressions)
+
+    @property
     def can_fail(self) -> bool:
         """Whether an expression can."""
         return bool(self.delay) or any(e.can_fail for u in self.updates for e in u.expressions)
@@ -287,6 +317,11 @@ class RepeatRow(RowStep):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Those of the count."""
         return self.count.columns
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return (self.count,)
 
     @property
     def can_fail(self) -> bool:
@@ -322,6 +357,11 @@ class GenerateSeries(Step):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Those of the arguments."""
         return self.start.columns | self.stop.columns | self.step.columns
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return (self.start, self.stop, self.step)
 
     @property
     def can_fail(self) -> bool:
@@ -370,6 +410,11 @@ class Unnest(Step):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Those of the array."""
         return self.value.columns
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated."""
+        return (self.value,)
 
     @property
     def can_fail(self) -> bool:

@@ -18,10 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from altneu import uplot
 from altneu.engine.history import KEPT
 from altneu.errors import AltneuError
-from altneu.page import metrics, told
+from altneu.page import metrics, told, uplot
 from altneu.page.asked import ask
 from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board
 from altneu.page.cells import cells_of, columns_of

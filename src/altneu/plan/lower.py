@@ -366,7 +366,7 @@ class Lowering:
             number = self.add(
                 LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
             )
-        if node.logic.can_fail:
+        if node.logic.has_errors:
             self._may_fail(node, Lowered(Port(number, errors), None, below.settled))
         return Lowered(Port(number), spread_after(node.logic, below.spread), below.settled)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from altneu._version import __version__
 from altneu.errors import StoreError
 from altneu.order import Lattice
 from altneu.runtime import interrupts
@@ -379,4 +380,4 @@ def _version(name: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    return {name: _version(name) for name in ("altneu", "pyarrow", "polars", "numpy")}
+    return {"altneu": __version__} | {name: _version(name) for name in ("pyarrow", "polars", "numpy")}

@@ -93,6 +93,11 @@ class Definitions(Mapping[str, Collection]):
         """
         found = self.get_defined(name)
         if found is None or (kinds and found.kind not in kinds):
+            if found is None and name in self._engine.sources:
+                raise StatementError(
+                    f"source {name!r} was declared in Python, and statements change what CREATE TABLE or CREATE "
+                    f"SOURCE made: use session.insert({name!r}, rows) and session.retract({name!r}, rows)"
+                )
             said = f"{found.name!r} is a {found.kind}" if found else f"there is no {name!r}"
             wanted = " or ".join(kinds) or "name"
             known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)

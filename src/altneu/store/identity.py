@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import uuid
 from typing import Any
 
+from altneu._version import __version__
 from altneu.errors import StoreCorruptError, StoreVersionError
 from altneu.store.files import parse_json
 from altneu.store.folder import Folder
@@ -19,10 +19,7 @@ _LARGEST = 65536
 
 def software() -> str:
     """Version of this altneu."""
-    try:
-        return importlib.metadata.version("altneu")
-    except importlib.metadata.PackageNotFoundError:
-        return "unreleased"
+    return __version__
 
 
 def make_identity(folder: Folder, known: str = "") -> None:

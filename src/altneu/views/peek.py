@@ -77,9 +77,11 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources})
     if unread:
         called = engine.catalogue.called(collection.node) if unread[0] in journal.filled else {}
-        again = f", or give them again: session.backfill({called[unread[0]]}, rows)" if unread[0] in called else ""
+        again = (
+            f"give its rows again with session.backfill({called[unread[0]]}, rows), or " if unread[0] in called else ""
+        )
         raise HydrationError(
-            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP{again}"
+            f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so that nothing keeps its rows"
         )
     plan, node = planned(engine, collection)
     _refuse_times_of_now(plan, journal.existing())

@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints, Rows
-from altneu.errors import ERROR_SCHEMA
+from altneu.errors import ERROR_SCHEMA, TooWideError
 from altneu.linear import NEVER, Step
 from altneu.order import difference
 from altneu.trace.update import Updates
 
 Mask = npt.NDArray[np.bool_]
+_LONGEST_SHOWN = 1 << 24  # characters of a text that an error row has room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,10 @@ def concat(parts: Sequence[Spans], schema: pa.Schema, width: int) -> Spans:
     )
 
 
+class RowLost(TooWideError):  # noqa: N818  # a signal between two modules
+    """A row makes a value that is too large where no error row is read."""
+
+
 @dataclass
 class Failures:
     """Error rows gathered while logic is evaluated.
@@ -128,16 +133,24 @@ class Failures:
     parts: list[Updates] = field(default_factory=list)
 
     def add(self, spans: Spans, index: npt.NDArray[np.integer], describe: Callable[[int], tuple[str, str]]) -> None:
-        """Record the rows at ``index`` as errors; ``describe(i)`` gives (code, message)."""
+        """Record the rows at ``index`` as errors; ``describe(i)`` gives (code, message).
+
+        Raises:
+            RowLost: nobody reads errors of what cannot fail otherwise; the row must not be lost.
+        """
         if not len(index):
             return
         failed = spans.take(index)
+        names = [n for n in failed.schema.names if not n.startswith("#")]
         texts = [describe(int(i)) for i in index]
+        if not self.kept:
+            shown = show_row(names, failed.rows.select(names).to_pylist()[0])
+            raise RowLost(f"{self.step}: {texts[0][1]}, of the row {shown:.1000}; retract it")
         columns = {
             "operator": [self._operator] * len(index),
             "code": [c for c, _ in texts],
             "message": [m for _, m in texts],
-            "row": [show_row(failed.schema.names, r) for r in failed.rows.to_pylist()],
+            "row": [show_row(names, r) for r in failed.rows.select(names).to_pylist()],
         }
         self.parts.append(failed.with_rows(Rows.from_pydict(columns, ERROR_SCHEMA)).closed())
 
@@ -152,8 +165,15 @@ def show_row(names: Sequence[str], row: Sequence[object]) -> str:
     >>> show_row(["a", "b"], (1, None))
     '{"a": 1, "b": null}'
     """
-    shown = {n: v for n, v in zip(names, row, strict=True) if not n.startswith("#")}
+    shown = {n: _shortened(v) for n, v in zip(names, row, strict=True) if not n.startswith("#")}
     return json.dumps(shown, default=str, ensure_ascii=False)
+
+
+def _shortened(value: object) -> object:
+    """A text or bytes that error rows have room for."""
+    if isinstance(value, str | bytes) and len(value) > _LONGEST_SHOWN:
+        return f"{value[:1000]!r}… ({len(value):,} in all)"
+    return value
 
 
 def truth(values: pa.Array) -> Mask:

@@ -35,7 +35,7 @@ from altneu.linear import (
     Unnest,
 )
 from altneu.linear.steps import FunctionStep
-from altneu.operators.kernels.spans import Failures, Mask, Spans, show_row
+from altneu.operators.kernels.spans import Failures, Mask, RowLost, Spans
 from altneu.operators.linear import function_steps, temporal
 from altneu.operators.linear.block import Expressions, run_block
 from altneu.operators.linear.emit import emit
@@ -63,7 +63,7 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     starts = range(0, len(updates), CHUNK)
 
     def run(start: int) -> tuple[list[Updates], list[Updates]]:
-        failures = Failures(kept=logic.can_fail)
+        failures = Failures(kept=logic.has_errors)
         spans = _delayed(logic.delay, Spans(_chunk(updates, start, CHUNK)), failures)
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
@@ -94,7 +94,7 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
     starts = range(0, len(settled), small)
 
     def begun(start: int) -> tuple[list[Spans], Iterator[Spans], Failures]:
-        failures = Failures(kept=logic.can_fail)
+        failures = Failures(kept=logic.has_errors)
         spans = _delayed(logic.delay, Spans(_chunk(settled, start, small)), failures)
         rest = _through(logic.steps, spans, failures)
         return _some(rest), rest, failures
@@ -192,6 +192,8 @@ def _fitting(
     try:
         with limits.bounded(limits.CHUNK_BYTES):
             return [run(spans)]
+    except RowLost:
+        raise
     except (TooWideError, pa.ArrowException) as error:
         if not limits.overflows(error):
             raise
@@ -201,11 +203,6 @@ def _fitting(
             half = len(spans) // 2
             halves = np.arange(half), np.arange(half, len(spans))
             return [made for half in halves for made in _fitting(run, spans.take(half), failures)]
-        if not failures.kept:  # nobody reads errors of what cannot fail otherwise: the row must not be lost
-            shown = show_row(spans.schema.names, spans.rows.to_pylist()[0])
-            raise TooWideError(
-                f"{before} makes a value of more than {limits.MOST_BYTES:,} bytes of the row {shown:.1000}; retract it"
-            ) from error
         text = limits.VALUE_TOO_LARGE, f"a value of more than {limits.MOST_BYTES:,} bytes: {error}"
         failures.add(spans, np.zeros(1, np.int64), lambda _: text)
         return []

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from altneu import uplot
-from altneu.report.model import Cell, Report, StepRecord, Table, Text, percentile
+from altneu.page import uplot
+from examples.report.model import Cell, Report, StepRecord, Table, Text, percentile
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
@@ -61,7 +61,7 @@ _CHARTS = "".join(
 
 
 def _asset(name: str) -> str:
-    return files("altneu.report").joinpath(name).read_text(encoding="utf-8").strip()
+    return files("examples.report").joinpath(name).read_text(encoding="utf-8").strip()
 
 
 def _facts(report: Report) -> str:

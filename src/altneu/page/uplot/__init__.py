@@ -1,4 +1,4 @@
-"""The charting library uPlot (MIT licence), as published; the report and the live page draw with it."""
+"""The charting library uPlot (MIT licence), as published; the live page and the reports of examples draw with it."""
 
 from importlib.resources import files
 
@@ -9,4 +9,4 @@ def asset(name: str) -> str:
     >>> "uPlot" in asset("uPlot.iife.min.js"), ".uplot" in asset("uPlot.min.css")
     (True, True)
     """
-    return files("altneu.uplot").joinpath(name).read_text(encoding="utf-8").strip()
+    return files("altneu.page.uplot").joinpath(name).read_text(encoding="utf-8").strip()

@@ -1,0 +1,3 @@
+"""The release: the one place that says it; the package's metadata is made from here."""
+
+__version__ = "0.2.0"
