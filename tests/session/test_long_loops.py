@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 import altneu as an
+from altneu.operators.base import Operation
 from altneu.plan.ir import MAX_ROUNDS
-from altneu.runtime import base, local, schedule
+from altneu.runtime import local, schedule
 
 EDGES = an.source("edges", "src long, dst long")
 ROOTS = an.source("roots", "node long")
@@ -37,13 +38,19 @@ def calls_of(run: Callable[[], object]) -> int:
     return counted
 
 
+def operations(kind):
+    """The classes of operations below one."""
+    for below in kind.__subclasses__():
+        yield from operations(below) if below.__subclasses__() else [below]
+
+
 class Work:
     """What a step does: segments, operators that were run, functions that were called."""
 
     def __init__(self, monkeypatch) -> None:
         self.segments = self.operators = self.calls = 0
-        for operation, run in list(base._STEP.items()):
-            monkeypatch.setitem(base._STEP, operation, self._noting(run))
+        for operation in operations(Operation):
+            monkeypatch.setattr(operation, "step", self._noting(operation.step))
         run_here = local.run_here
 
         def noting(*given, **named):
@@ -53,9 +60,9 @@ class Work:
         monkeypatch.setattr(local, "run_here", noting)
 
     def _noting(self, run):
-        def noting(stage, i):
+        def noting(operation, here):
             self.operators += 1
-            return run(stage, i)
+            return run(operation, here)
 
         return noting
 
