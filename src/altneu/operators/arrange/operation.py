@@ -44,11 +44,11 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
     """The one stateful operation: updates into an arrangement, future ones into its hold.
 
     With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
-    columns (``operators/latest/events.py``). With ``locked`` they are left rows of an as-of join, the second input is the
-    arrangement of the right ones, and what is kept is what each met, or without a right side when each came
-    (``operators/asof/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept is the
-    source's rows (``operators/source/keyed.py``). With a layout that has ``changes_only`` what comes in is handed on, and
-    nothing but the history that is asked for is kept.
+    columns (``operators/latest/events.py``). With ``locked`` they are left rows of an as-of join, the second input is
+    the arrangement of the right ones, and what is kept is what each met, or without a right side when each came
+    (``operators/asof/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept
+    is the source's rows (``operators/source/keyed.py``). With a layout that has ``changes_only`` what comes in is
+    handed on, and nothing but the history that is asked for is kept.
     """
 
     starts = True
