@@ -39,7 +39,7 @@ from altneu.operators import function_steps, temporal
 from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
-from altneu.operators.spans import Failures, Mask, RowLostError, Spans
+from altneu.operators.spans import Failures, Mask, RowLost, Spans
 from altneu.order import Lattice
 from altneu.trace.update import Updates, consolidate
 
@@ -192,7 +192,7 @@ def _fitting(
     try:
         with limits.bounded(limits.CHUNK_BYTES):
             return [run(spans)]
-    except RowLostError:
+    except RowLost:
         raise
     except (TooWideError, pa.ArrowException) as error:
         if not limits.overflows(error):
