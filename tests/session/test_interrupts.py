@@ -45,7 +45,7 @@ def session(request, tmp_path):
 
 def goes_on(session, view, rows):
     assert session.lower == 0
-    assert session.has_pending
+    assert session._engine.has_pending
     session.advance()
     assert view.to_pylist() == rows
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -91,7 +91,7 @@ def test_what_a_callback_forgets_within_compiled_code_comes_out(session, monkeyp
         def __del__(self):
             signal.raise_signal(signal.SIGINT)
 
-    real = session._executor.step
+    real = session._engine.executor.step
 
     def step(*arguments):
         made = real(*arguments)
@@ -101,7 +101,7 @@ def test_what_a_callback_forgets_within_compiled_code_comes_out(session, monkeyp
     view, forgotten = session.maintain("view", N), []
     session.insert("n", [(1, 1)])
     monkeypatch.setattr(sys, "unraisablehook", lambda told: forgotten.append(told.exc_type))
-    monkeypatch.setattr(session._executor, "step", step)
+    monkeypatch.setattr(session._engine.executor, "step", step)
     with pytest.raises(KeyboardInterrupt):
         session.advance()
     assert forgotten == [KeyboardInterrupt]
@@ -135,13 +135,13 @@ def test_while_a_view_is_added_dropped_or_its_state_parted(session, monkeypatch)
     session.advance()
 
     def struck(name):
-        real = getattr(session._journal, name)
+        real = getattr(session._engine.journal, name)
 
         def strike(*arguments, **named):
             signal.raise_signal(signal.SIGINT)
             return real(*arguments, **named)
 
-        patch.setattr(session._journal, name, strike)
+        patch.setattr(session._engine.journal, name, strike)
 
     with monkeypatch.context() as patch:
         for name in ("commit_view", "commit_shards", "drop"):

@@ -150,7 +150,7 @@ def test_what_a_source_has_no_key_for_is_refused_by_name():
         session.advance()
         with pytest.raises(BeforeFrontierError, match="time 0 is closed"):
             session.insert_or_update("users", [(1, "a")], time=0)
-        assert not session.has_pending
+        assert not session._engine.has_pending
 
 
 def test_wrong_keys_are_refused_where_they_are_declared():
@@ -198,7 +198,7 @@ def test_kept_rows_stay_while_no_view_reads_them(tmp_path):
             session.maintain("all", an.source("users", "id long, name string", keep=True))
         session.drop_source("users")
         assert session.sources == []
-        assert not {**session.table.live, **session.table.stored}
+        assert not {**session._engine.table.live, **session._engine.table.stored}
 
 
 def test_without_keep_rows_go_with_the_last_view():
