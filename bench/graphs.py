@@ -49,7 +49,7 @@ class _Graph:
 
     def load(self) -> float:
         """Seconds for the first computation."""
-        if "roots" in self.session._sources:
+        if "roots" in self.session._engine.declared:
             self.session.insert("roots", [(0,)])
         self.session.insert("edges", _edges(self.ends))
         started = time.perf_counter()

@@ -57,7 +57,7 @@ def expirations(rows: int, cut: bool) -> Callable[[], Any]:
     session.advance(to=1)
 
     def run() -> dict[str, int]:
-        session._executor = executor = Counting()
+        session._engine.executor = executor = Counting()
         done = session.advance(to=10 * TIMES)
         return {"left": len(view.to_pylist()), "steps": executor.steps, "out": done.changes_out["counts"]}
 
@@ -102,7 +102,7 @@ def distinct_times(rows: int, times: int, window: int) -> Callable[[], Any]:
     )
 
     def run() -> dict[str, int]:
-        session._executor = executor = Counting()
+        session._engine.executor = executor = Counting()
         done = session.advance(to=times + window + 1)
         return {"out": done.changes_out["counts"], "groups": len(view.to_pylist()), "steps": executor.steps}
 

@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 
 import altneu as an
+from altneu.collections.logic import Logic
 from altneu.columnar.rows import Rows
 from altneu.linear import BoundLogic
 from altneu.linear.normal import normalise
-from altneu.logic import Logic
 from altneu.operators.linear import run_logic
 from altneu.order import Antichain, Epoch
 from altneu.runtime.inputs import Stamp

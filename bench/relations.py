@@ -80,8 +80,8 @@ def maintained(share: float, deletes: int) -> Any:
         started, work = time.perf_counter(), time.process_time()
         session.advance()
         load, cpu = time.perf_counter() - started, time.process_time() - work
-        kept = sum(size for _, size in session.table.sizes().values())
-        found = [session.table.rows(session.ports(name).contents) for name in VIEWS]
+        kept = sum(size for _, size in session._engine.table.sizes().values())
+        found = [session._engine.table.rows(session._engine.ports(name).contents) for name in VIEWS]
         steps, used = Steps(), []
         for name in VIEWS * (deletes // 2):
             row = inputs[name].slice(int(pick.integers(inputs[name].num_rows)), 1).to_pylist()[0]
@@ -197,7 +197,7 @@ def ranked(nodes: int, edges: int) -> Any:
             change("edges", rows)
             started, work = time.perf_counter(), time.process_time()
             session.advance()
-            kept = sum(session.table.rows(name) for name in session.table.sizes())
+            kept = sum(session._engine.table.rows(name) for name in session._engine.table.sizes())
             told.append((time.perf_counter() - started, time.process_time() - work, kept))
         return told
 

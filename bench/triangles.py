@@ -230,7 +230,7 @@ def several(views: int) -> Any:
 
     def run() -> dict[str, Any]:
         step = session.advance()
-        size = sum(b.nbytes for state in session.table.live.values() for b in state.spine.batches)
+        size = sum(b.nbytes for state in session._engine.table.live.values() for b in state.spine.batches)
         return {"kept": step.state_rows, "bytes": size}
 
     return run

@@ -136,12 +136,12 @@ def joined_stream(pushed: bool, steps: int) -> Any:
             session.insert("clicks", part(now, ("user", "page", "at")))
             session.insert("orders", part(now, ("user", "amount", "placed")))
             taken.run(lambda now=now: session.advance(to=now + TICKS))  # type: ignore[misc]
-        columns = {name: layout.schema.names for name, layout in session.table.layouts.items()}
+        columns = {name: layout.schema.names for name, layout in session._engine.table.layouts.items()}
         joined = [name for name in columns if "at" in columns[name] or "placed" in columns[name]]
         tenth = steps // 10
         return {
-            "joined": sum(map(session.table.rows, joined)),
-            "all": sum(map(session.table.rows, columns)),
+            "joined": sum(map(session._engine.table.rows, joined)),
+            "all": sum(map(session._engine.table.rows, columns)),
             "seconds": taken.total,
             "first": float(np.median(taken.wall[tenth : 2 * tenth])),
             "last": float(np.median(taken.wall[-tenth:])),

@@ -76,7 +76,7 @@ class Run:
                 run = steps if i >= WARM else Steps()
                 last = run.run(lambda changes=changes: _refresh(session, changes))  # type: ignore[misc]
                 changed += sum(last.changes_out.values())
-            size = sum(b.nbytes for state in session.table.live.values() for b in state.spine.batches)
+            size = sum(b.nbytes for state in session._engine.table.live.values() for b in state.spine.batches)
             answers = {n: view.to_arrow() for n, view in views.items()}
         return Kept(load, steps, last.state_rows, size, changed, answers)
 

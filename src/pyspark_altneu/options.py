@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from altneu.engine.reader import Reader
-from altneu.engine.view import View
 from altneu.errors import ReadError, UnknownColumnError
+from altneu.views.reader import StoreReadings
+from altneu.views.view import View
 
 _KNOWN = {
     "path",
@@ -93,9 +93,9 @@ class Options:
             _object(found.get("storageoptions", "{}")),
         )
 
-    def open(self, *, lease: str | None, since: int | None = None, shared: bool = False) -> Reader:
+    def open(self, *, lease: str | None, since: int | None = None, shared: bool = False) -> StoreReadings:
         """A reader of the store."""
-        return Reader(self.path, lease=lease, since=since, shared=shared, storage_options=self.storage_options)
+        return StoreReadings(self.path, lease=lease, since=since, shared=shared, storage_options=self.storage_options)
 
     def selected(self, view: View) -> tuple[str, ...]:
         """The columns of the view that are read.

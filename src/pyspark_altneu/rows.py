@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from altneu.engine.reading import updates_table
-from altneu.engine.view import repeated
 from altneu.errors import ViewHasErrorsError
 from altneu.runtime.pieces import Piece
 from altneu.runtime.read import At, negatives
 from altneu.trace.update import Updates
+from altneu.views.view import repeated
 
 _CHUNK = 1 << 17  # rows of a record batch that is handed to Spark
 

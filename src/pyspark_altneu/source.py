@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from altneu.engine.reader import Reader
-from altneu.engine.view import View, followed
 from altneu.errors import ReadError
+from altneu.views.reader import StoreReadings
+from altneu.views.view import View, followed
 from pyspark_altneu.options import Options
 from pyspark_altneu.rows import Part, Shape, read_part
 
@@ -81,7 +81,7 @@ class ViewReader(DataSourceReader):
         return read_part(partition) if isinstance(partition, Part) else iter(())
 
 
-def _contents(options: Options, reader: Reader, view: View) -> list[Part]:
+def _contents(options: Options, reader: StoreReadings, view: View) -> list[Part]:
     at = reader.known(view.name).readable(options.at)
     strict = options.errors == "raise"
     if strict:
@@ -90,7 +90,7 @@ def _contents(options: Options, reader: Reader, view: View) -> list[Part]:
     return [Part(shape, piece, at, strict=strict) for piece in reader.pieces(view.name, at[0])]
 
 
-def _changes(options: Options, reader: Reader, view: View) -> list[Part]:
+def _changes(options: Options, reader: StoreReadings, view: View) -> list[Part]:
     known = reader.known(view.name)
     if options.since is None and options.until is not None:
         raise ReadError('option "until" needs "since": changes are read after one time up to another')
@@ -100,7 +100,7 @@ def _changes(options: Options, reader: Reader, view: View) -> list[Part]:
     return changed_parts(options, reader, view, start, end)
 
 
-def changed_parts(options: Options, reader: Reader, view: View, start: int, end: int) -> list[Part]:
+def changed_parts(options: Options, reader: StoreReadings, view: View, start: int, end: int) -> list[Part]:
     """Parts for the changes of these times.
 
     Raises:
@@ -111,7 +111,7 @@ def changed_parts(options: Options, reader: Reader, view: View, start: int, end:
     return [Part(shape, piece, None, low, high) for piece, low, high in reader.changed(view.name, start, end)]
 
 
-def check_errors(options: Options, reader: Reader, view: View, end: int) -> None:
+def check_errors(options: Options, reader: StoreReadings, view: View, end: int) -> None:
     """Refuse a view that has errors at the last time before ``end``."""
     if options.errors == "raise" and end > 0:
         known = reader.known(view.name)

@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from altneu.columnar.rows import Ints
-from altneu.engine.reader import Reader
-from altneu.engine.view import View
 from altneu.errors import HistoryGoneError, ReadError
+from altneu.views.reader import StoreReadings
+from altneu.views.view import View
 from pyspark_altneu.options import Options
 from pyspark_altneu.rows import Part, read_part
 from pyspark_altneu.source import changed_parts, check_errors, shape_of
@@ -34,7 +34,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.since is not None or options.until is not None:
             raise ReadError('options "since" and "until" are of batch reads; a stream begins at "startingTime"')
         self.options = options
-        self._opened: Reader | None = None
+        self._opened: StoreReadings | None = None
         self._target: int | None = None  # of a query that takes what is available now
 
     # what Spark asks ------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ----------------------------------------------------------------------------------------------------------------
 
     @property
-    def _reader(self) -> Reader:
+    def _reader(self) -> StoreReadings:
         if self._opened is None:  # nothing more is folded until it is known what the query needs
             self._opened = self.options.open(lease=self.options.lease, since=0)
         return self._opened
@@ -137,7 +137,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if frontier >= 0:
             self._reader.hold(max(frontier - 1, 0))
 
-    def _first_parts(self, reader: Reader, view: View, end: int, start: int | None) -> list[Part]:
+    def _first_parts(self, reader: StoreReadings, view: View, end: int, start: int | None) -> list[Part]:
         """The first batch: a snapshot, and the changes after it up to ``end``.
 
         Of a view without contents there are changes alone, from ``start`` on, which its offset says: all of them where

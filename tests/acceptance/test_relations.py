@@ -30,7 +30,7 @@ def test_galen_is_what_a_database_makes_of_it_and_is_kept_right(galen):
     views = [session.view(name).to_arrow() for name in relations.VIEWS]
     assert tuple(view.num_rows for view in views) == relations.ROWS[0.1]
     tuples = sum(relations.ROWS[0.1])
-    assert sum(size for _, size in session.table.sizes().values()) < 230 * tuples
+    assert sum(size for _, size in session._engine.table.sizes().values()) < 230 * tuples
     for name in relations.VIEWS:
         table = inputs[name]
         session.retract(f"{name}0", table.slice(1234, 1))

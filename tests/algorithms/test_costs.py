@@ -45,4 +45,4 @@ def read(session):
 
 def held(session):
     """Updates in all arrangements."""
-    return sum(rows for rows, _ in session.table.sizes().values())
+    return sum(rows for rows, _ in session._engine.table.sizes().values())

@@ -199,7 +199,7 @@ def held_at(history, time):
 
 def insert(session, sources, history, lower, upper):
     for name, source in sources.items():
-        if name in session._sources:
+        if name in session._engine.declared:
             updates = [u for u in history[name] if lower <= u[1] < upper]
             session.insert(name, table_of(updates, source), time="time", diff="diff")
 
@@ -234,7 +234,7 @@ def test_nothing_is_left_of_what_is_taken_back(name):
         kept = []
         for time in range(4):
             sign = 1 if time % 2 == 0 else -1
-            for source in session._sources:
+            for source in session._engine.declared:
                 updates = [(row, time, sign * n) for row, n in getattr(end, source).items()]
                 session.insert(source, table_of(updates, sources[source]), time="time", diff="diff")
             kept.append(session.advance().state_rows)

@@ -62,7 +62,7 @@ def test_running_sums(name, seed):
         with an.Session(retain="all") as session:
             view = session.maintain(name, PLANS[name])
             for lower, upper in pairwise([0, *cuts]):
-                for source in session._sources:
+                for source in session._engine.declared:
                     updates = [u for u in history[source] if lower <= u[1] < upper]
                     session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
                 session.advance(to=upper)
@@ -70,7 +70,7 @@ def test_running_sums(name, seed):
             assert [contents_of(view, time) for time in range(TIMES + 1)] == wanted
     with an.Session() as session:
         view = session.maintain(name, PLANS[name])
-        for source in session._sources:
+        for source in session._engine.declared:
             session.insert(source, table_of(history[source], SOURCES[source]), time="time", diff="diff")
         session.advance(to=TIMES + 10)
         assert list(state_left(session)) == []

@@ -51,9 +51,9 @@ def test_a_view_of_an_earlier_altneu_is_told_of_when_it_is_maintained_again(tmp_
         session.maintain("v", plan)
         session.insert("s", [(1,)])
         session.advance()
-        value = dict(session._journal.views["v"])
+        value = dict(session._engine.journal.views["v"])
         kept = value.pop("kept"), value.pop("lower")
-        session._journal.store.commit(session._journal.store.frontier, {"view/v": value})
+        session._engine.journal.store.commit(session._engine.journal.store.frontier, {"view/v": value})
     with an.read(tmp_path) as reader:
         assert reader.views == ["v"]
         with pytest.raises(ReadError, match=r"does not say how view 'v' is kept.*maintain the view there, and advance"):
@@ -61,6 +61,6 @@ def test_a_view_of_an_earlier_altneu_is_told_of_when_it_is_maintained_again(tmp_
         with an.Session(path=tmp_path) as session:
             session.maintain("v", plan)
             session.advance()
-            assert session._journal.store.state["view/v"]["kept"] == kept[0]
+            assert session._engine.journal.store.state["view/v"]["kept"] == kept[0]
         reader.refresh()
         assert reader.view("v").to_pylist() == [(1,)]

@@ -30,7 +30,7 @@ from tests.session.test_durable import no_file_beyond
 
 def session_of_retries(path):
     session = an.Session(path=path, shards=3)
-    session._executor = Retries(3)
+    session._engine.executor = Retries(3)
     return session
 
 
@@ -47,10 +47,10 @@ def test_a_task_that_runs_twice_writes_a_segment_once(tmp_path):
         orders = an.source("orders", "item long, price long")
         view = session.maintain("v", orders.filter("price >= 0"))
         session.insert("orders", [(i, i % 7) for i in range(20_000)])
-        before = session._executor.tasks
+        before = session._engine.executor.tasks
         session.advance()
-        assert session._executor.tasks == before + 6
-        named = {value["batches"][0]["data"]["segment"]["name"] for value in session.table.stored.values()}
+        assert session._engine.executor.tasks == before + 6
+        named = {value["batches"][0]["data"]["segment"]["name"] for value in session._engine.table.stored.values()}
         assert {p.name for p in (tmp_path / "state" / "segments").iterdir()} == named
         assert len(named) == 3
         assert Counter(view.to_pylist()) == Counter((i, i % 7) for i in range(20_000))
@@ -95,18 +95,18 @@ def same(left, right):
 def test_the_step_changes_nothing_it_is_given_and_repeats_itself(name):
     with an.Session() as session:
         session.maintain("v", PLANS[name])
-        for source in session._sources:
+        for source in session._engine.declared:
             updates = [u for u in HISTORY[source] if u[1] < 4]
             session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
         session.advance(to=4)
-        plan, lattice = session._plan, session.lattice
+        plan, lattice = session._engine.plan, session._engine.lattice
         region = Region(*(Antichain.of(lattice, t) for t in (4, 8, 4)))
         inbox = {}
         for source, node in plan.sources.items():
             stamp = Stamp(source, SOURCES[source].schema, lattice, region.lower, "time", "diff")
             later = [u for u in HISTORY[source] if u[1] >= 4]
             inbox[-1 - node] = [stamp.updates(table_of(later, SOURCES[source]))]
-        snapshot = ShardView(session.table, 0)
+        snapshot = ShardView(session._engine.table, 0)
         before = {n: [frozen(b.updates()) for b in snapshot[n].spine.batches] for n in snapshot}
         given = {port: [frozen(m) for m in parts] for port, parts in inbox.items()}
         messages = inbox
@@ -130,7 +130,7 @@ def test_a_plan_sent_to_a_task_says_the_same_there(name):
     """Errors name operators and expressions: said otherwise, they would not be found again when their rows go."""
     with an.Session() as session:
         session.maintain(name, PLANS[name])
-        here = session._plan
+        here = session._engine.plan
         there = pickle.loads(cloudpickle.dumps(here))  # noqa: S301 -- as tasks get it
         assert [n.label for n in there.nodes] == [n.label for n in here.nodes]
         for mine, theirs in zip(here.nodes, there.nodes, strict=True):

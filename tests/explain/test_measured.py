@@ -54,7 +54,7 @@ def test_rows_in_and_out_are_those_that_came_and_went():
         assert (rows(reduce.total)[1], rows(reduce.last)[1]) == (4, 2)  # jam, and tea three times
         contents = one(found, "arrangement", "contents")
         assert (contents.total.steps, contents.total.rounds, contents.last.steps) == (2, 2, 1)
-        assert contents.updates == session.table.rows(contents.arrangement)
+        assert contents.updates == session._engine.table.rows(contents.arrangement)
         assert contents.bytes > 0
         assert all(o.total.seconds > 0 for o in found.operators)
         assert found.run == "2 steps since the session was opened"
@@ -158,7 +158,7 @@ def test_a_step_that_failed_did_nothing(monkeypatch):
             def full(*_args, **_options):
                 raise OSError("no room")
 
-            patch.setattr(session._journal, "commit_step", full)
+            patch.setattr(session._engine.journal, "commit_step", full)
             with pytest.raises(StepFailedError):
                 session.advance()
         assert counts(session.explained("total")) == before
@@ -210,14 +210,14 @@ def test_analyze_runs_a_query_once_and_keeps_nothing_of_it():
         session.sql("CREATE TABLE orders (item STRING, price BIGINT)")
         session.sql("CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM orders GROUP BY item")
         session.sql("INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4)")
-        before, kept = counts(session.explained()), session.table.layouts
+        before, kept = counts(session.explained()), session._engine.table.layouts
         session.insert("orders", [("jam", 1)])
         lines = [row.plan for row in session.sql("EXPLAIN ANALYZE SELECT max(price) AS most FROM orders")]
         told = next(line for line in lines if "reduce max" in line)
         assert "measured: 4 rows in, " in told
         assert any(line.startswith("  measured: once, in ") for line in lines)
         assert lines[-1] == "arrangements: 0 there already, 3 to build"
-        assert session.table.layouts == kept
+        assert session._engine.table.layouts == kept
         session.retract("orders", [("jam", 1)])
         session.advance()
         after = counts(session.explained())

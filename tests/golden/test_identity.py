@@ -74,7 +74,7 @@ def placed(plan: an.Collection, joins: str) -> tuple[str, set[type]]:
     for shards in (1, 2):  # in one shard a delta join is one operation
         with an.Session(shards=shards) as session:
             session.maintain("view", plan, joins=joins)
-            nodes += session._catalogue.plan.nodes
+            nodes += session._engine.catalogue.plan.nodes
     return digest(n.identity for n in nodes), {type(n.operation) for n in nodes}
 
 

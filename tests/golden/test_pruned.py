@@ -36,9 +36,9 @@ def fill(session: an.Session) -> None:
 
 def kept(session: an.Session) -> dict[tuple[str, ...], int]:
     """Columns of every arrangement, and the bytes of its rows."""
-    states = {name: session.table.get(name, 0) for name in session.table.layouts}
+    states = {name: session._engine.table.get(name, 0) for name in session._engine.table.layouts}
     return {
-        tuple(session.table.layouts[name].schema.names): sum(
+        tuple(session._engine.table.layouts[name].schema.names): sum(
             part.nbytes for batch in state.spine.batches for part in batch.updates().rows.to_batch().columns
         )
         for name, state in states.items()

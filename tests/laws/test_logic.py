@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.collections.logic import Logic
 from altneu.linear import NEVER, BoundLogic, Delay, DelayFunction, Function, NotDelayed
-from altneu.logic import Logic
 from altneu.plan.rewrite import optimise
 
 SCHEMA = "a long, b long, at long"

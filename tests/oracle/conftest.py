@@ -45,4 +45,4 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def alternate(session: Session, step: int) -> None:
     """Every other step runs in the driver, on what Spark's tasks wrote before, and the other way round."""
-    session._executor.placement = ("spark", "driver")[step % 2]
+    session._engine.executor.placement = ("spark", "driver")[step % 2]

@@ -82,7 +82,7 @@ class Runner:
         folder = self.folder()
         session = self.open_session(folder)
         views = {name: session.maintain(name, plan, joins=self.joins) for name, plan in plans.items()}
-        read = [name for name in sources if name in session._sources]
+        read = [name for name in sources if name in session._engine.declared]
         traces = {name: Trace(contents_of(view)) for name, view in views.items()}
         for step, (lower, upper) in enumerate(pairwise([0, *cuts])):
             self.before_step(session, step)
@@ -219,7 +219,7 @@ def row_text(names: Sequence[str], row: tuple[Any, ...]) -> str:
 
 def state_left(session: Session) -> Iterator[tuple[str, int]]:
     """Arrangements that add up to something, or hold something, with how many rows."""
-    for (name, shard), state in session.table.live.items():
+    for (name, shard), state in session._engine.table.live.items():
         lattice = state.spine.layout.lattice
         lower = np.zeros((lattice.width, 1), np.int64)
         lower[0] = session.lower

@@ -334,13 +334,13 @@ class Run:
         more = Counter(rows)
         more[next(iter(rows), tuple(None for _ in self.scene.shape))] += 1
         for given in (more, rows) if wrong else (rows,):
-            before = self.session.store.number, self.session._plan
+            before = self.session.store.number, self.session._engine.plan
             try:
                 self.session.backfill(name, [(*row, n) for row, n in given.items() if n], diff="#n")
                 if given is not rows:
                     raise DifferentError(f"{name}: a row too many was not seen, though its keys are kept")
             except InputError as error:
-                assert (self.session.store.number, self.session._plan) == before
+                assert (self.session.store.number, self.session._engine.plan) == before
                 if given is rows:
                     if "time has not come" not in str(error):
                         raise
@@ -349,7 +349,7 @@ class Run:
 
     def _place(self, where: str) -> None:
         if self.spark is not None:
-            self.session._executor.placement = where
+            self.session._engine.executor.placement = where
 
     def _reshard(self, shards: int) -> None:
         self.session.reshard(shards)
@@ -372,7 +372,7 @@ class Run:
 
     def _fail(self, to: int) -> None:
         """A step whose commit fails: nothing has happened, and it can be taken again."""
-        before = self.session.store.number, self.session.lower, self.session.has_pending
+        before = self.session.store.number, self.session.lower, self.session._engine.has_pending
 
         def fails(*_: Any) -> None:
             raise OSError("no room")
@@ -386,7 +386,7 @@ class Run:
             raise DifferentError("a step was taken whose commit failed")
         finally:
             del self.session.store.commit
-        if before != (self.session.store.number, self.session.lower, self.session.has_pending):
+        if before != (self.session.store.number, self.session.lower, self.session._engine.has_pending):
             raise DifferentError("a failed step has changed the session")
         if self.session.lower:
             for name in self.views:
@@ -414,7 +414,7 @@ class Run:
 
     def _readable(self, name: str) -> list[Point]:
         since, until = self.views[name].since, self.session.lower
-        events = self.session._journal.events  # earlier ones are no longer told apart
+        events = self.session._engine.journal.events  # earlier ones are no longer told apart
         return [p for p in self.expected.points if since <= p[0] < until and (p[1] is None or p[1] >= events)]
 
     def _read(self, name: str, point: Point) -> Rows:
@@ -469,7 +469,7 @@ class Run:
                 if t <= point[0] and (not event or event[0] <= point[1]):
                     rows[row] += diff
             wanted = self._held(name, point)
-            if not wanted.unsure and (point[1] is None or point[1] >= self.session._journal.events):
+            if not wanted.unsure and (point[1] is None or point[1] >= self.session._engine.journal.events):
                 self._same(name, f"the changes up to {point}", rows, wanted.rows)
             if point[0] == upper - 1:
                 after[point] = rows

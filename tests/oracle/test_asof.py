@@ -170,11 +170,11 @@ def test_late_views_say_what_they_would_have_said():
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
     def open_session(path):
         session = Session(path=path, shards=3)
-        session._executor = retries
+        session._engine.executor = retries
         return session
 
     def alternate(session, step):
-        session._executor = (retries, LocalExecutor())[step % 2]
+        session._engine.executor = (retries, LocalExecutor())[step % 2]
 
     retries = Retries(3)
     runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)

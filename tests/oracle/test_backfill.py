@@ -82,8 +82,16 @@ class Life:
         """All that a refusal leaves as it is."""
         session = self.session
         shown = {name: contents_of(view) for name, view in self.views.items()}
-        sizes = {name: rows for name, (rows, _) in session.table.sizes().items()}
-        return session.store.number, session.lower, session.sources, session._plan, session._journal.kept, sizes, shown
+        sizes = {name: rows for name, (rows, _) in session._engine.table.sizes().items()}
+        return (
+            session.store.number,
+            session.lower,
+            session.sources,
+            session._engine.plan,
+            session._engine.journal.kept,
+            sizes,
+            shown,
+        )
 
     def give(self, source: str, rows: Multiset) -> None:
         """Rows in one of the forms that they may have."""

@@ -328,7 +328,7 @@ def test_moments_of_two_times(name, seed):
             for row, at, n in rows:
                 if lower <= at[0] < upper:
                     session.insert("events", [row], time=at, diff=n)
-            for row, (t,), n in prices if "prices" in session._sources else ():
+            for row, (t,), n in prices if "prices" in session._engine.declared else ():
                 if lower <= t < upper:
                     session.insert("prices", [row], time=t, diff=n)
             session.advance(to=upper)

@@ -34,8 +34,8 @@ class Committing(Session):
     def commit(self):
         before = self._shown()
         super().commit()
-        assert not self._pending.updates
-        assert not self._pending.frames
+        assert not self._engine.pending.updates
+        assert not self._engine.pending.frames
         assert self._shown() == before
 
     def advance(self, to=None):

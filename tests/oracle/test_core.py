@@ -128,7 +128,7 @@ def test_an_operator_means_what_python_says(name):
     with Session() as session:
         view = session.maintain(name, plan)
         for time in range(TIMES):
-            for source in session._sources:
+            for source in session._engine.declared:
                 updates = [u for u in HISTORY[source] if u[1] == time]
                 session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")
             session.advance()

@@ -145,7 +145,7 @@ def test_delta_joins_are_what_was_run():
     for name, plan in PLANS.items():
         with Session() as session:
             session.maintain("v", plan, joins="delta")
-            joins = [n for n in ir.walk(session._catalogue.nodes["v"]) if isinstance(n, ir.MultiJoin)]
+            joins = [n for n in ir.walk(session._engine.catalogue.nodes["v"]) if isinstance(n, ir.MultiJoin)]
             assert joins, name
             assert "delta join of" in session.explain("v")
 
@@ -200,7 +200,7 @@ def test_retracting_everything_returns_to_nothing(name):
     with Session(shards=2) as session:
         view = session.maintain(name, PLANS[name], joins="delta")
         for time in range(6):
-            for source in session._sources:
+            for source in session._engine.declared:
                 there = accumulated(judge.history[source], TIMES - 1)
                 updates = [(row, time, n if time % 2 == 0 else -n) for row, n in there.items()]
                 session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")

@@ -273,7 +273,7 @@ def test_retracting_everything_returns_to_nothing(name):
         view = session.maintain(name, PLANS[name])
         kept = []
         for time in range(12):
-            for source in session._sources:
+            for source in session._engine.declared:
                 there = accumulated(HISTORY[source], TIMES - 1)
                 updates = [(row, time, n if time % 2 == 0 else -n) for row, n in there.items()]
                 session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")

@@ -81,7 +81,7 @@ def test_the_order_of_inserts_changes_nothing(name):
     with Session() as session:
         view = session.maintain(name, PLANS[name])
         pieces = []
-        for source in session._sources:
+        for source in session._engine.declared:
             updates = rng.sample(HISTORY[source], len(HISTORY[source]))
             cut = rng.randrange(len(updates))
             pieces += [(source, updates[:cut]), (source, updates[cut:])]
@@ -100,7 +100,7 @@ def test_retracting_everything_returns_to_nothing(name):
         view = session.maintain(name, PLANS[name])
         kept = []
         for time in range(2 * rounds):
-            for source in session._sources:
+            for source in session._engine.declared:
                 there = accumulated(HISTORY[source], TIMES - 1)
                 updates = [(row, time, n if time % 2 == 0 else -n) for row, n in there.items()]
                 session.insert(source, table_of(updates, SOURCES[source]), time="time", diff="diff")

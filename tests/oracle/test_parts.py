@@ -40,7 +40,7 @@ def in_parts(rng: random.Random) -> Callable[[Path | None], Session]:
 
     def opened(path: Path | None) -> Session:
         session = Session(path=path, shards=rng.randint(1, 2))
-        session._executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
+        session._engine.executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
         return session
 
     return opened
@@ -51,7 +51,7 @@ def in_tasks(room: int) -> Callable[[Path | None], Session]:
 
     def opened(path: Path | None) -> Session:
         session = Session(path=path, shards=2)
-        session._executor = Retries(2, room=room)
+        session._engine.executor = Retries(2, room=room)
         return session
 
     return opened

@@ -67,7 +67,7 @@ def test_both_ways_to_join_change_alike(seed):
         there: Counter = Counter()
         for step in range(rng.randint(1, 5)):
             for _ in range(rng.randint(0, 25)):
-                name = rng.choice(list(session._sources))
+                name = rng.choice(list(session._engine.declared))
                 row, diff = random_row(rng, name), rng.choice([1, 1, 2])
                 mine = [r for (n, r), count in there.items() if n == name and count > 0]
                 if mine and rng.random() < 0.4:

@@ -19,8 +19,8 @@ ON_SPARK = ["reach", "components by and by", "strong components", "sums"]
 def session_of(share, seen):
     def open_session(path):
         session = an.Session(path=path, shards=SHARDS)
-        session._executor = Retries(SHARDS, share)
-        seen.append(session._executor)
+        session._engine.executor = Retries(SHARDS, share)
+        seen.append(session._engine.executor)
         return session
 
     return open_session
@@ -72,7 +72,7 @@ def test_what_passes_between_segments_is_no_part_of_the_commit(tmp_path):
         session.insert("roots", [(0, 0)])
         session.insert("edges", [(0, i // 8, i, 1) for i in range(nodes)])
         session.advance()
-        store = session._journal.store
+        store = session._engine.journal.store
         assert not [key for key in store.state if PENDED in key]
         named = set(store._ledger.segments)
         files = {path.name for path in (tmp_path / "state" / "segments").iterdir()}
@@ -104,7 +104,7 @@ def test_a_round_is_placed_by_what_the_one_before_made_of_its_rows(tmp_path, mon
         monkeypatch.setattr(schedule, "_MANY_ROWS", many)
         placed.clear()
         with session_of(1, [])(tmp_path / str(many)) as session:
-            session._executor.placement = "auto"
+            session._engine.executor.placement = "auto"
             view = session.maintain("v", reach())
             session.insert("roots", [(0, 0)])
             session.advance()
@@ -127,7 +127,7 @@ def test_a_loop_of_tasks_that_does_not_end_says_where_and_commits_nothing(tmp_pa
             session.advance(to=4)
         assert (session.lower, view.to_pylist()) == (0, [])
         session.discard()
-        session.insert("roots", [(0, 1)]) if "roots" in session._sources else None
+        session.insert("roots", [(0, 1)]) if "roots" in session._engine.declared else None
         session.advance(to=4)
         assert session.lower == 4
 

@@ -48,7 +48,7 @@ def test_reopened_after_every_advance(seed, tmp_path_factory):
 def test_as_tasks_of_spark_each_run_twice(tmp_path_factory):
     def open_session(path):
         session = Session(path=path, shards=2)
-        session._executor = Retries(2)
+        session._engine.executor = Retries(2)
         return session
 
     check(Runner("retries", open_session, lambda: tmp_path_factory.mktemp("store")), 114)

@@ -140,9 +140,9 @@ class History:
         columns = [*zip(*((*row, s, e, d) for row, (s, e), d in updates), strict=True)] or [()] * 6
         names = [*A.schema, *(pa.field(n, pa.int64()) for n in ("s", "e", "d"))]
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, names, strict=True)], schema=pa.schema(names))
-        if "a" in session._sources:
+        if "a" in session._engine.declared:
             session.insert("a", convert(table), time=("s", "e"), diff="d")
-        if "b" in session._sources:
+        if "b" in session._engine.declared:
             found = [u for u in self.b if lower <= u[1] < upper]
             session.insert("b", convert(table_of(found, B)), time="time", diff="diff")
 

@@ -34,7 +34,7 @@ def test_the_session_is_told(client, session):
     told = client.get("api/session").json()
     assert (told["lower"], told["steps"], told["store"], told["allow_writes"]) == (1, 1, "in memory", False)
     assert [(v["name"], v["errors"]) for v in told["views"]] == [("orders", 0), ("total", 0), ("each", 1)]
-    assert told["kept"]["updates"] == sum(session.table.rows(n) for n in session.table.layouts)
+    assert told["kept"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
     assert told["doing"] is told["failed"] is None
 
 
@@ -168,7 +168,7 @@ def test_the_graph_is_told_and_drawn_and_goes_on_with_steps(client, session):
     source = next(o for o in told["operators"] if o["kind"] == "source")
     assert (source["total"]["rows_out"], source["did"].partition(",")[0]) == (4, "4 in")
     kept = [o for o in told["operators"] if o["arrangement"] is not None]
-    assert all(o["updates"] == session.table.rows(o["arrangement"]) for o in kept)
+    assert all(o["updates"] == session._engine.table.rows(o["arrangement"]) for o in kept)
     session.insert("orders", [("tea", 4, 1)])
     session.advance()
     after = client.get("api/graph").json()
@@ -204,7 +204,7 @@ def test_a_select_is_answered_and_takes_no_step(client, session):
     session.insert("orders", [("tea", 40, 1)])  # waits for the next step, and goes on waiting
     told = ask(client, "SELECT item, sum(price) AS p FROM orders WHERE price < 6 GROUP BY item ORDER BY item")
     assert told["rows"] == [["jam", 5], ["salt", 1], ["tea", 3]]
-    assert (session.lower, session.has_pending) == (1, True)
+    assert (session.lower, session._engine.has_pending) == (1, True)
     assert ask(client, "SHOW MATERIALIZED VIEWS")["rows"][0] == ["orders", 4]
     plan = ask(client, "EXPLAIN SELECT count(*) FROM orders")
     assert plan["plan"] is True
@@ -324,7 +324,7 @@ def test_reading_while_it_advances_sees_whole_steps(client, session):
 
 
 def test_what_runs_is_told_as_it_runs(client, session):
-    with session.past.watch("closing times 1 to 2"):
+    with session._engine.past.watch("closing times 1 to 2"):
         doing = client.get("api/session").json()["doing"]
     assert doing["text"] == "closing times 1 to 2"
     assert 0 <= doing["seconds"] < 60
@@ -438,7 +438,7 @@ def test_a_page_ends_with_its_session_or_before():
         assert first.url != second.url
         first.close()
         first.close()
-        assert (first.closed, second.closed, session.pages) == (True, False, [second])
+        assert (first.closed, second.closed, session._pages) == (True, False, [second])
         with pytest.raises(httpx.ConnectError):
             httpx.get(first.url)
         assert httpx.get(second.url).status_code == 200

@@ -201,7 +201,7 @@ def test_why_a_row_is_there(tab):
 
 
 def test_what_runs_is_seen_while_it_runs(tab, session):
-    with session.past.watch("closing times 3 to 4"):
+    with session._engine.past.watch("closing times 3 to 4"):
         expect(tab.locator("#doing")).to_contain_text(re.compile(r"closing times 3 to 4, \d"))
     expect(tab.locator("#doing")).to_be_hidden()
 

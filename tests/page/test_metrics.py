@@ -29,7 +29,7 @@ def test_counts_grow_with_steps_also_with_those_before_the_page(client, session)
 
 def test_what_is_kept_and_what_failed(client, session):
     found = told(client)
-    table = session.table
+    table = session._engine.table
     for name in table.layouts:
         assert found["altneu_arrangement_updates", name] == table.rows(name)
         assert found["altneu_arrangement_bytes", name] > 0 or not table.rows(name)

@@ -37,7 +37,7 @@ def rests_on(explanation):
 
 def check(view, collection, sources, at=None, most=4):
     """Explain some rows of a view; how many."""
-    time = view._session.known(view.name).readable(at)[0]
+    time = view._readings.known(view.name).readable(at)[0]
     shown = Counter(tuple(map(plain, row.values())) for row in view.to_arrow(at, errors="ignore").to_pylist())
     rows = {tuple(map(plain, row)): row for row in view.to_pylist(at, errors="ignore")}
     for key in sorted(rows, key=repr)[:most]:

@@ -63,7 +63,7 @@ class Run:
         except KeyboardInterrupt as error:
             notes = getattr(error, "__notes__", None)
             committed = self.session.lower == lower + 1
-            assert committed == (not self.session.has_pending)
+            assert committed == (not self.session._engine.has_pending)
             if notes is None:
                 self.said["outside"] += 1
             else:

@@ -189,10 +189,10 @@ def test_among_moments_changes_meet_what_is_nearest_then():
 def test_joins_with_one_right_side_share_its_arrangement():
     with Session() as session:
         session.maintain("latest", revising())
-        before = set(session.table.layouts)
+        before = set(session._engine.table.layouts)
         session.maintain("next", revising(direction="forward"))
         session.maintain("told", L.asof_join(R, "k", time="at", mode="locked"))
-        added = [layout for name, layout in session.table.layouts.items() if name not in before]
+        added = [layout for name, layout in session._engine.table.layouts.items() if name not in before]
     assert [layout.order for layout in added if layout.order] == []
     assert len([layout for layout in added if "#kind" in layout.schema.names]) == 1
 

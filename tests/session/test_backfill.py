@@ -53,15 +53,15 @@ class Life:
 
 
 def state(session):
-    names = sorted({name for name, _ in (*session.table.live, *session.table.stored)})
-    rows = {name: session.table.rows(name) for name in names}
+    names = sorted({name for name, _ in (*session._engine.table.live, *session._engine.table.stored)})
+    rows = {name: session._engine.table.rows(name) for name in names}
     return (
         session.store.number,
         session.sources,
-        session._plan,
-        dict(session._journal.kept),
+        session._engine.plan,
+        dict(session._engine.journal.kept),
         rows,
-        [*session.table.layouts],
+        [*session._engine.table.layouts],
     )
 
 
@@ -117,7 +117,7 @@ def test_a_source_declared_with_keep_that_was_dropped_is_kept_again_as_declared(
         session.maintain("all", kept)
         session.insert("a", ROWS)
         session.advance()
-        assert session._catalogue.called(an.source("z", "k long", keep=True).node) == {
+        assert session._engine.catalogue.called(an.source("z", "k long", keep=True).node) == {
             "z": "an.source('z', 'k bigint', keep=True)"
         }
         before = state(session)
@@ -344,7 +344,7 @@ def test_drop_source_lets_go_of_what_is_kept_and_views_stay(life):
     session.drop("sum")
     assert session.sources == ["a"]
     session.drop_source("a")
-    assert {name for name, _ in (*session.table.live, *session.table.stored)} == set()
+    assert {name for name, _ in (*session._engine.table.live, *session._engine.table.stored)} == set()
     session.close()
 
 
@@ -364,10 +364,10 @@ def test_sources_of_statements(tmp_path):
         assert session.sql("SELECT sum(v) AS t FROM s").to_pylist() == [(5,)]
         session.sql("DROP MATERIALIZED VIEW n; DROP SOURCE s")
         assert session.sources == []
-        assert not session._journal.kept
+        assert not session._engine.journal.kept
     with an.Session(path=tmp_path) as session:
         session.advance()
-        assert {name for name, _ in (*session.table.live, *session.table.stored)} == set()
+        assert {name for name, _ in (*session._engine.table.live, *session._engine.table.stored)} == set()
 
 
 def test_digits_that_are_only_written_otherwise_are_no_difference():
@@ -393,7 +393,7 @@ def test_an_interrupted_or_failing_commit_leaves_all_as_it_was(life, monkeypatch
         raise OSError("no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(session._journal, "commit_source", fails)
+        patched.setattr(session._engine.journal, "commit_source", fails)
         with pytest.raises(OSError, match="no room"):
             session.backfill("a", ROWS)
     assert state(session) == before
@@ -408,14 +408,14 @@ def test_an_interrupted_or_failing_commit_leaves_all_as_it_was(life, monkeypatch
 def read_in(session, monkeypatch):
     """Rows that the next steps read of arrangements, and what they were given."""
     made = []
-    step = session._executor.step
+    step = session._engine.executor.step
 
     def counted(plan, table, inputs, *rest):
         read = sum(table.rows(n.operation.arrangement) for n in plan.nodes if isinstance(n.operation, ReadOp))
         made.append((read, sum(len(u) for parts in inputs.updates.values() for u in parts), len(plan.nodes)))
         return step(plan, table, inputs, *rest)
 
-    monkeypatch.setattr(session._executor, "step", counted)
+    monkeypatch.setattr(session._engine.executor, "step", counted)
     return made
 
 

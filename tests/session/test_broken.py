@@ -138,7 +138,7 @@ def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch):
     session, view = opened()
     session.insert("s", [(1, 1)])
     with monkeypatch.context() as patch:
-        patch.setattr(session._executor, "step", interrupted)
+        patch.setattr(session._engine.executor, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.advance()
     assert session.lower == 0

@@ -137,9 +137,9 @@ def test_moments_leave_nothing_behind(retain):
             session.insert("orders", [(step, "tea")])
             session.advance()
         (kept,) = (
-            session.table.rows(n.operation.arrangement)
-            for n in session._plan.nodes
-            if isinstance(n.operation, ArrangeOp) and session._plan.has_moments(n)
+            session._engine.table.rows(n.operation.arrangement)
+            for n in session._engine.plan.nodes
+            if isinstance(n.operation, ArrangeOp) and session._engine.plan.has_moments(n)
         )
         assert kept < 100
 
@@ -149,7 +149,7 @@ def test_the_arrangement_of_what_is_met_is_that_of_other_joins():
     with Session() as session:
         session.maintain("joined", joined)
         session.maintain("paid", PAID)
-        plan = session._plan
+        plan = session._engine.plan
         met = [plan.nodes[n.inputs[1].node].operation for n in plan.nodes if isinstance(n.operation, JoinOp)]
         assert len(met) == 2
         assert len(set(map(id, met))) == 1

@@ -338,3 +338,9 @@ def test_mongodb_by_key_in_sql(session):
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM docs")
     session.advance()
     assert session.sql("SELECT name FROM v").to_pylist() == [("Bob",)]
+
+
+@pytest.mark.parametrize("read", [an.cdc.canal, an.cdc.mongodb])
+def test_a_unit_where_none_is_needed_is_refused(read):
+    with pytest.raises(PlanError, match=rf"{read.__name__} takes no unit, got 'ms': .* leave it out"):
+        read("id long, at timestamp", unit="ms")

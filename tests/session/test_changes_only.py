@@ -37,12 +37,12 @@ def counted(table, *times: str) -> Counter:
 
 def kept(session: an.Session, name: str) -> int:
     """Updates that are kept of a view's result, whether they wait or are there."""
-    return session.table.rows(session.ports(name).contents)
+    return session._engine.table.rows(session._engine.ports(name).contents)
 
 
 def stored_batches(session: an.Session, name: str) -> list:
     """The batches of a view's result that the last commit names."""
-    state, contents = session.store.state, session.ports(name).contents
+    state, contents = session.store.state, session._engine.ports(name).contents
     return [b for key, value in state.items() if key.startswith(f"arrangement/{contents}/") for b in value["batches"]]
 
 
@@ -190,7 +190,11 @@ def test_a_reader_has_the_changes_it_asks_for(tmp_path):
             reader.refresh()
             assert counted(reader.view("hot").changes(since=0)) == {(k, 99): 1 for k in range(1, 4)}
             assert [t.column("time").to_pylist() for t in tables] == [[1], [2], [3]]
-            for read in (reader.view("hot").to_pylist, reader.view("hot").df, lambda: reader.pieces("hot", 3)):
+            for read in (
+                reader.view("hot").to_pylist,
+                reader.view("hot").df,
+                lambda: reader._readings.pieces("hot", 3),
+            ):
                 with pytest.raises(ReadError, match="contents=False"):
                     read()
 
@@ -293,7 +297,7 @@ def test_a_late_view_without_contents_begins_with_the_next_changes():
 def test_views_of_one_plan_share_what_they_are_told_by_and_go_one_by_one():
     with an.Session(retain="all") as session:
         first, second = (session.maintain(name, HOT, contents=False) for name in ("a", "b"))
-        assert session.ports("a") == session.ports("b")
+        assert session._engine.ports("a") == session._engine.ports("b")
         session.insert("readings", [(1, 95)])
         session.advance()
         session.drop("a")
@@ -407,4 +411,4 @@ def test_views_of_two_times_and_of_loops(tmp_path):
         assert (kept(session, "two"), kept(session, "reach")) == (0, 0)
         with pytest.raises(ReadError, match="contents=False"):
             views[0].to_pylist(at=(2, 8))
-        assert snapshot(session.table, session.ports("two").contents, 3).rows.count == 0
+        assert snapshot(session._engine.table, session._engine.ports("two").contents, 3).rows.count == 0

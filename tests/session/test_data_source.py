@@ -67,7 +67,7 @@ def test_spark_reads_contents_and_changes(spark, tmp_path):
         before = Counter(view.to_pylist())
         session.retract("edges", [(1, 1, "x")])
         session.advance(to=100)
-        session._journal.store.vacuum(keep=1)
+        session._engine.journal.store.vacuum(keep=1)
         assert rows(frame) == before  # its lease keeps what it was planned upon
         with pytest.raises(Exception, match="no view 'nope'; the views are: 'the `view` is"):
             load(spark, tmp_path, "nope")

@@ -58,7 +58,7 @@ def windows(count, *, keys=5, length=7, at=None):
 def opened(path=None, recorder=None, views=VIEWS, **settings):
     forget_segments()
     session = an.Session(path=path, **settings)
-    session._executor = recorder or Recorder()
+    session._engine.executor = recorder or Recorder()
     return session, {name: session.maintain(name, plan) for name, plan in views.items()}
 
 
@@ -75,7 +75,7 @@ def whole(table, to, views=VIEWS):
     session, made = opened(views=views)
     insert(session, table)
     step = session.advance(to=to)
-    assert len(session._executor.uppers) == 1
+    assert len(session._engine.executor.uppers) == 1
     return step, {name: told(view) for name, view in made.items()}
 
 
@@ -92,7 +92,11 @@ def bytes_in(path):
 
 
 def hold_of(session, name="events"):
-    (state,) = (session.table.get(*key) for key in session.table.held if key[0] == session.ports(name).contents)
+    (state,) = (
+        session._engine.table.get(*key)
+        for key in session._engine.table.held
+        if key[0] == session._engine.ports(name).contents
+    )
     return state.holds.buckets[()]
 
 
@@ -114,14 +118,14 @@ def test_what_is_written_follows_what_is_added(path):
     """The progress law: each update is written O(log n) times while it waits, whether it is added or is due."""
     session, _ = opened(path, views={"events": EVENTS})
     rows = 0
-    writer = session.table.names.write
+    writer = session._engine.table.names.write
 
     def write(batches, schema):
         nonlocal rows
         rows += sum(b.num_rows for b in batches if "#key_hash" not in schema.names)
         return writer(batches, schema)
 
-    session.table.names.write = write
+    session._engine.table.names.write = write
     for i in range(600):
         insert(session, windows(1, length=300, at=i))
         session.advance()
@@ -136,7 +140,7 @@ def test_a_run_keeps_its_name_while_its_front_is_taken(path):
     session.advance(to=1000)
 
     def runs():
-        (value,) = (v["hold"] for v in session.table.stored.values() if v["hold"])
+        (value,) = (v["hold"] for v in session._engine.table.stored.values() if v["hold"])
         return [(r["run"]["data"], r["skip"], r["least"]) for r in value]
 
     ((first, skip, least),) = runs()
@@ -196,7 +200,7 @@ def test_a_step_takes_up_no_more_than_it_may(few):
     session, views = opened()
     insert(session, table)
     step = session.advance(to=650)
-    seen = session._executor
+    seen = session._engine.executor
     assert max(seen.rows) <= 100
     assert 20 < len(seen.uppers) < 60, "each takes up about as much as it may"
     assert seen.uppers == sorted(set(seen.uppers))
@@ -218,10 +222,10 @@ def test_after_a_long_pause_expirations_come_in_portions(few):
     session, views = opened(views={"counts": COUNTS})
     insert(session, table)
     session.advance(to=1000)
-    session._executor.rows.clear()
+    session._engine.executor.rows.clear()
     session.advance(to=20_000)
-    assert sum(session._executor.rows) >= 1000
-    assert max(session._executor.rows) <= 100
+    assert sum(session._engine.executor.rows) >= 1000
+    assert max(session._engine.executor.rows) <= 100
     assert views["counts"].to_pylist() == []
     changes = told(views["counts"])
     assert len({time for *_, time, _ in changes}) == 1000
@@ -231,7 +235,7 @@ def test_one_time_is_one_step(few):
     session, views = opened(views={"events": EVENTS})
     insert(session, windows(400, keys=400, length=9, at=3))
     session.advance(to=100)
-    assert session._executor.uppers == [4, 13, 100]
+    assert session._engine.executor.uppers == [4, 13, 100]
     assert views["events"].to_pylist() == []
 
 
@@ -264,13 +268,13 @@ def test_small_advances_open_nothing_to_be_cut(path):
     session.advance(to=1000)
     session.close()
     session, _ = opened(path, views={"events": EVENTS})
-    table = session.table
+    table = session._engine.table
     for pending_due in (False, True):
-        upper = Antichain.of(session.lattice, 6000 if pending_due else 5000)
+        upper = Antichain.of(session._engine.lattice, 6000 if pending_due else 5000)
         assert not table.is_due(upper, beyond=1000)
         assert table.live == {}
-    assert table.is_due(Antichain.of(session.lattice, 5500), beyond=499)
-    assert not table.is_due(Antichain.of(session.lattice, 5500), beyond=500)
+    assert table.is_due(Antichain.of(session._engine.lattice, 5500), beyond=499)
+    assert not table.is_due(Antichain.of(session._engine.lattice, 5500), beyond=500)
     session.close()
 
 
@@ -287,7 +291,7 @@ def test_taps_see_updates_in_order_of_time_however_the_advance_is_cut(few):
     session, _ = opened(views=views)
     insert(session, table)
     session.advance(to=310)
-    assert len(session._executor.uppers) > 5
+    assert len(session._engine.executor.uppers) > 5
     for name, updates in seen.items():
         assert [time for time, *_ in updates] == sorted(time for time, *_ in updates)
         assert Counter(updates) == Counter(wanted[name])
@@ -332,7 +336,7 @@ def test_progress_says_how_far_it_is(few, monkeypatch):
     session.advance(to=300)
     texts = [text for text, _ in shown]
     assert texts[0] == "altneu: closing times 0 to 300"
-    uppers = session._executor.uppers
+    uppers = session._engine.executor.uppers
     assert texts[1:] == [f"{texts[0]}, closed up to {upper}" for upper in uppers[:-1]]
     assert len({started for _, started in shown}) == 1, "patience is with the advance, not with each of its steps"
     assert watch.current is None
@@ -351,8 +355,8 @@ def test_what_is_committed_stays_and_another_advance_goes_on(few, path, failure,
     with pytest.raises((StepFailedError, KeyboardInterrupt)) as caught:
         session.advance(to=400)
     stopped = session.lower
-    assert stopped == session._executor.uppers[-1]
-    assert len(session._executor.uppers) == 3
+    assert stopped == session._engine.executor.uppers[-1]
+    assert len(session._engine.executor.uppers) == 3
     assert f"those before {stopped} are closed and committed" in caught.value.__notes__[0]
     assert "still there" not in str(caught.value)
     if kind == "reopened":
@@ -398,7 +402,7 @@ def test_after_a_crash_between_two_steps_the_store_is_where_it_was(few, path):
     with pytest.raises(KeyboardInterrupt):
         session.advance(to=400)
     stopped = session.lower
-    session._journal.store.close()
+    session._engine.journal.store.close()
     session, views = opened(path)
     assert session.lower == stopped
     before = {name: told(view) for name, view in views.items()}

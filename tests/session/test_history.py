@@ -34,14 +34,14 @@ def test_steps_are_kept_in_order_with_when_they_ended(session):
 def test_of_many_steps_the_last_are_kept_and_all_are_counted(session):
     step = session.advance()
     for _ in range(KEPT + 4):
-        session.past.add(step)
+        session._engine.past.add(step)
     assert len(session.history()) == len(session.history(10 * KEPT)) == KEPT
-    assert session.history()[-1].number == session.past.count == KEPT + 5
+    assert session.history()[-1].number == session._engine.past.count == KEPT + 5
 
 
 def test_listeners_are_told_after_the_commit_and_of_failures(session):
     seen = []
-    end = session.past.listen(lambda: seen.append((session.lower, session.past.failed is not None)))
+    end = session._engine.past.listen(lambda: seen.append((session.lower, session._engine.past.failed is not None)))
     session.advance()
     for _ in range(2):
         session.insert("n", [1], diff=2**62)
@@ -51,7 +51,7 @@ def test_listeners_are_told_after_the_commit_and_of_failures(session):
     end()
     session.advance()
     assert seen == [(1, False), (1, True)]
-    assert session.past.failed is None
+    assert session._engine.past.failed is None
     assert len(session.history()) == 2
 
 
@@ -60,7 +60,7 @@ def test_a_failure_says_what_it_was(session):
         session.insert("n", [1], diff=2**62)
     with pytest.raises(an.errors.DiffOverflowError) as raised:
         session.advance()
-    failed = session.past.failed
+    failed = session._engine.past.failed
     assert failed is not None
     assert failed.error == f"DiffOverflowError: {raised.value}"
 
@@ -86,11 +86,11 @@ def test_an_advance_says_which_times_it_closes():
     with an.Session() as session:
 
         def looks(row):
-            DOING.append(session.past.doing.text)
+            DOING.append(session._engine.past.doing.text)
             return True
 
         session.maintain("n", an.source("n", "k long").filter(looks))
         session.insert("n", [1])
         session.advance(to=7)
         assert DOING == ["closing times 0 to 7"]
-        assert session.past.doing is None
+        assert session._engine.past.doing is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -44,7 +45,7 @@ def session(request, tmp_path):
 
 def goes_on(session, view, rows):
     assert session.lower == 0
-    assert session.has_pending
+    assert session._engine.has_pending
     session.advance()
     assert view.to_pylist() == rows
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -90,7 +91,7 @@ def test_what_a_callback_forgets_within_compiled_code_comes_out(session, monkeyp
         def __del__(self):
             signal.raise_signal(signal.SIGINT)
 
-    real = session._executor.step
+    real = session._engine.executor.step
 
     def step(*arguments):
         made = real(*arguments)
@@ -100,7 +101,7 @@ def test_what_a_callback_forgets_within_compiled_code_comes_out(session, monkeyp
     view, forgotten = session.maintain("view", N), []
     session.insert("n", [(1, 1)])
     monkeypatch.setattr(sys, "unraisablehook", lambda told: forgotten.append(told.exc_type))
-    monkeypatch.setattr(session._executor, "step", step)
+    monkeypatch.setattr(session._engine.executor, "step", step)
     with pytest.raises(KeyboardInterrupt):
         session.advance()
     assert forgotten == [KeyboardInterrupt]
@@ -134,13 +135,13 @@ def test_while_a_view_is_added_dropped_or_its_state_parted(session, monkeypatch)
     session.advance()
 
     def struck(name):
-        real = getattr(session._journal, name)
+        real = getattr(session._engine.journal, name)
 
         def strike(*arguments, **named):
             signal.raise_signal(signal.SIGINT)
             return real(*arguments, **named)
 
-        patch.setattr(session._journal, name, strike)
+        patch.setattr(session._engine.journal, name, strike)
 
     with monkeypatch.context() as patch:
         for name in ("commit_view", "commit_shards", "drop"):
@@ -312,3 +313,33 @@ def test_who_waits_for_the_lock_is_interrupted():
     thread.join()
     with lock:
         assert lock.is_mine
+
+
+def test_what_py4j_logs_of_a_call_that_was_cut_is_not_printed(caplog):
+    """PySpark's handler asks for what the cut call still reads, and Py4J logs both, with their tracebacks."""
+
+    def log(place):
+        record = logging.makeLogRecord({"pathname": place, "levelno": logging.ERROR, "msg": f"cut in {place}"})
+        logging.getLogger().handle(record)
+
+    def of_spark(*_):
+        log("/lib/py4j/java_gateway.py")
+        raise KeyboardInterrupt
+
+    def cut():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            log("/lib/py4j/java_gateway.py")
+            log("/app/main.py")
+
+    signal.signal(signal.SIGINT, of_spark)
+    log("/lib/py4j/clientserver.py")
+    with pytest.raises(KeyboardInterrupt), Lock():
+        cut()
+    log("/lib/py4j/java_gateway.py")
+    assert caplog.messages == [
+        "cut in /lib/py4j/clientserver.py",
+        "cut in /app/main.py",
+        "cut in /lib/py4j/java_gateway.py",
+    ]

@@ -36,7 +36,7 @@ def arrangements(session):
     """The states that hold something, with their updates and bytes."""
     return {
         name: (sum(len(b) for b in state.spine.batches), sum(b.nbytes for b in state.spine.batches))
-        for (name, _), state in session.table.live.items()
+        for (name, _), state in session._engine.table.live.items()
         if len(state.spine)
     }
 
@@ -61,13 +61,13 @@ def test_a_chain_is_a_delta_join_where_that_has_less_to_build():
         session.maintain("two hops", TWO_HOPS)
         session.maintain("back", BACK)
         session.maintain("name", NAMES.join(EDGES, on={"node": "src"}))
-        before = set(session._plan.arrangements)
+        before = set(session._engine.plan.arrangements)
         session.maintain("friends", FRIENDS)
         text = session.explain("friends")
         assert "| delta join: it has 0 arrangements to build, binary joins have 1" in text
         assert "1:edges -> 2:names by node (reused) -> 3:names by node (reused)" in text
-        own = set(session._plan.arrangements) - before
-        assert own == {session._plan.views["friends"].contents}
+        own = set(session._engine.plan.arrangements) - before
+        assert own == {session._engine.plan.views["friends"].contents}
 
 
 def test_triangles_of_a_graph_that_serves_others_build_nothing():

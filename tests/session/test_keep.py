@@ -104,11 +104,11 @@ def test_a_source_goes_when_it_is_dropped_and_may_be_another_then(life):
     session.insert("a", [(7, 7)])
     session.drop_source("a")
     assert session.sources == []
-    assert not session.has_pending
-    assert not session._plan.nodes
+    assert not session._engine.has_pending
+    assert not session._engine.plan.nodes
     session = life.goes_on()
-    assert {name for name, _ in (*session.table.live, *session.table.stored)} == set()
-    assert not session.sources_filled
+    assert {name for name, _ in (*session._engine.table.live, *session._engine.table.stored)} == set()
+    assert not session._engine.sources_filled
     session.advance(to=10)
     other = session.maintain("other", an.source("a", "z string", keep=True))
     session.insert("a", [("new",)])
@@ -161,7 +161,7 @@ def test_statements_drop_what_they_have_made(life):
     session.sql("DROP TABLE t; DROP SOURCE s")
     session = life.goes_on()
     assert session.sources == []
-    assert not session._journal.kept
+    assert not session._engine.journal.kept
     session.sql("CREATE TABLE t (z STRING); INSERT INTO t VALUES ('a')")
     assert session.sql("SELECT * FROM t").to_pylist() == [("a",)]
     session.close()
@@ -206,7 +206,7 @@ def test_state_of_which_nobody_knows_what_it_is_stops_what_it_would_stand_in_the
 def test_explain_and_a_vacuum_know_of_it(tmp_path):
     with an.Session(path=tmp_path) as session:
         dropped(session)
-        session._journal.store.vacuum(keep=1)
+        session._engine.journal.store.vacuum(keep=1)
         labels = [operator.label for operator in session.explained().operators]
         assert labels == ["source a", "keep a"]
         assert session.explained().operators[1].updates == 3

@@ -150,7 +150,7 @@ def test_what_a_source_has_no_key_for_is_refused_by_name():
         session.advance()
         with pytest.raises(BeforeFrontierError, match="time 0 is closed"):
             session.insert_or_update("users", [(1, "a")], time=0)
-        assert not session.has_pending
+        assert not session._engine.has_pending
 
 
 def test_wrong_keys_are_refused_where_they_are_declared():
@@ -198,7 +198,7 @@ def test_kept_rows_stay_while_no_view_reads_them(tmp_path):
             session.maintain("all", an.source("users", "id long, name string", keep=True))
         session.drop_source("users")
         assert session.sources == []
-        assert not {**session.table.live, **session.table.stored}
+        assert not {**session._engine.table.live, **session._engine.table.stored}
 
 
 def test_without_keep_rows_go_with_the_last_view():
@@ -212,7 +212,9 @@ def test_without_keep_rows_go_with_the_last_view():
         assert (rows(late), rows(again)) == ([("a", 1)], [(1, "a")])
         session.drop("late")
         session.drop("users")
-        with pytest.raises(HydrationError, match="maintain the view in a session into which they are inserted anew"):
+        with pytest.raises(
+            HydrationError, match=r"^maintain view 'users' in a session into which its rows are inserted anew"
+        ):
             session.maintain("users", USERS)
         with pytest.raises(InputError, match=r"source 'users' has a key: .* session.drop_source\('users'\) lets it be"):
             session.backfill(USERS, [(1, "a")])
@@ -313,3 +315,8 @@ def test_commands_of_streams_that_are_none_are_refused(spark, tmp_path):
             session.follow(users=stream, command="op", available_now=True).wait()
         session.follow(users=stream, command="delete_key", available_now=True, checkpoint=tmp_path / "again").wait()
         assert view.to_pylist() == []
+
+
+def test_a_key_beside_distinct_is_refused():
+    with pytest.raises(PlanError, match=r"source 'users' has a key.*leave out distinct=True, or leave out key="):
+        an.source("users", "k long, v long", key="k", distinct=True)

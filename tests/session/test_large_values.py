@@ -274,7 +274,8 @@ def test_a_store_of_before_its_texts_could_fail_opens(tmp_path, monkeypatch):
             session.insert("rows", [(i, "b")])
             session.insert("other", [(i, "t")])
             session.advance()
-            return [len(session.ports(n).errors) for n in views], {n: sorted(v.to_pylist()) for n, v in views.items()}
+            errors = [len(session._engine.ports(n).errors) for n in views]
+            return errors, {n: sorted(v.to_pylist()) for n, v in views.items()}
 
     with monkeypatch.context() as patch:
         patch.setattr(registry.Function, "can_grow", lambda _, __: False)

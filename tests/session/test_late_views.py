@@ -80,3 +80,14 @@ def test_what_lacks_rows_or_columns_is_refused(case):
             session.maintain("late", late)
         change(session, rows=LATER, gone=GONE)  # and nothing else has happened
         assert session.views == ["first"]
+
+
+def test_what_to_do_comes_first():
+    orders = an.source("orders", "item string, price long")
+    with an.Session() as session:
+        session.maintain("items", orders.select("item"))
+        session.insert("orders", [("tea", 3)])
+        session.advance()
+        first = r"^call session\.backfill\('orders', rows\) with the rows that the source holds now"
+        with pytest.raises(HydrationError, match=first):
+            session.maintain("v", orders.group_by("price").agg(n="count(*)"))

@@ -37,13 +37,13 @@ def send(session, *rows, **how):
 def state_of(session):
     """What the arrangements of latest events keep: updates as they lie, and rows when all history is folded."""
     kept, folded, held = 0, 0, 0
-    for name, i in session._plan.arrangements.items():
-        operation = session._plan.nodes[i].operation
+    for name, i in session._engine.plan.arrangements.items():
+        operation = session._engine.plan.nodes[i].operation
         if isinstance(operation, ArrangeOp) and operation.latest is not None:
-            for shard in session.table.shards_of(name):
-                state = session.table.get(name, shard)
+            for shard in session._engine.table.shards_of(name):
+                state = session._engine.table.get(name, shard)
                 kept += len(state.spine)
-                folded += len(state.spine.merged(Antichain.of(session.lattice, session.lower)))
+                folded += len(state.spine.merged(Antichain.of(session._engine.lattice, session.lower)))
                 held += len(state.holds)
     return kept, folded, held
 
@@ -155,10 +155,10 @@ def test_a_late_view_stands_on_what_is_kept(session):
     send(session, (2, "tea", 2), (1, "tea", 1), (1, "jam", None))
     send(session, (3, "jam", 3), time=5)
     session.advance()
-    before = len(session._plan.arrangements)
+    before = len(session._engine.plan.arrangements)
     late = session.maintain("gone", CURRENT.filter("price is null").select("name"))
     assert late.to_pylist() == [("jam",)]
-    assert len(session._plan.arrangements) == before + 1  # its own contents
+    assert len(session._engine.plan.arrangements) == before + 1  # its own contents
     session.advance(to=6)
     assert late.to_pylist() == []
     assert sorted(session.view("prices").to_pylist()) == [("jam", 3), ("tea", 2)]

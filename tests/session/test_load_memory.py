@@ -54,7 +54,7 @@ def test_a_load_takes_memory_by_the_rows_and_not_by_the_matches():
     sizes = {}
     for nodes in (few, many):
         session, peak = loaded(nodes)
-        sizes[nodes] = sum(size for _, size in session.table.sizes().values()) / nodes**2
+        sizes[nodes] = sum(size for _, size in session._engine.table.sizes().values()) / nodes**2
         assert peak < max(0.4 * MATCH * nodes**3, 32 << 20)
     assert sizes[many] <= sizes[few]  # bytes kept of a row
 
@@ -76,7 +76,7 @@ def test_nothing_of_a_step_outlives_it(uncollected):
     session, _ = loaded(8)
     found = [one for one in gc.get_objects() if id(one) not in before]
     assert not [one for one in found if isinstance(one, Run)]
-    kept = {id(state) for state in session.table.live.values()}
+    kept = {id(state) for state in session._engine.table.live.values()}
     assert all(id(one) in kept for one in found if isinstance(one, ArrangementState))
 
 

@@ -116,9 +116,9 @@ def test_what_does_not_depend_on_the_variable_is_kept_once():
     """The arrangement of the edges is shared between the loop and a join outside."""
     with an.Session() as session:
         session.maintain("reach", ROOTS.iterate(step))
-        alone = len(session._plan.arrangements)
+        alone = len(session._engine.plan.arrangements)
         session.maintain("next", ROOTS.join(EDGES, on={"node": "src"}))
-        arrangements = len(session._plan.arrangements)
+        arrangements = len(session._engine.plan.arrangements)
     assert arrangements - alone == 2  # of the roots, and the view's contents
 
 
@@ -162,6 +162,6 @@ def test_a_dropped_loop_leaves_no_state_also_of_a_variable_that_nobody_reads(lat
             session.advance()
             assert sorted(session.view("y").to_pylist()) == [(1, 2), (2, 3)]
             session.drop("y")
-            assert {name for name, _ in session.table.live} <= set(session._plan.arrangements)
+            assert {name for name, _ in session._engine.table.live} <= set(session._engine.plan.arrangements)
             session.reshard(2 * session.shards)
         assert sorted(kept.to_pylist()) == [(1, 2), (2, 3)]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import altneu as an
-from altneu.engine.view import View
 from altneu.errors import ViewHasErrorsError
 from altneu.testing import assert_changes
+from altneu.views.view import View
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "linear.md"
 N = an.source("n", "k long, v long")
@@ -323,7 +323,7 @@ def test_dataframes_raise_and_name_the_row(spark, monkeypatch, told, large):
     """Small views come from the driver, large ones are read by Spark's tasks, which raise as they can."""
     from pyspark.errors import PythonException
 
-    monkeypatch.setattr("altneu.session.READ_ROWS", 0 if large else 1000)
+    monkeypatch.setattr("altneu.engine.engine.READ_ROWS", 0 if large else 1000)
     readers = [lambda view, **how: view.df(**how).collect()]
     with an.Session(spark, placement="spark") as session:
         for [rows] in read_by_all(session, readers, told, PythonException if large else ViewHasErrorsError):

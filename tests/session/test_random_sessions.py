@@ -58,9 +58,9 @@ class Life:
         forget_segments()
         session = an.Session(path=self.path, retain=self.retain, shards=self.shards)
         if self.kind in ("retries", "tight"):
-            session._executor = Retries(session.shards, room=300 if self.kind == "tight" else None)
+            session._engine.executor = Retries(session.shards, room=300 if self.kind == "tight" else None)
         elif self.kind == "parts":
-            session._executor.keeper = Keeper(self.rng.choice([100, 400]))
+            session._engine.executor.keeper = Keeper(self.rng.choice([100, 400]))
         return session
 
     def reshard(self) -> None:
@@ -149,8 +149,8 @@ class Life:
             for row in rows_of(view.changes(since=-1)):
                 found[row[:-2]] += row[-1]
             assert unlike(found, self.expected(view.name, last)[0]) == {}, view.name
-        name = session.ports(view.name).contents
-        states = [session.table.get(name, shard) for shard in session.table.shards_of(name)]
+        name = session._engine.ports(view.name).contents
+        states = [session._engine.table.get(name, shard) for shard in session._engine.table.shards_of(name)]
         if 0 < view.since >= last:
             assert not any(len(state.spine) for state in states), view.name
 

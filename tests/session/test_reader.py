@@ -43,7 +43,7 @@ def test_a_reader_stays_at_its_commit_until_it_is_told(path):
             for step in range(120):
                 session.insert("orders", [("tea", 1)])
                 session.advance()
-                session._journal.store.vacuum(keep=1)
+                session._engine.journal.store.vacuum(keep=1)
                 if step % 7 == 0:
                     forget_segments()
                     assert reader.refresh()
@@ -99,14 +99,14 @@ def test_a_step_on_its_way_that_had_not_seen_the_lease(path):
         session.advance()
         for at in range(1, 60, 6):
             session.insert("orders", [("b", at)])
-            session._since_after, own = (lambda upper: upper - 1), session._since_after
+            session._engine.since_after, own = (lambda upper: upper - 1), session._engine.since_after
             reader = an.read(path, since=at - 1)  # the step was computed without a look at it
             session.advance()
-            session._since_after = own
+            session._engine.since_after = own
             for later in range(1, 6):
                 session.insert("orders", [("c", at + later)])
                 session.advance()
-            session._journal.store.vacuum(keep=1)
+            session._engine.journal.store.vacuum(keep=1)
             reader.refresh()
             assert reader.view("v").since == at
             found = reader.view("v").changes(since=at - 1).to_pylist()
@@ -180,7 +180,7 @@ def test_on_an_object_store(s3):
             for at in range(4):
                 session.insert("orders", [("later", at)])
                 session.advance()
-                session._journal.store.vacuum(keep=1)
+                session._engine.journal.store.vacuum(keep=1)
             forget_segments()
             assert Counter(reader.view("v").to_pylist()) == before
             assert reader.refresh()

@@ -161,7 +161,7 @@ def test_steps_say_what_they_did(session):
     assert (step.lower, step.upper, step.changes_in, step.placement) == (0, 3, 3, "driver")
     assert step.changes_out == {"v": 3, "s": 2}
     assert step.seconds > 0
-    assert step.state_rows == sum(len(s.spine) for s in session.table.live.values())
+    assert step.state_rows == sum(len(s.spine) for s in session._engine.table.live.values())
 
 
 def test_inspect_is_shown_every_update_after_the_commit(session):

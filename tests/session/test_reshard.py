@@ -37,9 +37,9 @@ def parting(rng: random.Random):
 
 def check_places(session: Session) -> None:
     """Every row of an arrangement that is looked up lies in the shard of its key."""
-    for name, shard in {*session.table.live, *session.table.stored}:
-        state, key = session.table.get(name, shard), session._plan.shard_key(name)
-        label = session._plan.nodes[session._plan.arrangements[name]].label
+    for name, shard in {*session._engine.table.live, *session._engine.table.stored}:
+        state, key = session._engine.table.get(name, shard), session._engine.plan.shard_key(name)
+        label = session._engine.plan.nodes[session._engine.plan.arrangements[name]].label
         parts = [*(batch.updates() for batch in state.spine.batches), state.holds.updates()]
         for part in parts if label != "errors" else []:
             assert (hash_rows(part.rows, key) % np.uint64(session.shards) == shard).all()
@@ -92,7 +92,7 @@ def test_tasks_part_what_the_driver_parts(tmp_path):
     def filled(path, executor):
         session = Session(path=path, shards=2)
         session.maintain("total", TOTAL)
-        session._executor = executor or session._executor
+        session._engine.executor = executor or session._engine.executor
         session.insert("trades", [(f"item {i % 700}", i) for i in range(3000)])
         session.insert("trades", [("later", i) for i in range(50)], time=4)
         session.advance()
@@ -100,8 +100,8 @@ def test_tasks_part_what_the_driver_parts(tmp_path):
 
     def kept(session):
         found = {}
-        for name, shard in {*session.table.live, *session.table.stored}:
-            state = session.table.get(name, shard)
+        for name, shard in {*session._engine.table.live, *session._engine.table.stored}:
+            state = session._engine.table.get(name, shard)
             parts = [*(batch.updates() for batch in state.spine.batches), state.holds.updates()]
             found[name, shard] = Counter(row for part in parts for row in part.rows.to_pylist())
         return {key: rows for key, rows in found.items() if rows}
@@ -110,7 +110,7 @@ def test_tasks_part_what_the_driver_parts(tmp_path):
         for session in (one, other):
             session.reshard(6)
         assert kept(one) == kept(other)
-        assert other._executor.shards == 6
+        assert other._engine.executor.shards == 6
         for session in (one, other):
             session.advance(to=6)
         assert contents_of(one.view("total")) == contents_of(other.view("total"))
@@ -121,9 +121,9 @@ def test_it_is_one_commit_that_a_store_is_opened_with(tmp_path):
         session.maintain("total", TOTAL)
         session.insert("trades", [(f"item {i}", i) for i in range(100)])
         session.advance()
-        number, changes = session.table.store.number, session.view("total").changes().to_pylist()
+        number, changes = session._engine.table.store.number, session.view("total").changes().to_pylist()
         session.reshard(4)
-        assert session.table.store.number == number + 1
+        assert session._engine.table.store.number == number + 1
         assert session.view("total").changes().to_pylist() == changes
         shown = contents_of(session.view("total"))
     with Session(path=tmp_path) as session:
@@ -143,7 +143,7 @@ def test_one_that_fails_never_happened(tmp_path, monkeypatch):
         view = session.maintain("total", TOTAL)
         session.insert("trades", [(f"item {i}", i) for i in range(100)])
         session.advance()
-        shown, number = contents_of(view), session.table.store.number
+        shown, number = contents_of(view), session._engine.table.store.number
 
         def refuse(*_: object, **__: object) -> None:
             raise StoreError("no more room")
@@ -153,7 +153,7 @@ def test_one_that_fails_never_happened(tmp_path, monkeypatch):
                 patch.setattr(at, name, refuse)
                 with pytest.raises(StoreError, match="no more room"):
                     session.reshard(4)
-            assert (session.shards, session.table.store.number) == (2, number)
+            assert (session.shards, session._engine.table.store.number) == (2, number)
             assert contents_of(view) == shown
         session.insert("trades", [("item 3", 1)])
         session.advance()

@@ -59,7 +59,7 @@ def test_a_dataframe_goes_in_with_times_and_diffs(session, spark):
     )
     session.insert("n", frame, time="t", diff="n")
     step = session.advance(to=6)
-    assert session.placement in ("auto", step.placement)
+    assert session._engine.placement in ("auto", step.placement)
     assert step.changes_in == 4
     assert contents(view) == Counter({(1, 10): 3, (2, 20): 1})
     session.retract("n", frame.where("k = 1"), diff="n")
@@ -148,7 +148,7 @@ def test_a_dataframe_that_fails_half_way_commits_nothing(session, spark, message
 @pytest.mark.parametrize("large", [False, True])
 def test_a_view_is_a_dataframe(spark, monkeypatch, large):
     """Small views come from the driver; large ones are read by tasks."""
-    from altneu import session as sessions
+    from altneu.engine import engine as sessions
 
     monkeypatch.setattr(sessions, "READ_ROWS", 0 if large else 1000)
     source = an.source("all", "k long, s string, d date, xs array<double>, t timestamp")
@@ -169,7 +169,7 @@ def test_a_view_is_a_dataframe(spark, monkeypatch, large):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_dataframe_of_a_view_with_errors_is_refused(remote, monkeypatch, large):
-    from altneu import session as sessions
+    from altneu.engine import engine as sessions
 
     monkeypatch.setattr(sessions, "READ_ROWS", 0 if large else 1000)
     view = remote.maintain("v", N.select("k", x="10 div v"))

@@ -49,7 +49,7 @@ def test_a_session_on_spark_keeps_its_state_on_s3(spark, s3):
         assert session.advance().placement == "driver"  # upon what the tasks wrote
         edges.remove((1, 2))
         assert Counter(reach.to_pylist()) == closure(edges)
-        session._journal.store.vacuum(keep=1)
+        session._engine.journal.store.vacuum(keep=1)
         assert Counter(reach.to_pylist()) == closure(edges)
     assert an.check_store(url, storage_options=s3).problems == ()
 

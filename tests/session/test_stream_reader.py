@@ -113,7 +113,7 @@ def test_crashes_anywhere_while_the_writer_goes_on(tmp_path, options):
                 if chance.random() < 0.5:
                     change(session, chance)
                 if chance.random() < 0.3:
-                    session._journal.store.vacuum(keep=1)
+                    session._engine.journal.store.vacuum(keep=1)
                     forget_segments()
                 query.step(chance, crash=0.2)
             while query.step(chance, crash=0.0):
@@ -139,7 +139,7 @@ def test_crashes_anywhere_of_a_stream_that_has_changes_alone(tmp_path):
                     change(session, chance)
                     had[session.lower] = contents(plain)
                 if chance.random() < 0.3:
-                    session._journal.store.vacuum(keep=1)
+                    session._engine.journal.store.vacuum(keep=1)
                     forget_segments()
                 query.step(chance, crash=0.2)
             while query.step(chance, crash=0.0):
@@ -168,14 +168,14 @@ def test_a_step_that_had_not_seen_the_query_loses_nothing(tmp_path):
             change(session, chance)
             query = Query(path)
             query.restart()
-            own, session._since_after = session._since_after, lambda upper: upper - 1
+            own, session._engine.since_after = session._engine.since_after, lambda upper: upper - 1
             while query.step(chance, crash=0.0):
                 pass
             change(session, chance)
-            session._since_after = own
+            session._engine.since_after = own
             for _ in range(ahead):
                 change(session, chance)
-            session._journal.store.vacuum(keep=1)
+            session._engine.journal.store.vacuum(keep=1)
             query.restart()  # a new process too: the lease of the one before still holds
             while query.step(chance, crash=0.0):
                 pass
@@ -197,7 +197,7 @@ def test_history_is_kept_while_the_query_is_stopped_and_no_longer_than_its_lease
             session.insert("orders", [("x", session.lower)])
             session.advance()
         assert session.view("v").since == at - 1
-        store = session._journal.store
+        store = session._engine.journal.store
         for lease in store.leases():
             store._leases.end(lease)  # as if its time had come
         session.advance()

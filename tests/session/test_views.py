@@ -176,7 +176,7 @@ def test_operators_share_arrangements_of_one_collection_and_key(session):
     }
     for name, plan in plans.items():
         session.maintain(name, plan)
-    arranged = [n for n in session._plan.nodes if n.logical == edges.node.fingerprint and "arrange" in n.label]
+    arranged = [n for n in session._engine.plan.nodes if n.logical == edges.node.fingerprint and "arrange" in n.label]
     assert sorted(n.label for n in arranged) == ["arrange by dst", "arrange by src"]
 
 
@@ -388,7 +388,7 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
         fill(session)
     with an.Session(path=tmp_path) as session:
         view = session.maintain("united", united)
-        assert view._session._catalogue.nodes["united"].fingerprint == older.fingerprint
+        assert view._readings.catalogue.nodes["united"].fingerprint == older.fingerprint
         session.insert("c", [("tea", 3), ("rum", 9)])
         session.retract("orders", [("tea", 3)])
         session.advance()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 
+import numba
 import pytest
+from numba.core import event
+
+import altneu as an
+from altneu.runtime import progress
 
 FRESH = """
 import importlib, json, pkgutil, sys
@@ -77,3 +83,33 @@ def test_the_first_calls_need_kernels(fresh):
 
 def test_after_warming_none_of_them_is_new(fresh):
     assert fresh["warm"] == []
+
+
+def compiled(module):
+    """A function of a module, compiled anew."""
+
+    def function(x):
+        return x + 1
+
+    function.__module__ = module
+    return numba.njit(function)(1)
+
+
+@pytest.mark.parametrize(
+    ("module", "patience", "times"), [("altneu.rows", 0.0, 1), ("altneu.rows", 60.0, 0), ("users", 0.0, 0)]
+)
+def test_that_kernels_are_compiled_is_said_once(module, patience, times, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", patience)
+    text = io.StringIO()
+    monkeypatch.setattr("sys.stderr", text)
+    compiling = progress.Compiling()
+    with event.install_listener("numba:compile", compiling):
+        for _ in range(3):
+            assert compiled(module) == 2
+    assert text.getvalue().count("altneu: compiling kernels") == times
+    assert text.getvalue().count("\n") == times
+
+
+def test_a_session_listens_once():
+    with an.Session(), an.Session():
+        assert event._registered["numba:compile"].count(progress.compiling) == 1

@@ -78,15 +78,15 @@ def inputs_kept(session, sides=("at", "placed")):
 
     What merging has not removed yet is not counted.
     """
-    now = Antichain.of(session.lattice, session.lower)
-    states = [session.table.get(name, 0) for name in arrangements(session, sides)]
+    now = Antichain.of(session._engine.lattice, session.lower)
+    states = [session._engine.table.get(name, 0) for name in arrangements(session, sides)]
     return tuple(len(state.spine.merged(now)) + len(state.holds) for state in states)
 
 
 def arrangements(session, sides=("at", "placed")):
     """Names of those arrangements, each told by a column that it alone has."""
-    columns = {name: layout.schema.names for name, layout in session.table.layouts.items()}
-    columns.pop(session.ports("pairs").contents)
+    columns = {name: layout.schema.names for name, layout in session._engine.table.layouts.items()}
+    columns.pop(session._engine.ports("pairs").contents)
     ((clicks,), (orders,)) = ([name for name in columns if side in columns[name]] for side in sides)
     return clicks, orders
 
@@ -127,7 +127,7 @@ def test_what_is_over_is_merged_away(late):
             for source, part in zip(("clicks", "orders"), events(now, late), strict=True):
                 session.insert(source, part)
             session.advance(to=now + STEP)
-            rows.append(max(session.table.rows(name) for name in arrangements(session)))
+            rows.append(max(session._engine.table.rows(name) for name in arrangements(session)))
     assert max(rows) <= 2 * LENGTH + 2 * STEP
 
 

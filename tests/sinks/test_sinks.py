@@ -128,7 +128,7 @@ def test_history_that_is_gone_is_made_up_for_by_comparing(tmp_path):
         step(session, chance)
         for sink, _ in made:
             sink.run()
-        store = session._journal.store
+        store = session._engine.journal.store
         for lease in store.leases():
             store._leases.end(lease)
         for _ in range(3):

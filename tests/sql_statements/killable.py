@@ -31,7 +31,7 @@ def run(folder: Path) -> None:
                 f"BEGIN; INSERT INTO events VALUES ({n % 3}, 'a{n}'), ({n % 2}, 'b'); "
                 "DELETE FROM events WHERE v = 'a1'; COMMIT"
             )
-        if "by_name" in session.definitions:
+        if "by_name" in session._engine.definitions:
             session.sql("DROP INDEX by_name")
         session.sql(
             "CREATE OR REPLACE MATERIALIZED VIEW last AS SELECT k, max(v) AS v FROM events GROUP BY k; "

@@ -21,11 +21,11 @@ QUERIES = {
 
 
 def arrangements(session, view):
-    return set(session._journal.views[view]["arrangements"])
+    return set(session._engine.journal.views[view]["arrangements"])
 
 
 def index_of(session, name):
-    return session.ports(name).contents
+    return session._engine.ports(name).contents
 
 
 def test_a_later_view_reads_it_and_it_stays_as_long_as_it_is_read():
@@ -40,9 +40,9 @@ def test_a_later_view_reads_it_and_it_stays_as_long_as_it_is_read():
         assert session.explain("joined").count("arrangement (id, name, age), 2 updates, shared with by_id;") == 1
         assert sorted(rows(session, "TABLE joined")) == [("ada", 5), ("bob", 7)]
         session.sql("DROP INDEX by_id")
-        assert session.table.rows(index)  # the view reads it
+        assert session._engine.table.rows(index)  # the view reads it
         session.sql("DROP MATERIALIZED VIEW joined")
-        assert not session.table.rows(index)
+        assert not session._engine.table.rows(index)
 
 
 def test_without_it_a_view_arranges_what_it_reads():

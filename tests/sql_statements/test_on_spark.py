@@ -69,7 +69,7 @@ def test_batches_once_and_streams_as_far_as_they_are(spark, folder):
         assert rows(session, "SELECT * FROM per_team ORDER BY team") == [("x", 2), ("z", 1)]
         assert rows(session, "TABLE doubled") == [(6,), (6,)]
         session.sql("DROP SOURCE people CASCADE")
-        assert "people" not in session.streams_stored
+        assert "people" not in session._engine.streams_stored
     with an.Session(path=folder / "state") as session:  # what there is can be read without Spark
         assert rows(session, "SELECT * FROM per_team ORDER BY team") == [("x", 2), ("z", 1)]
         with pytest.raises(StatementError, match="'clicks' is a stream, and this session has no Spark"):

@@ -177,7 +177,8 @@ def test_a_result(orders):
 
 def test_a_query_leaves_nothing_behind(orders):
     def kept():
-        return dict(orders.table.live), dict(orders.table.stored), dict(orders.table.layouts), orders.store.number
+        table = orders._engine.table
+        return dict(table.live), dict(table.stored), dict(table.layouts), orders.store.number
 
     before, views = kept(), orders.views
     assert rows(orders, "SELECT item, count(*) AS n FROM orders GROUP BY item ORDER BY n") == [("jam", 1), ("tea", 2)]

@@ -145,3 +145,13 @@ def test_statements_of_several_threads_do_not_mix(session):
         thread.join()
     assert (failed, seen) == ([], [2] * 24)
     assert session.sql("SELECT n FROM counts").to_pylist() == [(24,), (24,)]
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE users SET v = 1", "DELETE FROM users", "INSERT INTO users VALUES (1, 2)"]
+)
+def test_a_source_declared_in_python_is_changed_in_python(statement):
+    with an.Session() as session:
+        session.maintain("view", an.source("users", "k long, v long", key="k"))
+        with pytest.raises(StatementError, match=r"'users' was declared in Python.* session\.insert\('users', rows\)"):
+            session.sql(statement)

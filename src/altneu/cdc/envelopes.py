@@ -18,7 +18,7 @@ from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import literal, parse
 from altneu.linear import BoundLogic, Emit, Extend, Filter, JsonField, ParseJson, Step, Unnest, Update
-from altneu.operators.json_text import Unit
+from altneu.operators.json.text import Unit
 from altneu.types import quote_name, type_name
 
 Members = tuple[JsonField, ...]
@@ -208,7 +208,12 @@ def ogg(fields: str | pa.Schema, *, column: str = "value", table: str | None = N
     return Logic((Verb("ogg", (members, column, table), bind),))
 
 
-def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None = None) -> Logic:
+def _refuse_unit(name: str, unit: Unit, why: str) -> None:
+    if unit:
+        raise PlanError(f"{name} takes no unit, got {unit!r}: {why}; leave it out")
+
+
+def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
     """Rows of a table, from Canal's change events as JSON texts (its flat messages).
 
     ``fields`` are names and types of the members of the rows in ``data``, of which a message has several. Canal writes
@@ -218,13 +223,14 @@ def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None =
     Error rows, shape and cost are those of ``maxwell``, and those of casts (CAST_INVALID_INPUT ...).
 
     Raises:
-        PlanError: no fields.
+        PlanError: no fields, or a ``unit``, which is for formats that write times as numbers.
         TypeMismatchError: a field of a type that no text is cast to: an array, a map, a struct, or binary.
 
     >>> event = '{"type": "UPDATE", "data": [{"id": "1", "n": "6"}], "old": [{"n": "5"}], "isDdl": false}'
     >>> canal("id long, n int").run([event], "value string")[0]
     [((1, 5), 0, -1), ((1, 6), 0, 1)]
     """
+    _refuse_unit("canal", unit, "Canal writes times as texts, which are cast to the type of the field")
     members = members_of(fields, "")
     for m in members:
         if pt.is_nested(m.type) or m.type == T.BINARY:
@@ -263,7 +269,7 @@ def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None =
     return Logic((Verb("canal", (members, column, table), bind),))
 
 
-def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None = None) -> Logic:
+def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
     """Documents of a collection, from change events of MongoDB as JSON texts.
 
     Both forms are read: change streams as MongoDB's own connectors write them (``operationType``, ``fullDocument``,
@@ -281,12 +287,13 @@ def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None
     Cost:   linear: no exchange, no state; two passes over the bytes of the documents.
 
     Raises:
-        PlanError, TypeMismatchError: as ``debezium``.
+        PlanError, TypeMismatchError: as ``debezium``; a ``unit``, which other formats take.
 
     >>> event = '{"operationType": "insert", "fullDocument": {"_id": {"$oid": "65a"}, "n": {"$numberLong": "5"}}}'
     >>> mongodb("_id string, n long").run([event], "value string")[0]
     [(('65a', 5), 0, 1)]
     """
+    _refuse_unit("mongodb", unit, "numbers that are times are milliseconds")
     members = members_of(fields, "")
 
     def bind(schema: pa.Schema) -> BoundLogic:

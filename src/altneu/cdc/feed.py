@@ -5,23 +5,42 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from altneu.cdc.logic import members_of, reading
 from altneu.cdc.messages import Progress, Refused, Update, read, show
 from altneu.collections.collection import Collection, source
+from altneu.engine.history import Step
 from altneu.errors import InputError, PlanError
-from altneu.operators.json_text import Unit
+from altneu.operators.json.text import Unit
 from altneu.runtime.inputs import whole_number
-
-if TYPE_CHECKING:
-    from altneu.session import Session, Step
 
 Span: TypeAlias = tuple[int, int]
 
 _DATA, _TIME, _DIFF = "data", "time", "diff"
+
+
+class Session(Protocol):
+    """What a feed needs of an ``altneu.Session``."""
+
+    @property
+    def lock(self) -> Any:
+        """Held while the feed inserts and the session advances."""
+
+    @property
+    def lower(self) -> int:
+        """The time before which all times are closed."""
+
+    def insert(self, source: str, data: Any, *, time: str, diff: str) -> None:
+        """Add rows to a source, each at its own time and with its own diff."""
+
+    def discard(self, source: str) -> None:
+        """Forget what was inserted since the last advance."""
+
+    def advance(self, to: int) -> Step:
+        """Close every time before ``to``."""
 
 
 class Feed:

@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from altneu import sql
 from altneu.collections.collection import Collection, source
-from altneu.engine.reader import Reader
-from altneu.engine.reading import Time, updates_table
-from altneu.engine.view import OnErrors, followed
+from altneu.engine.reading import OnErrors, Time, updates_table
 from altneu.errors import ReadError, StatementError
 from altneu.plan import ir
 from altneu.session import Session
@@ -21,6 +19,8 @@ from altneu.statements.ordered import ordered
 from altneu.statements.tree import CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
+from altneu.views.reader import Reader
+from altneu.views.view import followed
 
 NAME = "the query"
 
@@ -137,7 +137,7 @@ def _system_time(reader: Reader | None, at: Time) -> int:
 
 def _rows(reader: Reader, name: str, at: Time, errors: OnErrors) -> pa.Table:
     """The rows of a view; of one with one time, at the first of two."""
-    if isinstance(at, tuple) and reader.coordinates(name) is None:
+    if isinstance(at, tuple) and reader.view(name).coordinates is None:
         at = at[0]
     return reader.view(name).to_arrow(at, errors)
 
@@ -157,7 +157,7 @@ class Maintained:
         self._reader = reader
         self._read = {name: followed(reader.view(name)) for name in sources_of(collection)}
         for name in self._read:
-            if reader.coordinates(name) is not None:
+            if reader.view(name).coordinates is not None:
                 raise ReadError(f"view {name!r} has two times, and a query that is kept has one: subscribe to the view")
         self._session = Session()
         self.view = self._session.maintain(NAME, collection)

@@ -12,12 +12,11 @@ import click
 from altneu.cli.command import Taught, nearest, path_option, reporting
 from altneu.cli.opening import open_session, store_folder
 from altneu.cli.output import Output
-from altneu.cli.planning import Beside, Planned, define
+from altneu.cli.planning import Beside, define, planned
 from altneu.cli.written import write_text
 from altneu.errors import PlanError
 from altneu.explain import FORMS, Form, rendered
-from altneu.session import Session
-from altneu.statements import Statements
+from altneu.session import Session, session_over
 from altneu.types import quote_name
 
 _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FORMS if form != "text"}}
@@ -71,7 +70,7 @@ def explain(
     if path is not None:
         if len(words) > 1 or analyze or master or settings:
             raise click.UsageError("with --path: one NAME or QUERY, and neither --analyze nor --master nor --set")
-        with out.busy("planning"), Beside(store_folder(path)) as session:
+        with out.busy("planning"), session_over(Beside(store_folder(path))) as session:
             told = explained(session, words[0] if words else None, form)
     elif len(words) in (1, 2):
         with out.busy("running" if analyze else "planning"):
@@ -93,9 +92,9 @@ def _of_file(
 ) -> str:
     """What the definitions of a text cost, or with ``analyze`` did."""
     master, settings = opened
-    with open_session(None, master, settings) if analyze or master or settings else Planned() as session:
+    with open_session(None, master, settings) if analyze or master or settings else planned() as session:
         if analyze:
-            statements = Statements.of(session)
+            statements = session.statements
             for _ in statements.results(text):
                 """What it gives is for altneu run to show."""
             statements.settle()
@@ -131,13 +130,13 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
     Raises:
         PlanError: there is no such name, or nothing tells its plan.
     """
-    Statements.of(session).run("")  # what a store knows is taken up
+    session.statements.run("")  # what a store knows is taken up
     unknown = [name for name in session.views_stored if name not in session.views]
     if what is None and unknown and not session.views:
         raise PlanError(f"{', '.join(unknown)}: {_OF_PROGRAMS}")
     if what is None:
         return rendered(session.explained(), form, analyze=analyze)
-    known = Statements.of(session).known
+    known = session.statements.known
     names = {name.lower(): name for name in [*session.views_stored, *session.views, *known]}
     name = names.get(what.strip().lower())
     if name is None and len(what.split()) == 1:

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from altneu.cli.command import nearest
-from altneu.engine.reader import Reader
 from altneu.errors import StoreError
 from altneu.session import Session
 from altneu.store import Folder, LocalFolder, folder_of
+from altneu.views.reader import Reader, StoreReadings
 
 _IDENTITY = "format.json"
 _NAMED = 3
@@ -62,7 +62,7 @@ def open_reader(path: str, *, since: int | None = None) -> Reader:
     Raises:
         StoreError: there is none; says what is there instead.
     """
-    return Reader(store_folder(path), since=since)
+    return Reader(StoreReadings(store_folder(path), since=since))
 
 
 def store_folder(path: str) -> Folder:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from altneu.session import Session
-from altneu.statements import Statements, parse
+from altneu.engine.engine import Engine
+from altneu.session import Session, session_over
+from altneu.statements import parse
 from altneu.statements.tree import CreateSink, Creation, Drop
 from altneu.store import Folder, Location, Store, StoreReader
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from altneu.statements.tree import Statement
 
 
-class Planned(Session):
-    """A session in memory for definitions alone; what files and tables have is not read."""
+class Planned(Engine):
+    """An engine in memory for definitions alone; what files and tables have is not read."""
 
     @property
     def sources_filled(self) -> frozenset[str]:
@@ -24,7 +25,7 @@ class Planned(Session):
 
 
 class Beside(Planned):
-    """A session upon one commit of a store that another process may be writing: it knows its views, and keeps nothing.
+    """An engine upon one commit of a store that another process may be writing: it knows its views, and keeps nothing.
 
     What SQL has defined is taken up, but sinks are left alone; of views that Python has defined nothing tells the plan.
     """
@@ -56,13 +57,18 @@ class Beside(Planned):
         self._reader.close()
 
 
+def planned() -> Session:
+    """A session that only plans."""
+    return session_over(Planned())
+
+
 def define(session: Session, text: str) -> list[Statement]:
     """Do the statements of a text that define something; those that are left out.
 
     Sinks are left out too: they write files and tables.
     """
     left = []
-    statements = Statements.of(session)
+    statements = session.statements
     for statement in parse(text):
         if isinstance(statement, Creation | Drop) and not isinstance(statement, CreateSink):
             statements.run(statement.text)

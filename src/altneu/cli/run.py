@@ -13,7 +13,7 @@ from altneu.cli.opening import open_session
 from altneu.cli.output import Output
 from altneu.errors import AltneuError, StatementError
 from altneu.session import Session
-from altneu.statements import Result, Statements, Subscribed, parse
+from altneu.statements import Result, Subscribed, parse
 from altneu.statements.tree import Follow
 from altneu.streams import Following
 
@@ -113,7 +113,7 @@ class Pipeline:
 
     def __init__(self, session: Session, out: Output) -> None:
         self._session, self._out = session, out
-        self._statements = Statements.of(session)
+        self._statements = session.statements
         self._subscribed: list[tuple[str, Subscribed]] = []
 
     def run(self, text: str, *, follows: bool) -> None:

@@ -78,7 +78,7 @@ def subscribe(
         if name in names.views:
             with out.busy("reading what is there"):
                 found = reader.view(name)
-                show.heading(found.schema.names, reader.coordinates(name) or ("time",))
+                show.heading(found.schema.names, reader.view(name).coordinates or ("time",))
                 made = found.subscribe(show.row, show.end, **options)
             take: Callable[[], object] = _delivered
         else:

@@ -826,7 +826,7 @@ def source(
     Raises:
         SchemaError: the schema does not parse, or has two columns of one name.
         UnknownColumnError: a column of the key that there is not.
-        PlanError: a key without columns, or a key or ``distinct`` beside two times.
+        PlanError: a key without columns, a key beside ``distinct``, or either of them beside two times.
 
     >>> import altneu as an
     >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
@@ -853,12 +853,17 @@ def source(
     if not isinstance(distinct, bool):
         raise PlanError(f"distinct must be True or False, got {distinct!r}")
     by = None if key is None else _key_of(name, key, columns)
+    if by and distinct:
+        raise PlanError(
+            f"source {name!r} has a key, so that it is a set already, with one row of each key: leave out "
+            "distinct=True, or leave out key= where a key may have several rows"
+        )
     if time is not None and (by or distinct):
         raise PlanError(
             f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: what a "
             "correction to the past takes the place of is not told by a key alone; retract the row that was there"
         )
-    return Collection(ir.Source(name, columns, keep, time, by, distinct and not by))
+    return Collection(ir.Source(name, columns, keep, time, by, distinct))
 
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import check_frame, is_spark_frame, to_table
 from altneu.engine.catalogue import kept_source
+from altneu.engine.engine import Engine
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.accumulate import Accumulator
@@ -40,35 +41,40 @@ from altneu.runtime.state import StateTable
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates, consolidate
 
-if TYPE_CHECKING:
-    from altneu.session import Session
-
 _CHECK = "check "  # what is kept less what is made of the rows given, as an arrangement
 
 
-def backfill(session: Session, source: str | Collection, rows: Any, diff: int | str) -> None:
+def backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
     """Check the rows of a source, keep them from now on, and commit that; see ``Session.backfill``."""
-    declared = _declared(session, source)
+    with engine.lock:
+        engine.check_open()
+        engine.require_stored_views()
+        engine.adopt()
+        _backfill(engine, source, rows, diff)
+
+
+def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
+    declared = _declared(engine, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
-    since = _folded(session, declared.name)
-    journal, table, name = session._journal, session.table, declared.name
-    inputs = _inputs(session, declared, rows, diff, since)
-    plan = session._catalogue.lowered(session.shards, also=[declared])
-    _refuse_waiting(session, plan, name)
+    since = _folded(engine, declared.name)
+    journal, table, name = engine.journal, engine.table, declared.name
+    inputs = _inputs(engine, declared, rows, diff, since)
+    plan = engine.catalogue.lowered(engine.shards, also=[declared])
+    _refuse_waiting(engine, plan, name)
     layouts, mark, was_kept = table.layouts, table.mark(), name in journal.kept
     before = journal.since
     try:
         with journal.undoing():
             journal.since = since
             if name in journal.filled:
-                _fill(session, plan, declared, inputs)
+                _fill(engine, plan, declared, inputs)
             if not was_kept:
                 table.layouts = plan.arranged
                 interrupts.check()
                 with interrupts.deferred():
                     journal.commit_source(name, kept_source(declared))
-                    session._catalogue.plan = plan
+                    engine.catalogue.plan = plan
     except BaseException:
         if was_kept or name not in journal.kept:
             table.layouts, journal.since = layouts, before
@@ -78,7 +84,7 @@ def backfill(session: Session, source: str | Collection, rows: Any, diff: int | 
         table.restore(mark)  # the rows are right, and nothing is new
 
 
-def _declared(session: Session, source: str | Collection) -> ir.Source:
+def _declared(engine: Engine, source: str | Collection) -> ir.Source:
     """The source that is meant.
 
     Raises:
@@ -86,21 +92,21 @@ def _declared(session: Session, source: str | Collection) -> ir.Source:
         UnknownSourceError: no view reads one of that name, or it never had rows.
     """
     if isinstance(source, str):
-        filled = source in session.sources_filled
-        if source not in session.sources and filled:
+        filled = source in engine.sources_filled
+        if source not in engine.sources and filled:
             raise UnknownSourceError(
                 f"no view reads source {source!r} any more, so that its columns are not known; give it as it was "
                 f"declared: session.backfill(an.source({source!r}, ...), rows)"
             )
-        return session.source(source)
+        return engine.source(source)
     declared = getattr(source, "node", None)
     if not isinstance(declared, ir.Source):
         raise PlanError(f"backfill takes the name of a source, or what an.source(...) gives, not {source!r}")
-    session._catalogue.check_sources(source)
-    if declared.name not in session.sources and declared.name not in session.sources_filled:
+    engine.catalogue.check_sources(source)
+    if declared.name not in engine.sources and declared.name not in engine.sources_filled:
         raise UnknownSourceError(
             f"source {declared.name!r} never had rows here; maintain a view of it and insert them. "
-            f"The sources are: {', '.join(session.sources) or '(none)'}"
+            f"The sources are: {', '.join(engine.sources) or '(none)'}"
         )
     return declared
 
@@ -123,18 +129,18 @@ def _refuse_commands(source: ir.Source) -> None:
         )
 
 
-def _folded(session: Session, name: str) -> int:
+def _folded(engine: Engine, name: str) -> int:
     """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
 
     Raises:
         InputError: somebody does.
     """
-    since, now = session._since_after(session.lower), session.lower - 1
+    since, now = engine.since_after(engine.lower), engine.lower - 1
     if since < now:
-        leases, subscribed = session._journal.store.leases(), session.subscribers.since
+        leases, subscribed = engine.journal.store.leases(), engine.subscribers.since
         readers = sorted({lease.name for lease in leases if lease.since is not None and lease.since < now})
         ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
-        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(session.retain)
+        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(engine.retain)
         raise InputError(
             f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the rows "
             f"given do not say what the source held then. The history is kept for: {'; '.join(ends)}. End them, or "
@@ -143,25 +149,25 @@ def _folded(session: Session, name: str) -> int:
     return max(since, 0)
 
 
-def _inputs(session: Session, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
+def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
     """The rows as inputs of a step, all of the present.
 
     Raises:
         InputError: the source never had any, and there are some.
         SchemaError: they do not fit its columns.
     """
-    frontier = Antichain.of(session.lattice, since)
-    stamp = Stamp(source.name, source.schema, session.lattice, frontier, since, diff)
+    frontier = Antichain.of(engine.lattice, since)
+    stamp = Stamp(source.name, source.schema, engine.lattice, frontier, since, diff)
     inputs = Inputs()
-    if is_spark_frame(rows) and session.spark is not None:
+    if is_spark_frame(rows) and engine.spark is not None:
         check_frame(rows, stamp)
         inputs.frames[source.name] = [(rows, stamp)]
-        some = source.name not in session.sources_filled and not rows.isEmpty()
+        some = source.name not in engine.sources_filled and not rows.isEmpty()
     else:
         updates = stamp.updates(to_table(rows, stamp.columns, source.schema, source.name))
         inputs.updates[source.name] = [updates] if len(updates) else []
         some = len(updates) > 0
-    if some and source.name not in session.sources_filled:
+    if some and source.name not in engine.sources_filled:
         raise InputError(
             f"source {source.name!r} has never had a row, and backfill takes those that it holds now; insert these"
         )
@@ -171,13 +177,13 @@ def _inputs(session: Session, source: ir.Source, rows: Any, diff: int | str, sin
 # what may be pending --------------------------------------------------------------------------------------------------
 
 
-def _refuse_waiting(session: Session, plan: Plan, name: str) -> None:
+def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
     """Refuse where changes of the source may wait for their time, of which the rows given would know nothing.
 
     What waits in an arrangement that is checked is part of the check.
     """
-    held = {arrangement for arrangement, _ in session.table.held}
-    checked = {check.kept for check in _checks(plan, name, session._journal.existing())}
+    held = {arrangement for arrangement, _ in engine.table.held}
+    checked = {check.kept for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
         operation = plan.nodes[i].operation
         assert isinstance(operation, STATEFUL)
@@ -187,7 +193,7 @@ def _refuse_waiting(session: Session, plan: Plan, name: str) -> None:
                 "and they may be rows of this source that were inserted with times in the future; advance until "
                 "nothing waits, and backfill then"
             )
-    if name in session.sources_filled and not session.lower:
+    if name in engine.sources_filled and not engine.lower:
         raise InputError(f"source {name!r} cannot be backfilled before the first advance: no row of it counts yet")
 
 
@@ -302,9 +308,9 @@ class _Checking:
         self.add(PhysicalNode(operation, (both,), 0, schema, check.own.key, label=f"check {node.label}"))
 
 
-def _fill(session: Session, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
+def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
     """Compute what is to be kept and what differs, in one step, and take the one if there is nothing of the other."""
-    journal, table = session._journal, session.table
+    journal, table = engine.journal, engine.table
     existing, kept = journal.existing(), kept_source(source)["arrangement"]
     checks = _checks(plan, source.name, existing)
     making = _Checking(plan)
@@ -315,9 +321,9 @@ def _fill(session: Session, plan: Plan, source: ir.Source, inputs: Inputs) -> No
     nodes, schedule = scheduled(making.nodes, plan.scopes)
     layouts = {check.kept: check.layout for check in checks}
     part = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
-    region = session._region(journal.since, journal.lower, journal.since, journal.events)
-    with session.past.watch(f"checking and keeping the rows of {source.name}"):
-        outcome = session._executor.step(part, table, inputs, region, StepMode(session.shards, hydrating=True))
+    region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+    with engine.past.watch(f"checking and keeping the rows of {source.name}"):
+        outcome = engine.executor.step(part, table, inputs, region, StepMode(engine.shards, hydrating=True))
     table.layouts = {**plan.arranged, **{check.name: check.own for check in checks}}
     journal.take(outcome)
     for check in checks:

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from altneu.runtime.progress import watch
 
-if TYPE_CHECKING:
-    from altneu.session import Step
-
 KEPT = 1000  # steps
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an advance did.
+
+    Units:  ``lower`` and ``upper`` bound the times it closed; ``seconds`` is wall time, commit included; the changes
+            are consolidated updates; ``state_rows`` counts updates kept in all arrangements.
+    """
+
+    lower: int
+    upper: int
+    seconds: float
+    changes_in: int
+    changes_out: Mapping[str, int]
+    placement: str
+    state_rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -116,6 +116,21 @@ class Known:
         )
 
 
+OnErrors = Literal["raise", "ignore"]
+
+
+class Readable(Protocol):
+    """A view, as an engine reads it for Spark."""
+
+    name: str
+
+    def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+        """Its contents at a time."""
+
+    def raise_errors(self, at: At) -> None:
+        """Raise if it has errors at a time."""
+
+
 class Readings(Protocol):
     """What views are read from: a session, or a reader of its store."""
 
@@ -158,9 +173,6 @@ class Readings(Protocol):
 
     def frame(self, view: Any, at: Time, errors: Any) -> Any:
         """A view's contents as a Spark DataFrame."""
-
-    def explain_row(self, name: str, row: Any, at: Time) -> Any:
-        """Why a row is in a view."""
 
 
 def refuse_without_contents(ports: ViewPorts, name: str) -> None:

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
+from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Call, Expr, Literal
-from altneu.expressions.functions.comparison import contains_map
 from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO
 from altneu.expressions.parse import OrderKey
 from altneu.expressions.rules import expect_count

@@ -84,7 +84,7 @@ def _decimal_may_overflow(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(digits > target.precision - target.scale)
 
 
-def convert(vector: Vector, target: pa.DataType, count: int) -> Vector:
+def convert(vector: Vector, target: pa.DataType) -> Vector:
     """The values in another type, with a failure for each that does not fit.
 
     Shape:  n values in, n out; nulls stay null.
@@ -292,7 +292,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
 
 
 def _child(array: pa.Array, target: pa.DataType) -> Vector:
-    return convert(Vector(array.type, arrow=array), target, len(array))
+    return convert(Vector(array.type, arrow=array), target)
 
 
 def offsets_of(array: pa.Array) -> Values:

@@ -160,6 +160,13 @@ def common_type(types: Iterable[pa.DataType], what: str) -> pa.DataType:
     return found
 
 
+def contains_map(data_type: pa.DataType) -> bool:
+    """Whether a type has a map anywhere in it."""
+    if pt.is_map(data_type):
+        return True
+    return is_nested(data_type) and any(contains_map(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
 def can_implicitly_cast(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a function that wants ``target`` takes ``source``."""
     if source in (target, T.NULL):

@@ -85,7 +85,7 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
     if isinstance(expr, Literal) and expr.value is None:
         return Literal(None, data_type)
     function = registry.function(name)
-    typing = function.rule((expr, Literal(None, data_type)))
+    typing = function.typing((expr, Literal(None, data_type)))
     made = folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
     return Literal(made.value, made.type, expr.text) if implicit and isinstance(made, Literal) else made
 
@@ -98,7 +98,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         TypeMismatchError: the arguments do not fit.
     """
     function = registry.function(name)
-    typing = function.rule(args)
+    typing = function.typing(args)
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
     return folded(Call(function.name, coerced, typing.type, nullable))

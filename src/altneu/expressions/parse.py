@@ -11,11 +11,11 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.build import Builder, build
+from altneu.expressions.coercion import contains_map
 from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
 from altneu.expressions.expr import Column, Expr
-from altneu.expressions.functions.comparison import contains_map
 
 Source = str | Col | exp.Expr
 _DEEPEST = 320  # nodes of a tree inside one another; parentheses are nodes too

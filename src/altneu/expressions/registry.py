@@ -1,16 +1,26 @@
 """The registry: what a function is called, which types it takes, and the kernel that computes it.
 
-A function is *strict* unless it says otherwise: a null argument makes the result null, arguments are evaluated from
-the left, and the ones after a null are not evaluated (so they cannot fail), as in Spark. What is written about a
-kernel's arguments:
+    scalar = Group("Strings")
 
-* ``numpy``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means
+    @scalar("instr(s string, part string) -> int")
+    def instr(s: pa.Array, part: str) -> pa.Array:
+        "Place of the first occurrence, from one; 0 when there is none."
+
+The text says what a query writes (``signatures``), the docstring what docs/functions.md says of it, and the parameters
+of the kernel what it is given:
+
+* ``s: Values``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means
   nothing.
-* ``bounded``: the same as ``Vector`` objects, which know the bounds of whole numbers.
-* ``arrow``: Arrow arrays of equal length, nulls and all.
-* ``vector``: ``Vector`` objects, and the number of rows first; not strict, but failures of arguments are failures of
-  the result.
-* ``lazy``: the call and the scope; the kernel decides what is evaluated and which failures count.
+* ``s: Bounded``: the same as ``Vector`` objects, which know the bounds of whole numbers.
+* ``s: pa.Array``: Arrow arrays of equal length, nulls and all.
+* ``s: Vector``: ``Vector`` objects; the function is then not strict.
+* ``part: str``, and int and bool: one Python value. The kernel is called once per distinct value when a row's differ.
+* ``call: Call``, ``count: int``, before all of them: the call itself, and the number of rows.
+* ``call: Call, scope: Scope`` alone: the kernel decides what is evaluated and which failures count.
+
+A function is *strict* otherwise: a null argument makes the result null, arguments are evaluated from the left, and the
+ones after a null are not evaluated (so they cannot fail), as in Spark. If it is not, failures of arguments are failures
+of the result.
 
 A kernel gives an array of the result's values, or an ``Out`` that says which rows failed or became null besides.
 """
@@ -26,24 +36,17 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
+from altneu.expressions import signatures
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
+from altneu.expressions.rules import Arguments, Rule, Typing, expect_count
+from altneu.expressions.signatures import Check
 from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
 
 Style = Literal["numpy", "bounded", "arrow", "vector", "lazy"]
-
-
-class Typing(NamedTuple):
-    """What a typing rule says: types the arguments are cast to (None: left alone), the result's type and nullability.
-
-    ``nullable`` None means: when any argument is.
-    """
-
-    args: Sequence[pa.DataType | None]
-    type: pa.DataType
-    nullable: bool | None = None
+_STYLES: dict[str, Style] = {"Values": "numpy", "Bounded": "bounded", "pa.Array": "arrow", "Vector": "vector"}
 
 
 class Out(NamedTuple):
@@ -58,27 +61,79 @@ class Out(NamedTuple):
     bounds: Bounds | None = None
 
 
-Rule = Callable[[Sequence["Expr"]], Typing]
+class Inputs(NamedTuple):
+    """What a kernel is given: read off its parameters, see above."""
+
+    style: Style
+    strict: bool
+    constants: frozenset[int]
+    wants_call: bool
+    wants_count: bool
+
+    @classmethod
+    def read(cls, kernel: Callable[..., Any]) -> Inputs:
+        """What the parameters of a kernel say.
+
+        Raises:
+            TypeError: they say nothing.
+        """
+        if "return" not in kernel.__annotations__:
+            raise TypeError(f"{kernel!r} must have annotations, which say what it is given")
+        said: dict[str, str] = {name: kind.removesuffix(" | None") for name, kind in kernel.__annotations__.items()}
+        call, count, lazy = (said.pop(name, None) is not None for name in ("call", "count", "scope"))
+        found: list[Style] = ["lazy"] if lazy else [_STYLES[kind] for kind in said.values() if kind in _STYLES]
+        style = found[0] if found else "numpy"
+        said.pop("return", None)
+        constants = frozenset(i for i, kind in enumerate(said.values()) if kind in ("str", "int", "bool"))
+        return cls(style, style not in ("vector", "lazy"), constants, call, count)
+
+    def of(self, vectors: list[Vector], count: int, constant: bool) -> list[Any] | None:
+        """The arguments of a kernel; None when one is null that a strict one wants constant."""
+        fixed = self.constants
+        if self.style == "numpy":
+            arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
+        elif self.style == "arrow":
+            arguments = [
+                None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
+            ]
+        else:
+            arguments = list(vectors) if constant or self.strict else [v.expand(count) for v in vectors]
+        for i in fixed:
+            if i < len(vectors):
+                arguments[i] = constant_value(vectors[i])
+                if arguments[i] is None and self.strict:
+                    return None
+        return arguments
 
 
 @dataclass(frozen=True)
 class Function:
-    """A registered function."""
+    """A registered function; ``said`` is its name in messages."""
 
     name: str
     aliases: tuple[str, ...]
     group: str
     usage: str
     doc: str
+    said: str
+    counts: tuple[int, int]
     rule: Rule
     kernel: Callable[..., Any]
-    style: Style
+    inputs: Inputs
     fails: bool | Callable[[Call], bool] = False
     infix: bool = False
-    constants: frozenset[int] = frozenset()
     right_first: bool = False
     fold: bool = True
     grows: bool | Callable[[Call], bool] = False
+
+    def typing(self, args: Sequence[Expr]) -> Typing:
+        """Types of the arguments and of the result.
+
+        Raises:
+            TypeMismatchError: the arguments do not fit.
+        """
+        expect_count(self.said, args, *self.counts)
+        return self.rule(Arguments(self.said, args))
 
     def can_fail(self, call: Call) -> bool:
         """Whether the call itself could fail on some row."""
@@ -109,13 +164,14 @@ class Function:
             return null_result(call.type, 1, (failure,), False)
 
     def _evaluated(self, call: Call, scope: Scope) -> Vector:
-        if self.style == "lazy":
+        inputs = self.inputs
+        if inputs.style == "lazy":
             lazy: Vector = self.kernel(call, scope)
             return lazy
         vectors = [a.vector(scope) for a in call.args]
-        failures = _argument_failures(vectors, self.style != "vector", self.right_first)
+        failures = _argument_failures(vectors, inputs.strict, self.right_first)
         constant = all(v.constant for v in vectors)
-        if self.constants and not all(vectors[i].constant for i in self.constants if i < len(vectors)):
+        if inputs.constants and not all(vectors[i].constant for i in inputs.constants if i < len(vectors)):
             return self._by_distinct(call, vectors, scope.count, failures)
         return self._apply(call, vectors, 1 if constant else scope.count, scope.count, failures, constant)
 
@@ -123,20 +179,23 @@ class Function:
         self, call: Call, vectors: list[Vector], count: int, rows: int, failures: Failures, constant: bool
     ) -> Vector:
         """Call the kernel; ``count`` is 1 when every argument is constant, whatever the number of rows."""
-        arguments = self._arguments(vectors, count, constant)
+        inputs = self.inputs
+        arguments = inputs.of(vectors, count, constant)
         if arguments is None:
             return null_result(call.type, count, failures, constant)
         valid: Mask | None = None
-        if self.style != "vector":
+        if inputs.strict:
             for vector in vectors:
                 valid = both_valid(valid, vector.valid)
-        values = self.kernel(call, *arguments)
+        if inputs.wants_count:
+            arguments.insert(0, count)
+        values = self.kernel(call, *arguments) if inputs.wants_call else self.kernel(*arguments)
         null: Mask | None = None
         bounds: Bounds | None = None
         if type(values) is Out:
             values, own, null, bounds = values
             if own:
-                failures = failures + _own_failures(own, valid, count, rows)
+                failures = failures + _own_failures(own, valid, rows)
         if isinstance(values, Vector):
             if values.failures:
                 failures = failures + tuple(f if len(f.mask) == rows else _spread(f, rows) for f in values.failures)
@@ -150,30 +209,9 @@ class Function:
             array = _strict(array, valid)
         return Vector(call.type, arrow=array, failures=failures, constant=constant)
 
-    def _arguments(self, vectors: list[Vector], count: int, constant: bool) -> list[Any] | None:
-        """What the kernel is called with; None when an argument it wants constant is null."""
-        fixed, shift = self.constants, 0
-        if self.style == "numpy":
-            arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
-        elif self.style == "bounded":
-            arguments = list(vectors)
-        elif self.style == "arrow":
-            arguments = [
-                None if i in fixed else (v if constant else v.expand(count)).arrow for i, v in enumerate(vectors)
-            ]
-        else:
-            shift = 1
-            arguments = [count, *(vectors if constant else [v.expand(count) for v in vectors])]
-        for i in fixed:
-            if i < len(vectors):
-                arguments[i + shift] = value = constant_value(vectors[i])
-                if value is None and shift == 0:
-                    return None
-        return arguments
-
     def _by_distinct(self, call: Call, vectors: list[Vector], count: int, failures: Failures) -> Vector:
         """Evaluate once per distinct value of the arguments that the kernel wants constant; put the parts together."""
-        varying = [i for i in sorted(self.constants) if i < len(vectors) and not vectors[i].constant]
+        varying = [i for i in sorted(self.inputs.constants) if i < len(vectors) and not vectors[i].constant]
         table = pa.table([vectors[i].arrow for i in varying], names=[str(i) for i in varying])
         codes = _group_codes(table, count)
         order = np.argsort(codes, kind="stable")
@@ -238,7 +276,7 @@ def _argument_failures(vectors: Sequence[Vector], shield: bool, right_first: boo
     return failures
 
 
-def _own_failures(own: Iterable[tuple[Mask, str, Any]], valid: Mask | None, count: int, rows: int) -> Failures:
+def _own_failures(own: Iterable[tuple[Mask, str, Any]], valid: Mask | None, rows: int) -> Failures:
     kept = []
     for mask, code, message in own:
         bad = mask if valid is None else mask & valid
@@ -311,51 +349,62 @@ FUNCTIONS: dict[str, Function] = {}
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def register(  # noqa: PLR0913 -- what there is to say of a function
-    *names: str,
-    rule: Rule,
-    style: Style,
-    group: str,
-    usage: str = "",
-    doc: str,
-    fails: bool | Callable[[Call], bool] = False,
-    infix: bool = False,
-    constants: Iterable[int] = (),
-    right_first: bool = False,
-    fold: bool = True,
-    grows: bool | Callable[[Call], bool] = False,
-) -> Callable[[Kernel], Kernel]:
-    """Register a kernel under its names; the first is canonical.
+class Group:
+    """A group of functions in docs/functions.md, and the decorator that registers a kernel in it."""
 
-    ``usage`` shows the arguments ("upper(text)"); ``doc`` is the line in docs/functions.md; ``constants`` are
-    positions of arguments that the kernel gets as one Python value (it is called once per distinct value when a row's
-    differ); ``grows`` says that a value may be larger than the arguments it is made of, though nothing else can fail.
-    """
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def decorate(kernel: Kernel) -> Kernel:
-        made = Function(
-            names[0],
-            names[1:],
-            group,
-            usage or f"{names[0]}(…)",
-            doc,
-            rule,
-            kernel,
-            style,
-            fails,
-            infix,
-            frozenset(constants),
-            right_first,
-            fold,
-            grows,
-        )
-        for name in names:
-            if name in FUNCTIONS:
-                raise ValueError(f"the function {name!r} is registered twice")
-            FUNCTIONS[name] = made
-        return kernel
+    def __call__(  # noqa: PLR0913 -- what there is to say of a function
+        self,
+        signature: str,
+        *aliases: str,
+        rule: Rule | None = None,
+        check: Check | None = None,
+        usage: str = "",
+        said: str = "",
+        doc: str = "",
+        fails: bool | Callable[[Call], bool] = False,
+        infix: bool = False,
+        right_first: bool = False,
+        fold: bool = True,
+        grows: bool | Callable[[Call], bool] = False,
+    ) -> Callable[[Kernel], Kernel]:
+        """Register a kernel.
 
-    return decorate
+        ``rule`` says the types that the signature leaves out, ``check`` refuses arguments of the right types.
+        ``usage`` is how a call is written, ``said`` the function's name in messages, and ``doc`` what a docstring does
+        not say. ``fails`` says whether a row could fail, ``grows`` whether a value may
+        be larger than the arguments it is made of; ``infix`` calls are in parentheses inside one another;
+        arguments are evaluated ``right_first``; a call of constants that does not ``fold`` stays a call.
+        """
+        it = signatures.read(signature)
+
+        def decorate(kernel: Kernel) -> Kernel:
+            made = Function(
+                it.name,
+                aliases,
+                self.name,
+                usage or it.usage,
+                doc or " ".join((kernel.__doc__ or "").split()),
+                said or it.name,
+                (it.least, it.most),
+                rule or it.rule(check),
+                kernel,
+                Inputs.read(kernel),
+                fails,
+                infix,
+                right_first,
+                fold,
+                grows,
+            )
+            for name in (it.name, *aliases):
+                if name in FUNCTIONS:
+                    raise ValueError(f"the function {name!r} is registered twice")
+                FUNCTIONS[name] = made
+            return kernel
+
+        return decorate
 
 
 _MAKING_ROWS = {

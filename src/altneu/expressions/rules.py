@@ -1,21 +1,97 @@
-"""Typing rules that functions share."""
+"""Typing rules: what a function makes of the types of its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
-from altneu.expressions.coercion import can_implicitly_cast, common_type, is_numeric
-from altneu.expressions.registry import Rule, Typing
+from altneu.expressions.coercion import can_implicitly_cast, common_type, contains_map, is_numeric
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Expr
 
-Wanted: TypeAlias = "pa.DataType | Callable[[pa.DataType], bool] | None"
+
+class Typing(NamedTuple):
+    """What a typing rule says: types the arguments are cast to (None: left alone), the result's type and nullability.
+
+    ``nullable`` None means: when any argument is.
+    """
+
+    args: Sequence[pa.DataType | None]
+    type: pa.DataType
+    nullable: bool | None = None
+
+
+class Arguments(tuple["Expr", ...]):  # noqa: SLOT001 -- a tuple has none
+    """The arguments of a call, with the function's name for messages."""
+
+    name: str
+
+    def __new__(cls, name: str, args: Iterable[Expr]) -> Self:
+        """Arguments of the function of a name."""
+        made = super().__new__(cls, args)
+        made.name = name
+        return made
+
+    def accept(self, index: int, want: pa.DataType) -> pa.DataType:
+        """The type that an argument reaches by an implicit cast.
+
+        Raises:
+            TypeMismatchError: it cannot.
+        """
+        return accept(self.name, index, self[index], want)
+
+    def common(self, start: int = 0) -> pa.DataType:
+        """The common type of the arguments from a place on.
+
+        Raises:
+            TypeMismatchError: they have none.
+        """
+        return common_type((a.type for a in self[start:]), self.name)
+
+    def number(self, index: int = 0) -> pa.DataType:
+        """The type of a number; a string is read as a double.
+
+        Raises:
+            TypeMismatchError: the argument is none.
+        """
+        arg = self[index]
+        found = T.DOUBLE if arg.type in (T.STRING, T.NULL) else arg.type
+        if not is_numeric(found):
+            raise TypeMismatchError(f"{self.name} takes a number, not {T.type_name(found)} (`{arg.text}`); cast it")
+        return found
+
+    def element(self, index: int = 0, *, ordered: bool = False) -> pa.DataType:
+        """The type of an array's elements.
+
+        Raises:
+            TypeMismatchError: the argument is no array, or ``ordered`` and its elements cannot be compared.
+        """
+        arg = self[index]
+        if arg.type == T.NULL:
+            return T.NULL
+        if not pt.is_list(arg.type):
+            raise TypeMismatchError(f"{self.name} takes an array, not {T.type_name(arg.type)} (`{arg.text}`)")
+        if ordered:
+            self.check_ordered(arg.type.value_type)
+        return arg.type.value_type
+
+    def check_ordered(self, kind: pa.DataType) -> None:
+        """Check that values of a type can be compared.
+
+        Raises:
+            TypeMismatchError: there are maps in them.
+        """
+        if contains_map(kind):
+            raise TypeMismatchError(f"{self.name}: maps cannot be compared")
+
+
+Rule: TypeAlias = Callable[[Arguments], Typing]
 
 
 def expect_count(name: str, args: Sequence[Expr], least: int, most: int | None = None) -> None:
@@ -30,68 +106,14 @@ def expect_count(name: str, args: Sequence[Expr], least: int, most: int | None =
         raise TypeMismatchError(f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(args)}")
 
 
-def takes(
-    name: str, *wanted: Wanted, returns: pa.DataType | int, optional: int = 0, nullable: bool | None = None
-) -> Rule:
-    """Arguments of given types, the last ``optional`` of which may be missing.
-
-    A type is reached by an implicit cast; a predicate checks and leaves the argument alone; None takes anything.
-    ``returns`` is a type, or the position of the argument whose type the result has.
-    """
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, len(wanted) - optional, len(wanted))
-        types = [accept(name, i, arg, want) for i, (arg, want) in enumerate(zip(args, wanted, strict=False))]
-        result = (types[returns] or args[returns].type) if isinstance(returns, int) else returns
-        return Typing(types, result, nullable)
-
-    return rule
-
-
-def accept(name: str, index: int, arg: Expr, want: Wanted) -> pa.DataType | None:
+def accept(name: str, index: int, arg: Expr, want: pa.DataType) -> pa.DataType:
     """The type an argument is cast to.
 
     Raises:
         TypeMismatchError: it cannot be.
     """
-    if want is None:
-        return None
-    if isinstance(want, pa.DataType):
-        if can_implicitly_cast(arg.type, want):
-            return want
-        wanted = T.type_name(want)
-    else:
-        if want(arg.type):
-            return None
-        wanted = (want.__doc__ or want.__name__).split(".")[0].removeprefix("Whether a type is ")
+    if can_implicitly_cast(arg.type, want):
+        return want
     raise TypeMismatchError(
-        f"{name}: argument {index + 1} (`{arg.text}`) must be {wanted}, not {T.type_name(arg.type)}; cast it"
+        f"{name}: argument {index + 1} (`{arg.text}`) must be {T.type_name(want)}, not {T.type_name(arg.type)}; cast it"
     )
-
-
-def all_common(
-    name: str, least: int = 1, most: int = 1_000_000, returns: pa.DataType | None = None, nullable: bool | None = None
-) -> Rule:
-    """Arguments of one common type, which the result has too unless ``returns`` says otherwise."""
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, least, most)
-        found = common_type((a.type for a in args), name)
-        return Typing([found] * len(args), returns or found, nullable)
-
-    return rule
-
-
-def numeric(name: str, returns: pa.DataType | None = None) -> Rule:
-    """One number; a string is read as a double."""
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1)
-        found = args[0].type
-        if found in (T.STRING, T.NULL):
-            found = T.DOUBLE
-        if not is_numeric(found):
-            raise TypeMismatchError(f"{name} takes a number, not {T.type_name(found)} (`{args[0].text}`); cast it")
-        return Typing([found], returns or found)
-
-    return rule

@@ -128,9 +128,9 @@ def _in_order(expr: Call) -> Iterator[tuple[Expr, bool]]:
     function = expr.function
     hidden = False
     for place, arg in enumerate(reversed(expr.args) if function.right_first else expr.args):
-        lazy = function.style == "lazy" and place > (1 if expr.name in _STRICT else 0)
+        lazy = function.inputs.style == "lazy" and place > (1 if expr.name in _STRICT else 0)
         yield arg, not (hidden or lazy)
-        hidden = hidden or (function.style != "vector" and arg.nullable)
+        hidden = hidden or (function.inputs.style != "vector" and arg.nullable)
 
 
 def simplify(expr: Expr) -> Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -177,6 +177,10 @@ class Vector:
         return Vector(
             self.type, self._values, self._valid, self._arrow, failures, constant=self.constant, bounds=self._bounds
         )
+
+
+Bounded: TypeAlias = Vector
+"""A vector of numbers, of which a kernel looks at the bounds."""
 
 
 def null_vector(data_type: pa.DataType) -> Vector:

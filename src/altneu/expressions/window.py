@@ -12,10 +12,9 @@ from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.aggregate import AggregateCall, aggregate_expr
 from altneu.expressions.build import Builder
-from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
+from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast
 from altneu.expressions.expr import Column, Expr, Literal
-from altneu.expressions.functions.comparison import contains_map
 from altneu.expressions.names import AGGREGATES
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
 from altneu.expressions.rules import accept, expect_count

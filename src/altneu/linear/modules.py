@@ -13,7 +13,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _BY_NAME = {"altneu"}  # its own functions are compared by name: a store outlives its releases
 _FORMER = {  # where modules are, and where they were when the first stores were written: functions are known by that
     "altneu.collections.": "altneu.",
+    "altneu.engine.history": "altneu.session",
     "altneu.engine.": "altneu.",
+    "altneu.views.": "altneu.",
     "altneu.runtime.spark.session": "altneu.executor.spark_session",
 }
 _LIBRARIES = {"pyspark", "py4j"}  # Spark's own folder is on the path of its programs

@@ -39,7 +39,7 @@ from altneu.operators import function_steps, temporal
 from altneu.operators.block import Expressions, run_block
 from altneu.operators.emit import emit
 from altneu.operators.expansion import Expansion
-from altneu.operators.spans import Failures, Mask, RowLostError, Spans
+from altneu.operators.spans import Failures, Mask, RowLost, Spans
 from altneu.order import Lattice
 from altneu.trace.update import Updates, consolidate
 
@@ -192,7 +192,7 @@ def _fitting(
     try:
         with limits.bounded(limits.CHUNK_BYTES):
             return [run(spans)]
-    except RowLostError:
+    except RowLost:
         raise
     except (TooWideError, pa.ArrowException) as error:
         if not limits.overflows(error):
@@ -240,7 +240,7 @@ def _widened(step: Step, spans: Spans, columns: Sequence[pa.Array]) -> Spans:
 
 
 def _parse_json(step: ParseJson, spans: Spans, failures: Failures) -> Spans:
-    from altneu.operators.json_text import parse_json
+    from altneu.operators.json.text import parse_json
 
     columns, failed, describe = parse_json(spans.rows.column(step.column), step.fields, step.needs)
     made = _widened(step, spans, columns)

@@ -116,7 +116,7 @@ def concat(parts: Sequence[Spans], schema: pa.Schema, width: int) -> Spans:
     )
 
 
-class RowLostError(TooWideError):
+class RowLost(TooWideError):  # noqa: N818  # a signal between two modules
     """A row makes a value that is too large where no error row is read."""
 
 
@@ -136,7 +136,7 @@ class Failures:
         """Record the rows at ``index`` as errors; ``describe(i)`` gives (code, message).
 
         Raises:
-            RowLostError: nobody reads errors of what cannot fail otherwise; the row must not be lost.
+            RowLost: nobody reads errors of what cannot fail otherwise; the row must not be lost.
         """
         if not len(index):
             return
@@ -145,7 +145,7 @@ class Failures:
         texts = [describe(int(i)) for i in index]
         if not self.kept:
             shown = show_row(names, failed.rows.select(names).to_pylist()[0])
-            raise RowLostError(f"{self.step}: {texts[0][1]}, of the row {shown:.1000}; retract it")
+            raise RowLost(f"{self.step}: {texts[0][1]}, of the row {shown:.1000}; retract it")
         columns = {
             "operator": [self._operator] * len(index),
             "code": [c for c, _ in texts],

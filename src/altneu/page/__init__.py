@@ -4,6 +4,7 @@ A thread of the session's process serves it. Steps are not held up: after each o
 as of then (``shot``), which is immutable and is read while the next step runs. Only a query waits for the session.
 """
 
+from altneu.page.board import Board
 from altneu.page.server import Page, serve
 
-__all__ = ["Page", "serve"]
+__all__ = ["Board", "Page", "serve"]

@@ -91,7 +91,7 @@ class App:
     def steps(self, request: Request) -> dict[str, Any]:
         """The last steps."""
         n, after = number(request, "n", 300, 1, KEPT), number(request, "after", 0)
-        return {"steps": [told.step_told(p) for p in self.board.session.history(n) if p.number > after]}
+        return {"steps": [told.step_told(p) for p in self.board.engine.past.last(n) if p.number > after]}
 
     def view(self, request: Request) -> dict[str, Any]:
         """A view."""
@@ -225,7 +225,7 @@ class App:
         while not self.closing:
             assert self._news is not None
             news = self._news
-            past = [p for p in self.board.session.history() if p.number > after]
+            past = [p for p in self.board.engine.past.last() if p.number > after]
             session = await run_in_threadpool(told.session_told, self.board, allow_writes=self.allow_writes)
             if past or session != before:
                 after, before = past[-1].number if past else after, session

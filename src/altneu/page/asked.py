@@ -8,7 +8,6 @@ from typing import Any
 from altneu.page.board import Board
 from altneu.page.cells import table_of
 from altneu.page.replies import Refused
-from altneu.statements import Statements
 from altneu.statements.parser import count_tokens, parse
 from altneu.statements.result import Result
 from altneu.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
@@ -72,7 +71,6 @@ def _check(statement: Statement, *, allow_writes: bool) -> None:
 
 def _answer(board: Board, text: str, statements: list[Statement]) -> Result:
     if all(isinstance(s, Select | Show | Explain) for s in statements):
-        looking = Statements.of(board.session)
-        return [looking.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
-    found: Result = board.session.sql(text)
+        return [board.statements.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
+    found: Result = board.statements.run(text)
     return found

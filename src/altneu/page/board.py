@@ -7,20 +7,19 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from altneu.engine.engine import Engine
 from altneu.engine.history import Past
 from altneu.errors import ReadError
 from altneu.explain import Facts
 from altneu.page.counts import Counts
 from altneu.page.rows import Windows
 from altneu.page.shot import Shot, mark_of
+from altneu.statements import Statements
+from altneu.streams import Streams
 from altneu.trace.update import Updates
-
-if TYPE_CHECKING:
-    from altneu.session import Session
 
 STEPS_KEPT = 200  # of which the changes of a view are kept
 CHANGES_KEPT = 500  # of a view in one step
@@ -43,20 +42,21 @@ class Board:
     found when somebody asks and the session is not busy.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.windows = session, Windows()
+    def __init__(self, engine: Engine, streams: Streams, statements: Statements) -> None:
+        self.engine, self.streams, self.statements = engine, streams, statements
+        self.windows = Windows()
         self.registry = CollectorRegistry()
         self.counts = Counts(self.registry)
         self.started, self.trouble = time.time(), ""
         self.on_news: Callable[[], object] = _nothing
         self._changes: dict[str, deque[Change]] = {}
         self._seen = 0
-        with session.lock:
-            self._shot, self._facts, self._wanted = Shot(session), session.facts(), 0.0
-            for past in session.history():
+        with engine.lock:
+            self._shot, self._facts, self._wanted = Shot(engine, streams), engine.facts(), 0.0
+            for past in engine.past.last():
                 self.counts.step(past.step)
-            self._seen = session.past.count
-            self._end = session.past.listen(self._told)
+            self._seen = engine.past.count
+            self._end = engine.past.listen(self._told)
 
     def close(self) -> None:
         """Hear nothing more of the session."""
@@ -66,21 +66,21 @@ class Board:
     @property
     def shot(self) -> Shot:
         """The session as of its last commit, or, while it is busy, as of the one before."""
-        if mark_of(self.session) != self._shot.mark and self.session.lock.acquire(blocking=False):
+        if mark_of(self.engine) != self._shot.mark and self.engine.lock.acquire(blocking=False):
             try:
-                self._shot = Shot(self.session)
+                self._shot = Shot(self.engine, self.streams)
             finally:
-                self.session.lock.release()
+                self.engine.lock.release()
         return self._shot
 
     def facts(self) -> Facts:
         """What operators did, by the last step; steps tell it for a while after somebody has asked."""
         self._wanted = time.monotonic() + WANTED
-        if self.session.lock.acquire(blocking=False):
+        if self.engine.lock.acquire(blocking=False):
             try:
-                self._facts = self.session.facts()
+                self._facts = self.engine.facts()
             finally:
-                self.session.lock.release()
+                self.engine.lock.release()
         return self._facts
 
     @contextmanager
@@ -90,14 +90,14 @@ class Board:
         Raises:
             ReadError: it is still taken after so many seconds; says by what.
         """
-        if not self.session.lock.acquire(timeout=patience):
-            doing = self.session.past.doing
+        if not self.engine.lock.acquire(timeout=patience):
+            doing = self.engine.past.doing
             what = "something else" if doing is None else f"{doing.text}, {doing.seconds:.0f} s so far"
             raise ReadError(f"the session is busy ({what}); waited {patience:.0f} s, ask again")
         try:
             yield
         finally:
-            self.session.lock.release()
+            self.engine.lock.release()
 
     def changes(self, name: str) -> list[Change]:
         """The last changes of a view, the latest first."""
@@ -106,10 +106,10 @@ class Board:
     def _told(self) -> None:
         """A step has ended; the session waits for this, so that nothing that goes wrong here may reach it."""
         try:
-            self._shot = Shot(self.session)
+            self._shot = Shot(self.engine, self.streams)
             if time.monotonic() < self._wanted:
-                self._facts = self.session.facts()
-            for past in self.session.history(1):
+                self._facts = self.engine.facts()
+            for past in self.engine.past.last(1):
                 if past.number != self._seen:
                     self._seen = past.number
                     self.counts.step(past.step)
@@ -125,7 +125,7 @@ class Board:
                 continue
             contained = self._shot.ports(name).contents
             layout = self._shot.table.layouts[contained]
-            shown = self.session._journal.first_outputs(contained, layout, CHANGES_KEPT)
+            shown = self.engine.journal.first_outputs(contained, layout, CHANGES_KEPT)
             self._changes.setdefault(name, deque(maxlen=STEPS_KEPT)).append(Change(past, total, shown))
 
 

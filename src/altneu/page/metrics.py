@@ -30,15 +30,15 @@ class Looked(Collector):
         shot = self._board.shot
         yield _gauge("altneu_lower", "The frontier: times before it are closed.", [((), shot.lower)])
         yield _gauge("altneu_since", "The least time that can be read.", [((), shot.since)])
-        doing = self._board.session.past.doing
+        doing = self._board.engine.past.doing
         seconds = 0.0 if doing is None else doing.seconds
         yield _gauge("altneu_step_running_seconds", "How long the step that runs has run.", [((), seconds)])
-        failed = float(self._board.session.past.failed is not None)
+        failed = float(self._board.engine.past.failed is not None)
         yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
         yield from _state(shot)
         yield from _operators(self._board, shot)
         yield from _streams(shot)
-        jobs = self._board.session.jobs
+        jobs = self._board.engine.jobs
         yield _counter("altneu_spark_jobs", "Spark jobs that steps were.", [((), jobs.count)])
         yield _counter("altneu_spark_job_seconds", "Wall time of them.", [((), jobs.seconds)])
         read = [((source,), float(rows)) for source, rows in jobs.read.items()]

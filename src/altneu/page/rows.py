@@ -16,13 +16,13 @@ from altneu.columnar.hashing import hash_rows
 from altneu.columnar.python_values import python_values, readable
 from altneu.columnar.rows import Rows
 from altneu.engine.reading import refuse_without_contents
-from altneu.engine.view import View, errors_kept
 from altneu.errors import ReadError, UnknownColumnError
 from altneu.operators.spans import show_row
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.shot import Shot
 from altneu.runtime.read import contents, summed
 from altneu.trace.update import Updates
+from altneu.views.view import View, errors_kept
 
 MOST = 2_000_000  # updates of a view that are added up; of a larger one the page shows the first part
 SORTED = 20_000  # fewer rows than these are in order of their columns, if nothing else is asked for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import quote
 
 import uvicorn
@@ -17,9 +17,6 @@ from altneu.page.board import Board
 from altneu.page.connections import Admission, most_connections
 from altneu.page.guard import Guard, is_loopback
 
-if TYPE_CHECKING:
-    from altneu.session import Session
-
 _GRACE = 2  # seconds that answers under way have when the page is closed
 
 
@@ -30,14 +27,20 @@ class Page(Closing):
     """
 
     def __init__(
-        self, session: Session, sock: socket.socket, host: str, *, allow_writes: bool, token: str | None
+        self,
+        board: Board,
+        sock: socket.socket,
+        host: str,
+        *,
+        allow_writes: bool,
+        token: str | None,
+        closed: Callable[[Page], object],
     ) -> None:
         port = int(sock.getsockname()[1])
         shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host  # noqa: S104
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
         self.url += "" if token is None else f"?token={quote(token)}"
-        self._session, self._sock = session, sock
-        self._board = Board(session)
+        self._board, self._sock, self._on_close = board, sock, closed
         self._app = App(self._board, allow_writes=allow_writes)
         app = Guard(self._app.starlette(), host, port, token)
         config = uvicorn.Config(
@@ -53,7 +56,6 @@ class Page(Closing):
         self._thread = threading.Thread(target=self._run, name=f"altneu page {port}", daemon=True)
         self._thread.start()
         self._ready.wait()
-        session.pages.append(self)
 
     def __repr__(self) -> str:
         return f"Page({self.url.partition('?')[0]}{', closed' if self._closed else ''})"
@@ -74,8 +76,7 @@ class Page(Closing):
             self._loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-        if self in self._session.pages:
-            self._session.pages.remove(self)
+        self._on_close(self)
 
     def wait(self) -> None:
         """Wait until it is closed, as by another thread, or by Ctrl+C in this one."""
@@ -101,8 +102,17 @@ class Page(Closing):
         self._server.should_exit = True
 
 
-def serve(session: Session, host: str, port: int, *, allow_writes: bool, token: str | None, open_to_all: bool) -> Page:
-    """Serve a session's page: ``session.serve``.
+def serve(
+    board: Board,
+    host: str,
+    port: int,
+    *,
+    allow_writes: bool,
+    token: str | None,
+    open_to_all: bool,
+    closed: Callable[[Page], object],
+) -> Page:
+    """Serve a session's page: ``session.serve``; ``closed`` is called when it has been closed.
 
     Raises:
         SetupError: the port is taken, or others could reach the host and nothing was said of that.
@@ -121,4 +131,4 @@ def serve(session: Session, host: str, port: int, *, allow_writes: bool, token: 
         sock = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 takes a free one") from error
-    return Page(session, sock, host, allow_writes=allow_writes, token=token)
+    return Page(board, sock, host, allow_writes=allow_writes, token=token, closed=closed)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from altneu.engine.engine import Engine
 from altneu.engine.reading import Known
 from altneu.plan import ir
 from altneu.plan.physical import ViewPorts
-
-if TYPE_CHECKING:
-    from altneu.session import Session
+from altneu.streams import Streams
 
 TEMPORARY = "#"  # views of this beginning are a statement's own
 
@@ -25,16 +23,16 @@ class Shot:
     Cost:   an entry for each arrangement and shard.
     """
 
-    def __init__(self, session: Session) -> None:
-        journal, catalogue = session._journal, session._catalogue
+    def __init__(self, engine: Engine, streams: Streams) -> None:
+        journal, catalogue = engine.journal, engine.catalogue
         self.lock = threading.RLock()
-        self.mark = mark_of(session)
-        self.lower, self.shards = journal.lower, session.shards
+        self.mark = mark_of(engine)
+        self.lower, self.shards = journal.lower, engine.shards
         self.errors: dict[str, int] = {}  # of views, as they were counted
-        self.plan, self.table = session._plan, journal.table.copy()
+        self.plan, self.table = engine.plan, journal.table.copy()
         self.filled = frozenset(journal.filled)
-        self.sources, self.place = dict(catalogue.sources), place_of(session)
-        self.streams = {name: (stream, stream.record) for name, stream in session.streams.followed.items()}
+        self.sources, self.place = dict(catalogue.sources), place_of(engine)
+        self.streams = {name: (stream, stream.record) for name, stream in streams.followed.items()}
         self.since, self._events, self._began = journal.since, journal.events, journal.began
         self._nodes = {n: node for n, node in catalogue.nodes.items() if not n.startswith(TEMPORARY)}
         self._views = {n: int(told["since"]) for n, told in journal.views.items()}
@@ -75,14 +73,14 @@ class Shot:
         return sum(rows for rows, _ in self.sizes.values()), sum(size for _, size in self.sizes.values())
 
 
-def place_of(session: Session) -> str:
+def place_of(engine: Engine) -> str:
     """Where a session's store is."""
-    directory = session.store.segment_directory
+    directory = engine.store.segment_directory
     return (
-        directory.where().removesuffix("/segments") if session.store.durable and directory is not None else "in memory"
+        directory.where().removesuffix("/segments") if engine.store.durable and directory is not None else "in memory"
     )
 
 
-def mark_of(session: Session) -> tuple[object, ...]:
+def mark_of(engine: Engine) -> tuple[object, ...]:
     """What is another one when a shot is out of date."""
-    return session.steps, session.lower, session.shards, tuple(session.views)
+    return engine.steps, engine.lower, engine.shards, tuple(engine.views)

@@ -18,14 +18,14 @@ from altneu.streams.stream import Stream
 
 def session_told(board: Board, *, allow_writes: bool) -> dict[str, Any]:
     """What the head of the page shows, and how its views are."""
-    session, shot = board.session, board.shot
-    past = session.past
+    engine, shot = board.engine, board.shot
+    past = engine.past
     doing, failed = past.doing, past.failed
     return {
         "served": board.started,
         "store": shot.place,
-        "spark": session.spark is not None,
-        "placement": session.placement,
+        "spark": engine.spark is not None,
+        "placement": engine.placement,
         "shards": shot.shards,
         "lower": shot.lower,
         "since": shot.since,
@@ -65,7 +65,7 @@ def view_in_short(shot: Shot, name: str) -> dict[str, Any]:
 
 def view_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
     """A view: its columns, times, and the statement that made it, if one did."""
-    known, defined = shot.known(name), board.session.definitions.get(name.lower())
+    known, defined = shot.known(name), board.engine.definitions.get(name.lower())
     return view_in_short(shot, name) | {
         "columns": columns_of(shot.ports(name).schema),
         "key": list(shot.table.layouts[shot.ports(name).contents].key),
@@ -94,7 +94,7 @@ def change_told(change: Change, rows: int) -> dict[str, Any]:
 
 def source_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
     """A source: its columns, whether it ever had rows, and where they come from."""
-    source, defined = shot.sources[name], board.session.definitions.get(name.lower())
+    source, defined = shot.sources[name], board.engine.definitions.get(name.lower())
     return {
         "name": name,
         "columns": columns_of(source.schema),
@@ -107,7 +107,7 @@ def source_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
 
 def jobs_told(board: Board) -> dict[str, Any]:
     """The Spark jobs of the session: how many, how long, the last ones, and the rows that they read by source."""
-    jobs = board.session.jobs
+    jobs = board.engine.jobs
     return {"count": jobs.count, "seconds": jobs.seconds, "read": jobs.read, "last": [asdict(j) for j in [*jobs.last]]}
 
 

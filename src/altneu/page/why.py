@@ -9,6 +9,7 @@ from altneu.page.board import Board
 from altneu.page.cells import cell, cells_of, table_of
 from altneu.page.replies import Refused
 from altneu.page.rows import Asked
+from altneu.views.view import View
 
 MOST = 200  # rows of a source, or of an operator on the way, that are shown
 
@@ -29,7 +30,7 @@ def why(board: Board, view: str, id_: str) -> dict[str, Any]:
         row = board.windows.select(shot, view, Asked()).row(id_)
         if row is None:
             raise Refused(404, "the row is not in the view any more: it went with a step")
-        found = board.session.view(view).explain_row(row)
+        found = View(board.engine, view).explain_row(row)
     return {
         "view": found.view,
         "row": {name: cell(value) for name, value in found.row.items()},

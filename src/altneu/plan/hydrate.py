@@ -130,17 +130,17 @@ class _Cutter:
         found = ", ".join(map(repr, self._without(i)))
         nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
         what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else nobody
-        again = "maintain the view in a session into which they are inserted anew"
+        first = f"maintain view {self.view!r} in a session into which its rows are inserted anew"
         if name in self.called:
-            again = (
-                f"session.backfill({self.called[name]}, rows) takes the rows that the source holds now once more and "
-                "keeps them, so that the view can be maintained then"
+            first = (
+                f"call session.backfill({self.called[name]}, rows) with the rows that the source holds now, and "
+                f"maintain view {self.view!r} after it"
             )
         return (
-            f"view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
-            f"A view can be added at any time where the source is declared with an.source({name!r}, ..., keep=True), "
-            "in SQL CREATE SOURCE … KEEP, from its first row on, or where a view of the whole source was maintained "
-            f"before the first advance; here the rows are gone: {again}"
+            f"{first}: view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
+            f"A source declared with an.source({name!r}, ..., keep=True), in SQL CREATE SOURCE … KEEP, from its first "
+            "row on, has views added at any time, and so has one of which a view of the whole was maintained before "
+            "the first advance"
         )
 
     def _without(self, source: int) -> list[str]:

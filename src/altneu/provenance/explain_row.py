@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows, array_of
+from altneu.engine.engine import Engine
 from altneu.engine.reading import Time, refuse_without_contents
 from altneu.errors import ReadError
 from altneu.operators.spans import show_row
@@ -30,22 +31,21 @@ from altneu.provenance.narrow import narrow
 from altneu.provenance.tracing import Traced, Tracer
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.read import contents
-from altneu.session import Session
 from altneu.trace.update import Updates
 
 _ALIKE = 3
 
 
-def explain_row(session: Session, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time) -> Explanation:
+def explain_row(engine: Engine, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time) -> Explanation:
     """The input rows that a row of a view rests on; ``View.explain_row`` says it all."""
-    known = session.known(name)
-    refuse_without_contents(session.ports(name), name)
+    known = engine.known(name)
+    refuse_without_contents(engine.ports(name), name)
     time = known.readable(at)
-    node = session._catalogue.nodes[name]
+    node = engine.catalogue.nodes[name]
     while isinstance(node, ir.ArrangedBy):
         node = node.input
-    finder = Finder.of(session, time)
-    found = counted(contents(session.table, session.ports(name).contents, time))
+    finder = Finder.of(engine, time)
+    found = counted(contents(engine.table, engine.ports(name).contents, time))
     one, count = _the_row(name, found, row)
     traced = Tracer(finder).follow([(node, one)])
     asking = _Asking(finder, node, one, count)
@@ -55,7 +55,7 @@ def explain_row(session: Session, name: str, row: Mapping[str, Any] | Sequence[A
         dict(zip(one.schema.names, one.to_pylist()[0], strict=True)),
         count,
         time,
-        session.since_of(name),
+        engine.since_of(name),
         tuple(inputs),
         tuple(sorted(traced.supports, key=lambda s: s.number)),
         sufficient,

@@ -14,6 +14,7 @@ import pyarrow as pa
 from altneu.collections.collection import Collection
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
+from altneu.engine.engine import Engine
 from altneu.engine.reading import history
 from altneu.order import Epoch, Product
 from altneu.plan import ir
@@ -23,7 +24,6 @@ from altneu.provenance.narrow import narrow
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.read import At
 from altneu.runtime.state import StateTable
-from altneu.session import Session
 from altneu.trace.batch import Batch, Layout, find_in
 from altneu.trace.update import Updates, consolidate
 
@@ -96,10 +96,10 @@ class Finder:
     _found: dict[Place, tuple[Updates | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, session: Session, at: At) -> Finder:
+    def of(cls, engine: Engine, at: At) -> Finder:
         """What reads a session at a time."""
-        journal = session._journal
-        return cls(session._plan, session.table, journal.existing(), journal.filled, at)
+        journal = engine.journal
+        return cls(engine.plan, engine.table, journal.existing(), journal.filled, at)
 
     @cached_property
     def _arrangements(self) -> Mapping[str, list[str]]:
@@ -217,11 +217,11 @@ class Scratch:
         """The updates of a collection of these sources, up to a time; rows that fail are none."""
         commanded = {n.fingerprint: n.plain for n in ir.walk(node) if isinstance(n, ir.Source) and n.commanded_by}
         node = replaced(node, commanded)
-        with Session(retain="all") as session:
-            session.maintain("#", Collection(node))
-            session.wait_again(self.inputs)
-            session.advance(at[0] + 1)
-            found = history(session.table, session.ports("#").contents, 0, at[0] + 1)
+        with Engine(retain="all") as engine:
+            engine.maintain("#", Collection(node))
+            engine.wait_again(self.inputs)
+            engine.advance(at[0] + 1)
+            found = history(engine.table, engine.ports("#").contents, 0, at[0] + 1)
             return until(found, at)
 
 

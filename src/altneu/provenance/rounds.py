@@ -12,12 +12,12 @@ import pyarrow as pa
 from altneu.collections.collection import Collection
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
+from altneu.engine.engine import Engine
 from altneu.errors import PlanError
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
 from altneu.provenance.finding import EVERYTHING, Finder, counted
 from altneu.runtime.inputs import Inputs
-from altneu.session import Session
 from altneu.trace.update import Updates
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.N
             yield below, EVERYTHING if updates is None else counted(updates).rows
         return
     known = {n.fingerprint: counted(u) for n, u in zip(outside, found, strict=True) if u is not None}
-    with Session(retain="all") as session:
-        unrolling = _Unrolling(node.loop, session, known)
+    with Engine(retain="all") as engine:
+        unrolling = _Unrolling(node.loop, engine, known)
         last = unrolling.run()
         yield from unrolling.follow(tracer, node.index, rows, last)
 
@@ -75,7 +75,7 @@ class _Unrolling:
     """A loop whose rounds are times of a session; ``known`` are the collections from outside, by fingerprint."""
 
     loop: ir.Loop
-    session: Session
+    engine: Engine
     known: dict[str, Updates]
     sources: dict[str, ir.Node] = field(default_factory=dict)  # by their names: what they stand for outside
     given: dict[str, Updates] = field(default_factory=dict)
@@ -86,20 +86,20 @@ class _Unrolling:
         """Run all rounds; the last one."""
         self.bodies = [transform(body, self._replaced) for body in self.loop.bodies]
         for i, body in enumerate(self.bodies):
-            self.session.maintain(f"body {i}", Collection(body))
+            self.engine.maintain(f"body {i}", Collection(body))
             first = self.loop.initial[i]
-            self.session.maintain(f"variable {i}", Collection(self._variable(i)))
+            self.engine.maintain(f"variable {i}", Collection(self._variable(i)))
             self._insert(f"{VARIABLE} {i}", self.known[first.fingerprint], 0)
         for name, updates in self.given.items():
             self._insert(name, updates)
         for at in range(self.loop.max_rounds):
-            self.session.advance(at + 1)
+            self.engine.advance(at + 1)
             changes = [self._change(i, at) for i in range(len(self.bodies))]
             stopped = self.loop.stops and at == self.loop.max_rounds - 1
             for i, change in enumerate(changes):
                 self._insert(f"{VARIABLE} {i}", change, at + 1)
             if stopped or (at >= self.latest and not any(map(len, changes))):
-                self.session.advance(at + 2)
+                self.engine.advance(at + 2)
                 return at + 1
         raise PlanError(f"the loop over {', '.join(self.loop.names)} has no end within {self.loop.max_rounds} rounds")
 
@@ -129,16 +129,16 @@ class _Unrolling:
         return ir.Source(name, node.schema, keep=True)
 
     def _insert(self, name: str, updates: Updates, at: int | None = None) -> None:
-        if not len(updates) or name not in self.session.sources:
+        if not len(updates) or name not in self.engine.sources:
             return
         times = updates.times[:1] if at is None else np.full((1, len(updates)), at)
-        given = Updates(_under(self.session.source(name).schema, updates).rows, times, updates.diffs)
-        self.session.wait_again(self.session.waiting().and_more(Inputs({name: [given]})))
+        given = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
+        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [given]})))
 
     def _change(self, i: int, at: int) -> Updates:
         """What a variable has in the next round less what it has in this one."""
         schema = self.loop.variable(i).schema
-        made = counted(_under(schema, self.session.last_changes(f"body {i}")))
+        made = counted(_under(schema, self.engine.last_changes(f"body {i}")))
         if at:
             return made
         first = _under(schema, self.known[self.loop.initial[i].fingerprint])
@@ -161,7 +161,7 @@ class _Unrolling:
         while asked:
             at = max(r for r, _ in asked)
             roots = [(self.bodies[i], _together(asked.pop((at, i)))) for r, i in list(asked) if r == at]
-            inner = tracer.inside(Finder.of(self.session, (at,)), at)
+            inner = tracer.inside(Finder.of(self.engine, (at,)), at)
             traced = inner.follow([(root, Rows(root.schema, some.columns, some.count)) for root, some in roots])
             tracer.add(inner)
             for name, some in traced.leaves.items():
@@ -174,7 +174,7 @@ class _Unrolling:
 
     def _settled(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
         """Rows of a variable in a round, by the round since which they have been there as often."""
-        found = Finder.of(self.session, (at,)).find(self._variable(i), rows)
+        found = Finder.of(self.engine, (at,)).find(self._variable(i), rows)
         assert found is not None
         wanted = Rows(found.schema, rows.columns, rows.count)
         own, theirs = hash_rows(wanted), hash_rows(found.rows)

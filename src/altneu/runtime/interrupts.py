@@ -8,6 +8,8 @@ waits until they are over. Signals are only seen by the main thread; everywhere 
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -43,6 +45,7 @@ class _Watch:
     def deliver(self, frame: FrameType | None = None) -> None:
         """Have the handler before this one do what it does."""
         self._waiting_since = None
+        logging.getLogger().addFilter(_is_wanted)
         try:
             self.previous(self.number, frame)
         except BaseException as error:
@@ -55,6 +58,11 @@ class _Watch:
             self.deliver()
         if self.raised is not None:
             raise self.raised
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Whether a record is news: Py4J logs the call that an interrupt cut, and one of Spark's handler."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 class _State:
@@ -163,6 +171,8 @@ class Lock:
 
     def _let_go(self) -> tuple[_Watch, ...]:
         watches, _state.watches = _state.watches, self._around
+        if not _state.watches:
+            logging.getLogger().removeFilter(_is_wanted)
         for watch in watches:
             signal.signal(watch.number, watch.previous)
         return watches

@@ -1,13 +1,16 @@
-"""A line on the terminal for what takes longer than two seconds."""
+"""Lines on the terminal for what takes longer than two seconds, and for kernels that are compiled."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from numba.core import event
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,4 +92,48 @@ class Watch:
         )
 
 
+class Compiling(event.Listener):
+    """Says on standard error, once a process, that kernels of altneu are being compiled.
+
+    It is said where that has taken ``PATIENCE`` altogether: a kernel or two that were not met before are no news. What
+    is read from files that were compiled before is no event.
+    """
+
+    def __init__(self) -> None:
+        self.is_said, self._is_listening = False, False
+        self._depth, self._spent, self._since = 0, 0.0, 0.0
+
+    def listen(self) -> None:
+        """From now on; more than once is the same."""
+        if not self._is_listening:
+            self._is_listening = True
+            event.register("numba:compile", self)  # type: ignore[no-untyped-call]
+
+    def on_start(self, found: event.Event) -> None:
+        """A kernel is compiled, perhaps for another one."""
+        if not self._depth:
+            self._since = time.monotonic()
+        self._depth += 1
+        self._look(found)
+
+    def on_end(self, found: event.Event) -> None:
+        """It is over."""
+        self._look(found)
+        self._depth -= 1
+        if not self._depth:
+            self._spent += time.monotonic() - self._since
+
+    def _look(self, found: event.Event) -> None:
+        spent = self._spent + time.monotonic() - self._since
+        function = found.data["dispatcher"].py_func
+        if self.is_said or spent < PATIENCE or not str(function.__module__).startswith("altneu."):
+            return
+        self.is_said = True
+        sys.stderr.write(
+            "altneu: compiling kernels, which are kept for later: the first steps of an installation take "
+            "up to a minute; python -m altneu.warm compiles all of them ahead\n"
+        )
+
+
 watch = Watch()
+compiling = Compiling()

@@ -19,7 +19,8 @@ from altneu.sinks.parquet_sink import ParquetSink, parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from altneu.engine.view import OnErrors, View
+    from altneu.engine.reading import OnErrors
+from altneu.views.view import View
 
 __all__ = ["Mark", "Sink", "database", "jdbc", "parquet", "parquet_files"]
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from altneu.engine.subscription import Subscription
-from altneu.engine.view import followed
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
 from altneu.trace.update import Updates, consolidate
+from altneu.views.view import followed
 
 if TYPE_CHECKING:
-    from altneu.engine.view import OnErrors, View
+    from altneu.engine.reading import OnErrors
+from altneu.views.view import View
 
 Mode = Literal["append", "upsert", "merge"]
 MODES = ("append", "upsert", "merge")

@@ -21,7 +21,8 @@ from altneu.trace.update import Updates, consolidate
 from altneu.types import type_name
 
 if TYPE_CHECKING:
-    from altneu.engine.view import OnErrors, View
+    from altneu.engine.reading import OnErrors
+from altneu.views.view import View
 
 MARKS = "altneu_marks"  # a table of the database: how far each table has come
 _MARK_COLUMNS = ("target", "id", "made_as", "store", "view_name", "frontier")

@@ -26,7 +26,8 @@ from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
 
 if TYPE_CHECKING:
-    from altneu.engine.view import OnErrors, View
+    from altneu.engine.reading import OnErrors
+from altneu.views.view import View
 
 TABLE = "_altneu.json"  # what begins with an underscore is no data to Spark, Arrow and DuckDB
 _RANGE = re.compile(r"changes-(\d{19})-(\d{19})\.parquet", re.ASCII)
@@ -152,7 +153,7 @@ class ParquetSink(Sink):
         """The mark that the last file of changes carries."""
         name = next(n for n in self._folder.names() if (found := _RANGE.fullmatch(n)) and int(found[2]) == end)
         said = pq.read_schema(self._folder.path / name).metadata or {}
-        return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.engine.view", b"").decode(), end)
+        return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.views.view", b"").decode(), end)
 
     def contents(self) -> Updates:
         """What the target holds."""
@@ -191,7 +192,7 @@ class ParquetSink(Sink):
         start = 0 if before is None else before.frontier
         if len(updates):
             table = updates_table(updates, self._names[:-1], self._names[-1])
-            said = {"altneu.store": after.store, "altneu.engine.view": after.view}
+            said = {"altneu.store": after.store, "altneu.views.view": after.view}
             self._put(f"changes-{start:019d}-{after.frontier:019d}.parquet", table.replace_schema_metadata(said))
         version = Version(after, to_ddl(self.view.schema), self.mode, self.key, 0)
         self._folder.put(TABLE, version.to_bytes())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot.tokens import TokenType
 
 from altneu.collections.collection import Collection
+from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.statements.parser import SparkStatements, parse
 from altneu.statements.tree import Creation, Kind
@@ -74,8 +75,8 @@ class Definitions(Mapping[str, Collection]):
     What Python maintains is there too, as views and as the sources that these read.
     """
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self.all: dict[str, Defined] = {}
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
@@ -92,6 +93,11 @@ class Definitions(Mapping[str, Collection]):
         """
         found = self.get_defined(name)
         if found is None or (kinds and found.kind not in kinds):
+            if found is None and name in self._engine.sources:
+                raise StatementError(
+                    f"source {name!r} was declared in Python, and statements change what CREATE TABLE or CREATE "
+                    f"SOURCE made: use session.insert({name!r}, rows) and session.retract({name!r}, rows)"
+                )
             said = f"{found.name!r} is a {found.kind}" if found else f"there is no {name!r}"
             wanted = " or ".join(kinds) or "name"
             known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)
@@ -122,7 +128,7 @@ class Definitions(Mapping[str, Collection]):
 
         With ``indexes`` no others count.
         """
-        other = Definitions(self._session)
+        other = Definitions(self._engine)
         other.all, other._indexes = self.all, indexes
         return other
 
@@ -155,12 +161,12 @@ class Definitions(Mapping[str, Collection]):
         Raises:
             StatementError: naming it.
         """
-        todo, views = [*names], {view.lower(): view for view in self._session.views}
+        todo, views = [*names], {view.lower(): view for view in self._engine.views}
         for name in todo:
             found = self.all.get(name)
             if found is not None and found.view is None:
                 todo += [below for below in found.depends if below not in todo]
-            elif name in views and self._session.ports(views[name]).changes_only:
+            elif name in views and self._engine.ports(views[name]).changes_only:
                 raise StatementError(
                     f"view {views[name]!r} was made without contents (CONTENTS = FALSE), so that no query can read it; "
                     "SUBSCRIBE and CREATE SINK tell what changes in it, and CREATE VIEW gives its query a name whose "
@@ -197,7 +203,7 @@ class Definitions(Mapping[str, Collection]):
         return stream if stream is not None and stream.late is not None and name.lower() not in self.all else None
 
     def _python(self) -> dict[str, Collection]:
-        return {name.lower(): made for name, made in self._session.collections.items()}
+        return {name.lower(): made for name, made in self._engine.collections.items()}
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in {known.lower() for known in self}
@@ -205,7 +211,7 @@ class Definitions(Mapping[str, Collection]):
     def __iter__(self) -> Iterator[str]:
         own = [d.name for d in self.all.values() if d.collection is not None or d.error is not None]
         own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
-        return iter([*own, *(n for n in self._session.collections if n.lower() not in self.all)])
+        return iter([*own, *(n for n in self._engine.collections if n.lower() not in self.all)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

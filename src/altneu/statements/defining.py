@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from altneu import sql
 from altneu.collections.collection import Collection
+from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions, columns_named, same
 from altneu.statements.feeding import Feeds
@@ -15,11 +16,9 @@ from altneu.statements.files import check_files
 from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of
 from altneu.statements.targets import sink_of
 from altneu.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
-from altneu.streams import late_rows
+from altneu.streams import Streams, late_rows
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.session import Session
+from altneu.views.view import View
 
 TEMPORARY = "#"  # views of this beginning are of a statement that is gone
 
@@ -27,8 +26,9 @@ TEMPORARY = "#"  # views of this beginning are of a statement that is gone
 class Definer:
     """Makes, drops and takes up again what statements define; each in one commit of the store."""
 
-    def __init__(self, session: Session, known: Definitions, feeds: Feeds) -> None:
-        self._session, self.known, self._feeds = session, known, feeds
+    def __init__(self, engine: Engine, streams: Streams, known: Definitions, feeds: Feeds) -> None:
+        self._streams = streams
+        self._engine, self.known, self._feeds = engine, known, feeds
         self._restored = False
 
     def bind(self, tree: exp.Expr) -> Collection:
@@ -50,7 +50,7 @@ class Definer:
 
     def restore(self) -> None:
         """Take up what the store knows and this session does not: once, and again what could not be taken up."""
-        told = sorted(self._session.definitions.items(), key=lambda item: item[1]["order"])
+        told = sorted(self._engine.definitions.items(), key=lambda item: item[1]["order"])
         for key, value in told:
             found = self.known.all.get(key)
             if found is not None and found.error is None:
@@ -65,8 +65,8 @@ class Definer:
         self._feeds.insert(noted=True)
         if not self._restored:
             self._restored = True
-            for name in [n for n in self._session.views_stored if n.startswith(TEMPORARY)]:
-                self._session.drop(name)
+            for name in [n for n in self._engine.views_stored if n.startswith(TEMPORARY)]:
+                self._engine.drop(name)
 
     def check(self) -> None:
         """Refuse to go on while something could not be taken up that a step would pass by.
@@ -107,11 +107,11 @@ class Definer:
                 raise StatementError(f"{found.name!r} is a {found.kind} with another definition; {remedy}")
             self._refuse_dependants(found, "is replaced")
             replaced = found
-        elif statement.name in self._session.collections and kind != "MATERIALIZED VIEW":
+        elif statement.name in self._engine.collections and kind != "MATERIALIZED VIEW":
             raise StatementError(f"{statement.name!r} is a view or source of the program's; choose another name")
         defined = Defined(statement.name, kind, statement, self.known.next_order)
         if kind in ("SOURCE", "TABLE"):
-            defined.columns, defined.raw = columns_of(statement, self._session.spark)  # type: ignore[arg-type]
+            defined.columns, defined.raw = columns_of(statement, self._engine.spark)  # type: ignore[arg-type]
             self._check_origin(defined)
         if replaced is not None:
             self._replace(replaced, defined)
@@ -121,7 +121,7 @@ class Definer:
 
     def _put(self, defined: Defined) -> None:
         self._mean(defined)
-        with self._session.defining({defined.name.lower(): defined.to_json()}):
+        with self._engine.defining({defined.name.lower(): defined.to_json()}):
             self._keep(defined)
         self.known.put(defined)
         self._feeds.insert()
@@ -131,8 +131,8 @@ class Definer:
         statement: CreateSource = defined.statement
         if statement.origin.kind == "insert":
             return
-        if self._session.spark is not None:
-            frame_of(statement, defined.raw, self._session.spark)
+        if self._engine.spark is not None:
+            frame_of(statement, defined.raw, self._engine.spark)
         elif statement.origin.kind == "file":
             check_files(statement.origin)
         else:
@@ -149,9 +149,9 @@ class Definer:
             return
         while_new = f"{TEMPORARY}{new.name}"
         self._maintain(while_new, collection, new.statement)
-        self._session.drop(old.view or old.name)
+        self._engine.drop(old.view or old.name)
         self._put(new)
-        self._session.drop(while_new)
+        self._engine.drop(while_new)
 
     def _take_up(self, defined: Defined) -> None:
         """Find what a definition means, and keep what it says."""
@@ -171,10 +171,10 @@ class Definer:
             defined.depends = (statement.view.lower(),)
 
     def _keep(self, defined: Defined) -> None:
-        statement, session = defined.statement, self._session
+        statement, engine = defined.statement, self._engine
         if isinstance(statement, CreateSink):
-            view = session.view(self.maintained(statement.view, "CREATE SINK"))
-            defined.attached = sink_of(statement, view, session.spark).attach()
+            view = View(engine, self.maintained(statement.view, "CREATE SINK"))
+            defined.attached = sink_of(statement, view, engine.spark).attach()
         elif isinstance(statement, CreateIndex):
             self._index(defined)
         elif isinstance(statement, CreateView) and statement.materialized:
@@ -182,7 +182,7 @@ class Definer:
             self._maintain(defined.name, defined.collection, statement)
         elif isinstance(statement, CreateSource) and statement.keep:
             assert defined.collection is not None
-            session.maintain(defined.name, defined.collection)
+            engine.maintain(defined.name, defined.collection)
         else:
             return
         defined.view = None if isinstance(statement, CreateSink) else defined.name
@@ -206,7 +206,7 @@ class Definer:
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
         options: dict[str, Any] = {"joins": str(statement.options.get("JOINS", "auto")).lower()}
         options["strict"] = bool(statement.options.get("STRICT", False))
-        self._session.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
+        self._engine.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
     def _index(self, defined: Defined) -> None:
         statement: CreateIndex = defined.statement
@@ -215,7 +215,7 @@ class Definer:
             raise StatementError(f"there is no {statement.of!r} to index; there are: {', '.join(plain) or '(none)'}")
         collection = plain[statement.of]
         defined.depends = plain.names_read
-        self._session.maintain(defined.name, collection.arrange_by(*columns_named(collection, statement.columns)))
+        self._engine.maintain(defined.name, collection.arrange_by(*columns_named(collection, statement.columns)))
 
     def maintained(self, name: str, what: str) -> str:
         """The maintained view that a name stands for.
@@ -225,10 +225,10 @@ class Definer:
         """
         found = self.known.get_defined(name)
         if found is None:
-            if name in self._session.views:
+            if name in self._engine.views:
                 return name
             known = [d.view for d in self.known.all.values() if d.view is not None and d.kind != "INDEX"]
-            views = dict.fromkeys([*known, *self._session.views])
+            views = dict.fromkeys([*known, *self._engine.views])
             raise StatementError(f"there is no {name!r}; maintained are: {', '.join(views) or '(none)'}")
         if found.error is not None:
             raise found.error
@@ -251,8 +251,8 @@ class Definer:
         found = self.known.get_defined(statement.name)
         if found is None and statement.if_exists:
             return f"there is no {statement.kind} {statement.name}"
-        if found is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._session.views_stored:
-            self._session.drop(statement.name)
+        if found is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored:
+            self._engine.drop(statement.name)
             return f"MATERIALIZED VIEW {statement.name} dropped"
         dropped = self.dropped(statement)
         for defined in dropped:
@@ -266,7 +266,7 @@ class Definer:
             StatementError: it is of another kind, or something is made of it.
         """
         found = self.known.get_defined(statement.name)
-        of_program = statement.kind == "MATERIALIZED VIEW" and statement.name in self._session.views_stored
+        of_program = statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored
         if found is None and (statement.if_exists or of_program):
             return []
         if found is None or found.kind != statement.kind:
@@ -299,16 +299,16 @@ class Definer:
         is_source = defined.kind in ("SOURCE", "TABLE")
         if is_source:
             self._feeds.stop(defined.name)
-            self._session.discard(defined.name)
-            self._session.streams.forget(defined.name)
+            self._engine.discard(defined.name)
+            self._streams.forget(defined.name)
         if defined.attached is not None:
             defined.attached.close()
-        if is_source and self._session.is_backfilled(defined.name):
-            self._session.keep_no_more(defined.name)
-        with self._session.defining({defined.name.lower(): None}, [defined.name] if is_source else []):
-            view = defined.view or (defined.name if defined.name in self._session.views_stored else None)
+        if is_source and self._engine.is_backfilled(defined.name):
+            self._engine.keep_no_more(defined.name)
+        with self._engine.defining({defined.name.lower(): None}, [defined.name] if is_source else []):
+            view = defined.view or (defined.name if defined.name in self._engine.views_stored else None)
             if view is not None and defined.kind not in ("VIEW", "SINK"):
-                self._session.drop(view)
+                self._engine.drop(view)
         self.known.remove(defined)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
 from altneu.statements.defined import Defined, Definitions
 from altneu.statements.origins import batch_of, frame_of, needs_spark, stamped
 from altneu.statements.tree import CreateSource
-from altneu.streams import Following
-
-if TYPE_CHECKING:
-    from altneu.session import Session
+from altneu.streams import Following, Streams
+from altneu.views.view import View
 
 _BY_STREAM = {"WATERMARK": "watermark", "LATE": "late", "MAX_ROWS": "max_rows", "RESTART": "restart"}
 
@@ -24,8 +23,9 @@ class Feeds:
     not read again. A stream is taken as far as it is by the first step, and then when it is followed or refreshed.
     """
 
-    def __init__(self, session: Session, known: Definitions) -> None:
-        self._session, self._known = session, known
+    def __init__(self, engine: Engine, streams: Streams, known: Definitions) -> None:
+        self._streams = streams
+        self._engine, self._known = engine, known
         self._drained: set[str] = set()
         self._draining = threading.Lock()  # one thread does, and others wait for what it takes
         self.followings: list[Following] = []
@@ -33,14 +33,14 @@ class Feeds:
     def live(self, *kinds: str) -> list[Defined]:
         """The sources of some kinds of origin that views read."""
         sources = [d for d in self._known.all.values() if d.kind == "SOURCE" and d.error is None]
-        return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._session.sources]
+        return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._engine.sources]
 
     def insert(self, *, noted: bool = False) -> None:
         """Insert what batch sources have that a view reads now, and did not before.
 
         With ``noted`` one that cannot be read is noted, and so holds up the next step and not this statement.
         """
-        filled = self._session.sources_filled
+        filled = self._engine.sources_filled
         for source in self.live("file", "table"):
             try:
                 if not source.fed and source.name not in filled:
@@ -53,16 +53,15 @@ class Feeds:
 
     def forget_pending(self) -> None:
         """What was inserted and not taken up is gone: batches are to be inserted anew."""
-        filled = self._session.sources_filled
+        filled = self._engine.sources_filled
         for source in self.live("file", "table"):
             source.fed = source.name in filled
         self.insert()
 
     def _insert(self, source: Defined, *, sign: int = 1) -> None:
         statement: CreateSource = source.statement
-        data, given = self._stamped(source, batch_of(statement, source.raw, self._session.spark))
-        insert = self._session.insert if sign > 0 else self._session.retract
-        insert(source.name, data, **given)
+        data, given = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))
+        self._engine.insert(source.name, data, sign=sign, **given)
 
     def _stamped(self, source: Defined, data: Any) -> tuple[Any, dict[str, Any]]:
         """The rows with columns of their times and diffs, and what the insert is told of these."""
@@ -70,7 +69,7 @@ class Feeds:
         wanted = {f"time{i}": text for i, (text, _) in enumerate(statement.times) if text is not None}
         if statement.diff is not None and not statement.diff.lstrip("-").isdigit():
             wanted["diff"] = statement.diff
-        if self._session.spark is not None:
+        if self._engine.spark is not None:
             data, names = stamped(data, wanted)
         else:
             names = {what: text.strip("`") for what, text in wanted.items()}
@@ -92,9 +91,9 @@ class Feeds:
 
     def drain(self) -> None:
         """Take each stream that a view reads as far as it is, if this session has not yet."""
-        if self._session.spark is None or not self._undrained():  # without Spark a store shows what it has
+        if self._engine.spark is None or not self._undrained():  # without Spark a store shows what it has
             return
-        if self._session.lock.is_mine:  # which following refuses, saying why
+        if self._engine.lock.is_mine:  # which following refuses, saying why
             self._drain(self._undrained())
             return
         with self._draining:
@@ -114,20 +113,19 @@ class Feeds:
         self, sources: list[Defined], *, available_now: bool = False, trigger: str | None = None, on_step: Any = None
     ) -> Following:
         """Follow streams in one go: each knows of the times of all others."""
-        if self._session.spark is None:
+        if self._engine.spark is None:
             raise StatementError(needs_spark(sources[0].statement))
-        frames = {s.name: frame_of(s.statement, s.raw, self._session.spark) for s in sources}
+        frames = {s.name: frame_of(s.statement, s.raw, self._engine.spark) for s in sources}
         options: dict[str, dict[str, Any]] = {}
         for source in sources:
             for option, value in _follow_options(source.statement).items():
                 options.setdefault(option, {})[source.name] = value
-        following = self._session.follow(
+        following = self._streams.follow(
             frames,
-            checkpoint=_checkpoint(sources),
+            _checkpoint(sources),
+            {**options, "on_step": on_step},
             available_now=available_now,
             trigger=trigger,
-            on_step=on_step,
-            **options,  # type: ignore[arg-type]
         )
         if not available_now:
             self._drained |= {s.name for s in sources}
@@ -155,7 +153,7 @@ class Feeds:
             StatementError: nothing tells what is new.
         """
         statement: CreateSource = source.statement
-        if source.name not in self._session.sources:
+        if source.name not in self._engine.sources:
             return  # what nothing reads is not taken
         if statement.origin.kind == "stream":
             if source.name not in self.followed:
@@ -172,8 +170,9 @@ class Feeds:
                 "a source has that is declared with KEEP, without ENVELOPE, TIME and DIFF; FROM STREAM takes new files"
             )
         self._insert(source)
-        view = self._session.view(source.view)
-        self._session.retract(source.name, view.to_arrow() if self._session.spark is None else view.df())
+        view = View(self._engine, source.view)
+        rows = view.to_arrow() if self._engine.spark is None else view.df()
+        self._engine.insert(source.name, rows, sign=-1)
 
 
 def _follow_options(statement: CreateSource) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
+from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.statements.assigning import assigned
@@ -19,7 +20,6 @@ from altneu.statements.defining import TEMPORARY, Definer
 from altneu.statements.feeding import Feeds
 from altneu.statements.ordered import ordered
 from altneu.statements.parser import parse
-from altneu.statements.peek import explained
 from altneu.statements.result import Result
 from altneu.statements.shown import show
 from altneu.statements.subscribed import Subscribed
@@ -43,11 +43,10 @@ from altneu.statements.tree import (
     Transaction,
     Update,
 )
-from altneu.streams import Following
+from altneu.streams import Following, Streams
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.session import Session
+from altneu.views.peek import explained, peek
+from altneu.views.view import View
 
 
 class Statements:
@@ -57,23 +56,15 @@ class Statements:
     step is COMMIT's. A query, too, takes a step first where rows wait that were inserted before it.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.known = Definitions(session)
-        self.feeds = Feeds(session, self.known)
-        self.definer = Definer(session, self.known, self.feeds)
+    def __init__(self, engine: Engine, streams: Streams) -> None:
+        self._engine, self._streams = engine, streams
+        self.known = Definitions(engine)
+        self.feeds = Feeds(engine, streams, self.known)
+        self.definer = Definer(engine, streams, self.known, self.feeds)
         self._open = False  # between BEGIN and COMMIT
         self._failed: str | None = None  # the error there, after which only its end is waited for
         self._changed: set[str] = set()  # what DELETE and UPDATE have changed there
         self._subscribed = count(1)
-
-    @classmethod
-    def of(cls, session: Session) -> Statements:
-        """Those of a session, which has one of them."""
-        with session.lock:
-            if session.statements is None:
-                session.statements = cls(session)
-            return session.statements
 
     def run(self, text: str) -> Any:
         """Do all statements of a text; what the last one gives."""
@@ -104,7 +95,7 @@ class Statements:
 
     def restore(self) -> None:
         """Take up what the store has of definitions."""
-        with self._session.lock:
+        with self._engine.lock:
             self.definer.restore()
 
     def _done(self, statement: Statement) -> Any:
@@ -117,30 +108,30 @@ class Statements:
         if _settles(statement) and not self._open:
             self.definer.check()
             self.feeds.drain()
-        with self._session.lock:
-            waiting, steps = self._session.waiting(), self._session.steps
+        with self._engine.lock:
+            waiting, steps = self._engine.waiting(), self._engine.steps
             try:
                 return _DO[type(statement)](self, statement)
             except AltneuError:
-                if isinstance(statement, Insert | Delete | Update) and self._session.steps == steps:
-                    self._session.wait_again(waiting)  # a statement that failed has not happened
+                if isinstance(statement, Insert | Delete | Update) and self._engine.steps == steps:
+                    self._engine.wait_again(waiting)  # a statement that failed has not happened
                 raise
 
     def _give_up(self, error: BaseException) -> None:
         """An error between BEGIN and COMMIT: nothing of the transaction is to count."""
-        with self._session.lock:
+        with self._engine.lock:
             if self._open and self._failed is None:
                 self._failed = f"{error}".partition("\n")[0]
                 self._forget()
                 error.add_note("altneu: this was inside BEGIN … COMMIT, of which nothing counts; ROLLBACK ends it")
 
     def _forget(self) -> None:
-        self._session.discard()
+        self._engine.discard()
         self.feeds.forget_pending()
 
     def rolled_back(self) -> bool:
         """End a transaction that has no COMMIT, if there is one; nothing of it counts."""
-        with self._session.lock:
+        with self._engine.lock:
             was, self._open, self._failed = self._open, False, None
             if was:
                 self._forget()
@@ -150,7 +141,7 @@ class Statements:
         return Result(None, message)
 
     def _table(self, table: pa.Table) -> Result:
-        return Result(table, spark=self._session.spark)
+        return Result(table, spark=self._engine.spark)
 
     # steps ----------------------------------------------------------------------------------------------------------
 
@@ -159,18 +150,18 @@ class Statements:
         if self._open:
             return
         self.definer.check()
-        if not self._session.lock.is_mine:  # who waits for streams must not have it
+        if not self._engine.lock.is_mine:  # who waits for streams must not have it
             self.feeds.drain()
-        with self._session.lock:
-            if self._session.has_pending or (self._session.has_open and not self._session.streams.have_times):
+        with self._engine.lock:
+            if self._engine.has_pending or (self._engine.has_open and not self._streams.have_times):
                 self._step()
 
     def _step(self) -> None:
         """Close a time; where streams say when times are closed, only have what was inserted committed."""
-        if self._session.streams.have_times:
-            self._session.commit()
+        if self._streams.have_times:
+            self._engine.commit()
         else:
-            self._session.advance()
+            self._engine.advance()
 
     def _transaction(self, statement: Transaction) -> Result:
         if statement.word == "BEGIN":
@@ -181,7 +172,7 @@ class Statements:
             return self._said("BEGIN")
         if not self._open:
             raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
-        failed, steps = self._failed, self._session.steps
+        failed, steps = self._failed, self._engine.steps
         self._open, self._failed = False, None
         if statement.word == "ROLLBACK":
             self._forget()
@@ -191,7 +182,7 @@ class Statements:
             try:
                 self.settle()
             except BaseException:
-                if self._session.steps == steps:
+                if self._engine.steps == steps:
                     self._forget()
                 raise
         return self._said(statement.word)
@@ -202,9 +193,9 @@ class Statements:
 
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
-        if statement.to is not None and statement.to <= self._session.lower:  # a script that is run again
-            return self._said(f"ADVANCE: times before {self._session.lower} are closed already")
-        step = self._session.advance(statement.to)
+        if statement.to is not None and statement.to <= self._engine.lower:  # a script that is run again
+            return self._said(f"ADVANCE: times before {self._engine.lower} are closed already")
+        step = self._engine.advance(statement.to)
         return self._said(f"ADVANCE: times before {step.upper} are closed")
 
     # definitions ----------------------------------------------------------------------------------------------------
@@ -217,11 +208,11 @@ class Statements:
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
-        with self._session.lock:
+        with self._engine.lock:
             streams = [d.name for d in self.definer.dropped(statement) if d.kind == "SOURCE"]
         for name in streams:
             self.feeds.stop(name)
-        with self._session.lock:
+        with self._engine.lock:
             return self._said(self.definer.drop(statement))
 
     # queries --------------------------------------------------------------------------------------------------------
@@ -231,7 +222,7 @@ class Statements:
 
     def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
         found = ordered(tree, self.definer.shown)
-        return found.apply(self._session.peek(found.shown.collection, at))
+        return found.apply(peek(self._engine, found.shown.collection, at))
 
     def _select(self, statement: Select) -> Result:
         if _settles(statement):
@@ -245,7 +236,7 @@ class Statements:
         return _DO[type(statement)](self, statement)
 
     def _show(self, statement: Show) -> Result:
-        return self._table(show(statement, self._session, self.known))
+        return self._table(show(statement, self._engine, self.known))
 
     def _explain(self, statement: Explain) -> Result:
         told = rendered(self._explained(statement), statement.form, analyze=statement.analyze)
@@ -258,12 +249,12 @@ class Statements:
         found = self.known.get_defined(str(statement.name))
         if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
             return self._explained_query(self.known[found.name], analyze=statement.analyze)
-        return self._session.explained(str(statement.name) if found is None else found.view or found.name)
+        return self._engine.explained(str(statement.name) if found is None else found.view or found.name)
 
     def _explained_query(self, collection: Collection, *, analyze: bool) -> Explained:
         if analyze:
             self.settle()
-        return explained(self._session, collection, analyze=analyze)
+        return explained(self._engine, collection, analyze=analyze)
 
     def _subscribe(self, statement: Subscribe) -> Subscribed:
         self._outside("SUBSCRIBE")
@@ -272,9 +263,9 @@ class Statements:
         name, end = self._subscribed_view(statement)
         rest = {"snapshot": statement.snapshot, "as_of": statement.as_of, "up_to": statement.up_to}
         try:
-            view = self._session.view(name)
+            view = View(self._engine, name)
             made = view.subscribe(**rest, form="arrow")  # type: ignore[arg-type]
-            return Subscribed(statement, made, self._session.coordinates(name) or ("time",), end)
+            return Subscribed(statement, made, self._engine.coordinates(name) or ("time",), end)
         except BaseException:
             end()
             raise
@@ -287,13 +278,13 @@ class Statements:
             return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
         tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
         name = f"{TEMPORARY}subscribe {next(self._subscribed)}"
-        self._session.maintain(name, self._bind(tree), contents=statement.snapshot is not False)
+        self._engine.maintain(name, self._bind(tree), contents=statement.snapshot is not False)
         self.feeds.insert()
         self.settle()
 
         def end() -> None:
-            if name in self._session.views_stored:
-                self._session.drop(name)
+            if name in self._engine.views_stored:
+                self._engine.drop(name)
 
         return name, end
 
@@ -310,16 +301,16 @@ class Statements:
             raise found.error
         if found.statement.origin.kind != "insert":
             raise StatementError(f"{name!r} is fed from {found.statement.origin}; INSERT goes into a TABLE")
-        if found.name not in self._session.sources:
+        if found.name not in self._engine.sources:
             raise StatementError(f"no view reads source {name!r} and it has no KEEP, so that its rows would be lost")
         return found
 
     def _insert(self, statement: Insert) -> Result:
         target = self._written(statement.name)
         self.settle()
-        schema = self._session.source(target.name).schema
-        rows = self._session.peek(assigned(self._columns_of(statement.query), schema, statement))
-        self._session.insert(target.name, rows)
+        schema = self._engine.source(target.name).schema
+        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement))
+        self._engine.insert(target.name, rows)
         self.settle()
         return self._said(f"INSERT {rows.num_rows}")
 
@@ -331,14 +322,14 @@ class Statements:
     def _delete(self, statement: Delete) -> Result:
         rows = self._matching(statement.name, statement.where)
         name = self._written(statement.name).name
-        self._session.retract(name, rows)
+        self._engine.insert(name, rows, sign=-1)
         self.settle()
         self._changed.add(name)
         return self._said(f"DELETE {rows.num_rows}")
 
     def _update(self, statement: Update) -> Result:
         target = self._written(statement.name)
-        schema = self._session.source(target.name).schema
+        schema = self._engine.source(target.name).schema
         values = {name.lower(): tree for name, tree in statement.values}
         if len(values) < len(statement.values):
             twice = Counter(name.lower() for name, _ in statement.values).most_common(1)[0][0]
@@ -350,9 +341,9 @@ class Statements:
         query = _all_of(target.name, statement.where)
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
-        come = self._session.peek(assigned(self._bind(query), schema, statement))
-        self._session.retract(target.name, gone)
-        self._session.insert(target.name, come)
+        come = peek(self._engine, assigned(self._bind(query), schema, statement))
+        self._engine.insert(target.name, gone, sign=-1)
+        self._engine.insert(target.name, come)
         self.settle()
         self._changed.add(target.name)
         return self._said(f"UPDATE {gone.num_rows}")
@@ -366,7 +357,7 @@ class Statements:
                 f"{name!r} has changes that wait for COMMIT, which DELETE and UPDATE do not see before; COMMIT first"
             )
         self.settle()
-        return self._session.peek(self.definer.shown(_all_of(target.name, where)).collection)
+        return peek(self._engine, self.definer.shown(_all_of(target.name, where)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 
@@ -398,7 +389,7 @@ class Statements:
                     raise StatementError(f"source {source.name!r} is no stream: {source.statement.origin}")
         if not sources:
             raise StatementError("no stream is there to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
-        if self._session.has_pending:
+        if self._engine.has_pending:
             self._step()
         now, trigger = bool(statement.options.get("AVAILABLE_NOW", False)), statement.options.get("TRIGGER")
         return self.feeds.follow(sources, available_now=now, trigger=trigger, on_step=on_step)

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from altneu.engine.engine import Engine
 from altneu.errors import StatementError
 from altneu.statements.defined import Defined, Definitions
 from altneu.statements.tree import Kind, Show
 from altneu.types import type_name
 
-if TYPE_CHECKING:
-    from altneu.session import Session
-
 Row = tuple[Any, ...]
 
 
-def show(statement: Show, session: Session, known: Definitions) -> pa.Table:
+def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
     """The rows of a SHOW."""
     if statement.what == "COLUMNS":
         return _columns(str(statement.name), known)
     if statement.what == "CREATE":
-        return _create(str(statement.name), session, known)
+        return _create(str(statement.name), engine, known)
     kind, columns, row = _LISTS[statement.what]
-    rows = [row(d, session) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
+    rows = [row(d, engine) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
     if kind == "MATERIALIZED VIEW":
         defined = {d.view for d in known.all.values()}
-        mine = [name for name in session.views if name not in defined and not name.startswith("#")]
-        rows += [(name, session.table.rows(session.ports(name).contents)) for name in mine]
+        mine = [name for name in engine.views if name not in defined and not name.startswith("#")]
+        rows += [(name, engine.table.rows(engine.ports(name).contents)) for name in mine]
     if statement.like is not None:
         pattern = re.compile(_pattern(statement.like), re.IGNORECASE | re.DOTALL)
         rows = [row for row in rows if pattern.fullmatch(row[0])]
@@ -43,27 +41,27 @@ def _pattern(like: str) -> str:
     return "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in like)
 
 
-def _source(defined: Defined, session: Session) -> Row:
+def _source(defined: Defined, engine: Engine) -> Row:
     statement = defined.statement
     envelope = statement.envelope.kind
     return defined.name, str(statement.origin), envelope, "yes" if defined.view else "no", _state(defined)
 
 
-def _plain(defined: Defined, session: Session) -> Row:
+def _plain(defined: Defined, engine: Engine) -> Row:
     return defined.name, _state(defined)
 
 
-def _materialized(defined: Defined, session: Session) -> Row:
-    rows = 0 if defined.error else session.table.rows(session.ports(defined.view or defined.name).contents)
+def _materialized(defined: Defined, engine: Engine) -> Row:
+    rows = 0 if defined.error else engine.table.rows(engine.ports(defined.view or defined.name).contents)
     return defined.name, rows
 
 
-def _index(defined: Defined, session: Session) -> Row:
+def _index(defined: Defined, engine: Engine) -> Row:
     statement = defined.statement
     return defined.name, statement.of, ", ".join(statement.columns)
 
 
-def _sink(defined: Defined, session: Session) -> Row:
+def _sink(defined: Defined, engine: Engine) -> Row:
     statement = defined.statement
     target = f"{statement.kind.upper()} {statement.place}" + (f" TABLE {statement.table}" if statement.table else "")
     return defined.name, statement.view, target, _state(defined)
@@ -96,9 +94,9 @@ def _columns(name: str, known: Definitions) -> pa.Table:
     )
 
 
-def _create(name: str, session: Session, known: Definitions) -> pa.Table:
+def _create(name: str, engine: Engine, known: Definitions) -> pa.Table:
     found = known.get_defined(name)
-    if found is None and name in session.views:
+    if found is None and name in engine.views:
         raise StatementError(f"{name!r} is a view of the program's, of no statement; EXPLAIN VIEW {name} shows it")
     found = known.defined(name)
     return pa.table({"name": [found.name], "create_sql": [found.statement.text]})

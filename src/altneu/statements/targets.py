@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from altneu import sinks
-from altneu.engine.view import View
 from altneu.errors import StatementError
 from altneu.sinks import Sink
 from altneu.statements.options import expanded
 from altneu.statements.tree import CreateSink
+from altneu.views.view import View
 
 
 def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:

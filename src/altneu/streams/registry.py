@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from altneu.collections.sources import is_spark_frame
+from altneu.engine.engine import Engine
 from altneu.errors import InputError
 from altneu.runtime.inputs import Inputs, whole_number
 from altneu.streams import checkpoint
@@ -18,7 +19,6 @@ from altneu.streams.stream import Options, Stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from altneu.session import Session
 
 _LATE = ("revise", "error", "drop")
 
@@ -26,12 +26,13 @@ _LATE = ("revise", "error", "drop")
 class Streams:
     """All that a session knows of streams; whoever writes here holds the session's lock."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._followed: dict[str, Stream] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.changed = threading.Condition()
         self.taking: set[int] = set()  # threads that are at a micro-batch
+        engine.let_go_of_stream = self._let_go
 
     def follow(
         self,
@@ -45,8 +46,10 @@ class Streams:
         """Start a query for each stream, or none."""
         if not frames:
             raise InputError("follow takes streams by the names of sources: session.follow(edges=spark.readStream...)")
+        self._engine.check_open()
+        self._engine.make_ready()
         _check_names(options, frames)
-        with self._session.lock:
+        with self._engine.lock:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
             folders = [self._folder(given, stream.name) for stream in streams]
             before = self._followed
@@ -64,10 +67,10 @@ class Streams:
 
     def _catch_up(self) -> None:
         """Advance to where the watermarks are: a long advance may have been cut short after its first commit."""
-        with self._session.lock:
-            upper, lower = self.target({}), self._session.lower
+        with self._engine.lock:
+            upper, lower = self.target({}), self._engine.lower
             if upper > lower and any(record.delay is not None for record in self.records().values()):
-                self._session.take(Inputs(), upper, {})
+                self._engine.take(Inputs(), upper, {})
 
     def _stream(self, name: str, frame: Any, options: Options) -> Stream:
         if not is_spark_frame(frame) or not frame.isStreaming:
@@ -83,10 +86,10 @@ class Streams:
             )
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")
-        return Stream(self._session, frame, self._session.source(name), options)
+        return Stream(self._engine, self, frame, self._engine.source(name), options)
 
     def _folder(self, given: str | None, name: str) -> str:
-        store = self._session.store
+        store = self._engine.store
         if given is None and not store.durable and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
         scratch = None if store.durable or self._scratch is None else self._scratch.name
@@ -96,9 +99,14 @@ class Streams:
         """Forget how far a stream was taken."""
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is being followed; stop that first")
-        if name not in self._followed and name not in self._session.streams_stored:
+        if name not in self._followed and name not in self._engine.streams_stored:
             raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
         self._followed.pop(name, None)
+
+    def _let_go(self, name: str) -> None:
+        """As ``unfollow``, of a source that may have had no stream."""
+        if name in self._followed or name in self._engine.streams_stored:
+            self.unfollow(name)
 
     def forget(self, name: str) -> None:
         """Stop a stream, if there is one, and hold nothing back for it."""
@@ -125,12 +133,12 @@ class Streams:
 
     def stored(self, name: str) -> Record:
         """How far a stream was taken, by the store."""
-        value = self._session.streams_stored.get(name)
+        value = self._engine.streams_stored.get(name)
         return Record() if value is None else Record.from_json(value)
 
     def records(self) -> dict[str, Record]:
         """How far each stream was taken: those that the store knows, and those that are new."""
-        stored = {name: self.stored(name) for name in self._session.streams_stored}
+        stored = {name: self.stored(name) for name in self._engine.streams_stored}
         return stored | {name: stream.record for name, stream in self._followed.items()}
 
     def told(self, changed: Mapping[str, Record]) -> dict[str, Any]:
@@ -138,12 +146,12 @@ class Streams:
 
         These hold the session back after a restart too.
         """
-        new = {n: r for n, r in self.records().items() if n not in self._session.streams_stored}
+        new = {n: r for n, r in self.records().items() if n not in self._engine.streams_stored}
         return {name: record.to_json() for name, record in {**new, **changed}.items()}
 
     def target(self, changed: Mapping[str, Record]) -> int:
         """The time up to which the session advances when streams are as far as this."""
-        return target({**self.records(), **changed}.values(), self._session.lower)
+        return target({**self.records(), **changed}.values(), self._engine.lower)
 
 
 def _check_names(options: Mapping[str, Any], frames: Mapping[str, Any]) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from altneu.collections.sources import check_columns, commands_of, two_times
+from altneu.engine.engine import Engine
+from altneu.engine.history import Step
 from altneu.errors import InputError, StreamError
 from altneu.operators.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from altneu.collections.sources import InsertTime
-    from altneu.session import Session, Step
 
     OnStep = Callable[["Status", Step], object]
     from altneu.streams.registry import Streams
@@ -78,9 +79,9 @@ class Stream:
     Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
-    def __init__(self, session: Session, frame: DataFrame, source: ir.Source, options: Options) -> None:
-        self.session, self.name, self.options = session, source.name, options
-        self.known: Streams = session.streams
+    def __init__(self, engine: Engine, streams: Streams, frame: DataFrame, source: ir.Source, options: Options) -> None:
+        self.engine, self.name, self.options = engine, source.name, options
+        self.known = streams
         time, self.event = two_times(source, options.time)
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
@@ -90,7 +91,7 @@ class Stream:
         given = {TIME: time, EVENT: self.event, DIFF: options.diff}
         if commands is not None and isinstance(commands.kind, str):
             given[KIND] = options.command
-        check_columns(frame, Stamp(source.name, self.schema, session.lattice, Antichain.of(session.lattice, 0), 0, 1))
+        check_columns(frame, Stamp(source.name, self.schema, engine.lattice, Antichain.of(engine.lattice, 0), 0, 1))
         controls = {k: v for k, v in given.items() if isinstance(v, str)}
         self.frame = normalised(frame, source.name, self.schema.names, controls)
         if self.timed and options.late == "error":
@@ -112,7 +113,7 @@ class Stream:
         """How the rows of a micro-batch become commands, where the source takes them."""
         given, name = self.options.command, source.name
         if given is None:
-            return commands_of(source, self.session.next_call(), None)
+            return commands_of(source, self.engine.next_call(), None)
         if not isinstance(given, str):
             raise InputError(f"command={given!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column")
         if self.options.diff != 1:
@@ -123,12 +124,12 @@ class Stream:
                 'take late="revise" or "drop"'
             )
         kind: int | str = COMMANDS.index(given) if given in COMMANDS else KIND
-        return commands_of(source, self.session.next_call(), kind)
+        return commands_of(source, self.engine.next_call(), kind)
 
     def _check_late_source(self) -> None:
         name = late_name(self.name)
         wanted = late_source(self.source).schema
-        if name not in self.session.sources or self.session.source(name).schema != wanted:
+        if name not in self.engine.sources or self.engine.source(name).schema != wanted:
             raise StreamError(
                 f'late="error" keeps late rows of {self.name!r} in a source {name!r} that no maintained view reads; '
                 f"maintain one of an.late_rows({self.name}) first, or choose another late="
@@ -138,12 +139,12 @@ class Stream:
         """How rows get their times and diffs."""
         event = EVENT if isinstance(self.event, str) else self.event
         diff = DIFF if isinstance(self.options.diff, str) else self.options.diff
-        frontier = Antichain.of(self.session.lattice, lower)
+        frontier = Antichain.of(self.engine.lattice, lower)
         commands = None if source is not self.source else self._commands(source)
         return Stamp(
             source.name,
             source.schema if commands is None else commands.read,
-            self.session.lattice,
+            self.engine.lattice,
             frontier,
             TIME if self.timed else lower,
             diff,
@@ -204,7 +205,7 @@ class Stream:
         Whoever is called with a micro-batch, or by a step, has the session's lock, and cannot wait for streams that may
         need it: asked for there, they are stopped behind its back.
         """
-        has_lock = self.session.lock.is_mine  # a step's functions are called with it
+        has_lock = self.engine.lock.is_mine  # a step's functions are called with it
         if has_lock or threading.get_ident() in self.known.taking:
             threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
             return
@@ -226,8 +227,8 @@ class Stream:
     @property
     def status(self) -> Status:
         """How it is doing."""
-        with self.session.lock:
-            record, lower = self.record, self.session.lower
+        with self.engine.lock:
+            record, lower = self.record, self.engine.lower
         return self.status_at(record, lower)
 
     def status_at(self, record: Record, lower: int) -> Status:
@@ -264,7 +265,7 @@ class Stream:
         if found is None:
             return
         first, of = found
-        rows = MicroBatch(frame, self.source.commanded_by, here=self.session.spark is None)
+        rows = MicroBatch(frame, self.source.commanded_by, here=self.engine.spark is None)
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
             for piece in range(first, of):
@@ -273,9 +274,9 @@ class Stream:
             rows.release()
 
     def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int]) -> None:
-        with self.session.lock:
-            self.session.source(self.name)  # a view may have been dropped meanwhile, the last that read it
-            lower, record = self.session.lower, self.record
+        with self.engine.lock:
+            self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
+            lower, record = self.engine.lower, self.record
             if self.timed:
                 found = measured(rows, lower, self.name)
                 seen = max((at for at in (record.seen, found.seen) if at is not None), default=None)
@@ -286,7 +287,7 @@ class Stream:
                 record = replace(record, rows=record.rows + _count(rows))
             record = record.after(*done)
             upper = self.known.target({self.name: record}) if record.is_whole or not self.timed else lower
-            step = self.session.take(inputs, upper, self.known.told({self.name: record}))
+            step = self.engine.take(inputs, upper, self.known.told({self.name: record}))
             self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)
@@ -305,7 +306,7 @@ class Stream:
         inputs = self._inputs(self.source, on_time(rows, lower), lower)
         if self.options.late == "drop":
             return inputs
-        source = self.session.source(late_name(self.name))
+        source = self.engine.source(late_name(self.name))
         return inputs.and_more(self._inputs(source, late(rows, lower), lower, at_lower=True))
 
     def _inputs(self, source: ir.Source, rows: Any, lower: int, *, at_lower: bool = False) -> Inputs:

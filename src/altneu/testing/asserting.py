@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Rows, array_of
-from altneu.engine.view import View
 from altneu.errors import InputError, SchemaError
 from altneu.order import Epoch
 from altneu.provenance.finding import agree
 from altneu.testing.tables import table, to_text
 from altneu.trace.update import Updates, consolidate
 from altneu.types import type_name
+from altneu.views.view import View
 
 Expected: TypeAlias = str | pa.Table | Sequence[Sequence[Any]]
 """A table as text, an Arrow table, or tuples."""

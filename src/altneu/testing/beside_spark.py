@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.engine.view import View, repeated
 from altneu.errors import InputError
 from altneu.provenance.finding import EVERYTHING, Finder, counted
 from altneu.testing.asserting import assert_contents, rows_of
 from altneu.types import normalise_type, type_name
+from altneu.views.view import View, repeated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ def assert_same_as_spark(
         AssertionError: they differ; shows which rows only one of them has.
         InputError: there is no Spark, or the session does not keep a source's rows.
     """
-    spark = spark or view._session.spark  # type: ignore[attr-defined]
+    spark = spark or view._readings.spark  # type: ignore[attr-defined]
     if spark is None:
         raise InputError("there is no Spark to compare with: assert_same_as_spark(view, query, spark)")
     if isinstance(query, str) or callable(query):
@@ -62,11 +62,11 @@ def assert_same_as_spark(
 
 def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
     """What the session of a view keeps of its sources."""
-    session: Any = view._session
-    finder = Finder.of(session, session.known(view.name).readable(at))
+    engine: Any = view._readings
+    finder = Finder.of(engine, engine.known(view.name).readable(at))
     found = {}
-    for name in session.sources:
-        updates = finder.find(session.source(name), EVERYTHING)
+    for name in engine.sources:
+        updates = finder.find(engine.source(name), EVERYTHING)
         if updates is None:
             raise InputError(
                 f"the session does not keep the rows of source {name!r}; declare it with keep=True, or give them: "

@@ -186,7 +186,7 @@ def assert_incremental(
     """
     named = {"view": collections} if isinstance(collections, Collection) else dict(collections)
     for session in replay(named, history, steps, **options):
-        for time in range(session.since_of(next(iter(named))), session.lower):
+        for time in range(session.view(next(iter(named))).since, session.lower):
             with Session() as scratch:
                 for name, collection in named.items():
                     scratch.maintain(name, collection)

@@ -14,14 +14,15 @@ import numpy as np
 from altneu import types as T
 from altneu.expressions import decimals
 from altneu.expressions.coercion import INTEGRAL, arithmetic_type, is_decimal
-from altneu.expressions.registry import Out, Typing, register
-from altneu.expressions.rules import expect_count, numeric
-from altneu.expressions.vector import Bounds, Mask, Values, Vector
+from altneu.expressions.registry import Group, Out
+from altneu.expressions.rules import Arguments, Typing
+from altneu.expressions.vector import Bounded, Bounds, Mask, Values
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Arithmetic"
+scalar = Group("Arithmetic")
+Kernel = Callable[["Call", Bounded, Bounded], Any]
 OVERFLOW, BINARY_OVERFLOW = "ARITHMETIC_OVERFLOW", "BINARY_ARITHMETIC_OVERFLOW"
 OUT_OF_RANGE, DIVIDE_BY_ZERO = "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO"
 _NAMES = {T.BYTE: "tinyint", T.SHORT: "smallint", T.INT: "integer", T.LONG: "long"}
@@ -49,24 +50,21 @@ def by_zero(call: Call, values: Values, zero: Mask, also: Sequence[Any] = ()) ->
     return Out(values, ((zero, DIVIDE_BY_ZERO, lambda _: f"Division by zero in `{call.text}`"), *also))
 
 
-def _binary_rule(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(symbol, args, 2)
-        left, right, result = arithmetic_type(symbol, args[0], args[1])
-        return Typing((left, right), result)
-
-    return rule
+def _binary_rule(args: Arguments) -> Typing:
+    left, right, result = arithmetic_type(args.name, args[0], args[1])
+    return Typing((left, right), result)
 
 
 def _is_whole(call: Call) -> bool:
     return call.type in INTEGRAL
 
 
-def _may_overflow(call: Call) -> bool:
+def may_overflow(call: Call) -> bool:
+    """Whether the type of a call has an end that a row could pass: whole numbers and decimals."""
     return _is_whole(call) or is_decimal(call.type)
 
 
-def _bounds(operation: Callable[[int, int], int], a: Vector, b: Vector) -> Bounds | None:
+def _bounds(operation: Callable[[int, int], int], a: Bounded, b: Bounded) -> Bounds | None:
     """Bounds of ``+``, ``-`` or ``*`` of whole numbers, which are extreme where both arguments are.
 
     None when they leave the type, so that some row may overflow: then each has to be looked at.
@@ -77,7 +75,7 @@ def _bounds(operation: Callable[[int, int], int], a: Vector, b: Vector) -> Bound
     return (least, greatest) if -limit <= least and greatest < limit else None
 
 
-def _plus(call: Call, a: Vector, b: Vector) -> Any:
+def _plus(call: Call, a: Bounded, b: Bounded) -> Any:
     x, y = a.values, b.values
     if x.dtype.kind == "f":
         return x + y
@@ -89,7 +87,7 @@ def _plus(call: Call, a: Vector, b: Vector) -> Any:
     return overflow(call, result, ((x ^ result) & (y ^ result)) < 0)
 
 
-def _minus(call: Call, a: Vector, b: Vector) -> Any:
+def _minus(call: Call, a: Bounded, b: Bounded) -> Any:
     x, y = a.values, b.values
     if x.dtype.kind == "f":
         return x - y
@@ -101,7 +99,7 @@ def _minus(call: Call, a: Vector, b: Vector) -> Any:
     return overflow(call, result, ((x ^ y) & (x ^ result)) < 0)
 
 
-def _times(call: Call, a: Vector, b: Vector) -> Any:
+def _times(call: Call, a: Bounded, b: Bounded) -> Any:
     x, y = a.values, b.values
     if x.dtype.kind == "f":
         return x * y
@@ -123,7 +121,7 @@ def _times_long(call: Call, a: Values, b: Values) -> Any:
     return overflow(call, result, far)
 
 
-def _divide(call: Call, dividend: Vector, divisor: Vector) -> Any:
+def _divide(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
     a, b = dividend.values, divisor.values
     zero = b == 0
     if is_decimal(call.type):
@@ -136,7 +134,7 @@ def _divide(call: Call, dividend: Vector, divisor: Vector) -> Any:
     return a / b
 
 
-def _quotient(dividend: Vector, divisor: Vector) -> Values:
+def _quotient(dividend: Bounded, divisor: Bounded) -> Values:
     """Quotient of whole numbers rounded towards zero; every divisor is above zero, so no row can fail."""
     a, b = dividend.values, divisor.values
     if dividend.bounds[0] >= 0:
@@ -147,7 +145,7 @@ def _quotient(dividend: Vector, divisor: Vector) -> Values:
     return np.floor_divide(raised, b, out=raised)
 
 
-def _whole_divide(call: Call, dividend: Vector, divisor: Vector) -> Any:
+def _whole_divide(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
     a, b = dividend.values, divisor.values
     decimal = is_decimal(call.args[0].type)
     if not decimal and divisor.bounds[0] > 0:
@@ -195,7 +193,7 @@ def _without(quotient: Values, a: Values, b: Values) -> Values:
     return np.subtract(a, quotient, out=quotient)
 
 
-def _modulo(call: Call, dividend: Vector, divisor: Vector) -> Any:
+def _modulo(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
     a, b = dividend.values, divisor.values
     if _is_whole(call) and divisor.bounds[0] > 0:
         most = divisor.bounds[1] - 1
@@ -210,11 +208,8 @@ def _modulo(call: Call, dividend: Vector, divisor: Vector) -> Any:
     return result
 
 
-def _numeric_or_interval(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
-    return _binary_rule(symbol)
-
-
-def _pmod(call: Call, dividend: Vector, divisor: Vector) -> Any:
+def _pmod(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
+    """Remainder that is never negative for positive b."""
     a, b = dividend.values, divisor.values
     if _is_whole(call) and divisor.bounds[0] > 0:
         return Out(_without(a // b, a, b), bounds=(0, divisor.bounds[1] - 1))  # what is left when rounded down
@@ -235,9 +230,9 @@ def _pmod(call: Call, dividend: Vector, divisor: Vector) -> Any:
     return Out(result, ((zero, "REMAINDER_BY_ZERO", lambda _: f"Remainder by zero in `{call.text}`"), *others))
 
 
-def _nulls_for_failures(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def tolerant(call: Call, *arguments: Vector) -> Any:
-        out = kernel(call, *arguments)
+def _nulls_for_failures(kernel: Kernel) -> Kernel:
+    def tolerant(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
+        out = kernel(call, dividend, divisor)
         if type(out) is not Out or not out.failures:
             return out
         null = out.failures[0][0]
@@ -248,101 +243,53 @@ def _nulls_for_failures(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return tolerant
 
 
-def _null_possible(rule: Callable[[Sequence[Expr]], Typing]) -> Callable[[Sequence[Expr]], Typing]:
-    def nullable(args: Sequence[Expr]) -> Typing:
-        return rule(args)._replace(nullable=True)
-
-    return nullable
+def _null_possible(args: Arguments) -> Typing:
+    return _binary_rule(args)._replace(nullable=True)
 
 
-def _register_binary() -> None:
-    rows: tuple[tuple[str, str, Any, Any, str], ...] = (
-        ("+", "add", _plus, _may_overflow, "Sum. Overflow of a whole number or decimal is an error."),
-        ("-", "subtract", _minus, _may_overflow, "Difference."),
-        ("*", "multiply", _times, _may_overflow, "Product."),
-        (
-            "/",
-            "divide",
-            _divide,
-            True,
-            "Quotient: a double, or a decimal of decimals. Division by zero is an error, of doubles too.",
-        ),
-        ("%", "mod", _modulo, True, "Remainder, with the sign of the dividend; by zero it is an error."),
-    )
-    for symbol, word, kernel, fails, doc in rows:
-        rule = _numeric_or_interval(symbol)
-        aliases = ("mod",) if symbol == "%" else ()
-        last = symbol in "/%"
-        register(
-            symbol,
-            *aliases,
-            rule=rule,
-            style="bounded",
-            group=GROUP,
-            usage=f"a {symbol} b",
-            doc=doc,
-            fails=fails,
-            infix=True,
-            right_first=last,
-        )(kernel)
-        register(
-            f"try_{word}",
-            rule=_null_possible(rule),
-            style="bounded",
-            group=GROUP,
-            usage=f"try_{word}(a, b)",
-            doc=f"`a {symbol} b`, NULL where that is an error.",
+def _register(usage: str, kernel: Kernel, doc: str, *aliases: str, fails: bool | Callable[[Call], bool] = True) -> None:
+    """An operator, and the function that gives NULL where it fails."""
+    symbol, last = usage.split(" ")[1], kernel not in (_plus, _minus, _times)
+    scalar(
+        f"{symbol}(a, b)",
+        *aliases,
+        rule=_binary_rule,
+        usage=usage,
+        doc=doc,
+        fails=fails,
+        infix=True,
+        right_first=last,
+    )(kernel)
+    if symbol in _TRIES:
+        scalar(
+            f"{_TRIES[symbol]}(a, b)",
+            rule=_null_possible,
+            said=symbol,
+            doc=f"`{usage}`, NULL where that is an error.",
             right_first=last,
         )(_nulls_for_failures(kernel))
 
 
-_register_binary()
-register(
-    "div",
-    rule=_binary_rule("div"),
-    style="bounded",
-    group=GROUP,
-    usage="a div b",
-    doc="Quotient rounded towards zero, a bigint.",
-    fails=True,
-    infix=True,
-    right_first=True,
-)(_whole_divide)
-register(
-    "pmod",
-    rule=_binary_rule("%"),
-    style="bounded",
-    group=GROUP,
-    usage="pmod(a, b)",
-    doc="Remainder that is never negative for positive b.",
-    fails=True,
-    right_first=True,
-)(_pmod)
-
-
-def _signed_rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
-    of_number = numeric(name)
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        if len(args) == 1 and args[0].type in (T.DAY_TIME, T.YEAR_MONTH):
-            return Typing([None], args[0].type)
-        return of_number(args)
-
-    return rule
-
-
-@register(
-    "negative",
-    rule=_signed_rule("-"),
-    style="numpy",
-    group=GROUP,
-    usage="-a",
-    doc="The negative.",
-    fails=lambda call: call.type in INTEGRAL,
-    infix=True,
+_register("a + b", _plus, "Sum. Overflow of a whole number or decimal is an error.", fails=may_overflow)
+_register("a - b", _minus, "Difference.", fails=may_overflow)
+_register("a * b", _times, "Product.", fails=may_overflow)
+_register(
+    "a / b", _divide, "Quotient: a double, or a decimal of decimals. Division by zero is an error, of doubles too."
 )
+_register("a % b", _modulo, "Remainder, with the sign of the dividend; by zero it is an error.", "mod")
+_register("a div b", _whole_divide, "Quotient rounded towards zero, a bigint.")
+scalar("pmod(a, b)", rule=_binary_rule, said="%", fails=True, right_first=True)(_pmod)
+
+
+def _signed_rule(args: Arguments) -> Typing:
+    interval = args[0].type in (T.DAY_TIME, T.YEAR_MONTH)
+    found = args[0].type if interval else args.number()
+    return Typing([None if interval else found], found)
+
+
+@scalar("negative(a)", rule=_signed_rule, said="-", usage="-a", fails=lambda call: call.type in INTEGRAL, infix=True)
 def negative(call: Call, a: Values) -> Any:
-    """Negate; the least whole number has no negative."""
+    """The negative."""
     if a.dtype.kind == "f":
         return 0.0 - a  # never -0.0
     if is_decimal(call.type):
@@ -350,23 +297,15 @@ def negative(call: Call, a: Values) -> Any:
     return overflow(call, -a, a == np.iinfo(a.dtype).min)
 
 
-@register("positive", rule=_signed_rule("+"), style="numpy", group=GROUP, usage="+a", doc="The number itself.")
-def positive(call: Call, a: Values) -> Values:
-    """Return the number."""
+@scalar("positive(a)", rule=_signed_rule, said="+", usage="+a")
+def positive(a: Values) -> Values:
+    """The number itself."""
     return a
 
 
-@register(
-    "abs",
-    rule=_signed_rule("abs"),
-    style="numpy",
-    group=GROUP,
-    usage="abs(a)",
-    doc="Absolute value.",
-    fails=lambda call: call.type in INTEGRAL,
-)
+@scalar("abs(a)", rule=_signed_rule, fails=lambda call: call.type in INTEGRAL)
 def absolute(call: Call, a: Values) -> Any:
-    """Absolute value; the least whole number has none."""
+    """Absolute value."""
     if a.dtype.kind == "i" and not is_decimal(call.type):
         return overflow(call, np.abs(a), a == np.iinfo(a.dtype).min)
     return abs(a)

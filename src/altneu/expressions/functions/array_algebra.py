@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,31 +11,31 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
-from altneu.expressions.coercion import INTEGRAL, common_type
+from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.functions.arrays import array_distinct
-from altneu.expressions.functions.nested import GROUP, check_ordered, list_of
+from altneu.expressions.functions.nested import scalar
 from altneu.expressions.limits import counted, row_bytes
 from altneu.expressions.lists import Lists, any_per_row, concat_arrays, explode, first_of_each, implode, keep
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.registry import Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Mask, Values, Vector, both_valid, validity
 
 _LARGEST = np.uint64(2**64 - 1)
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
 
-def _two_lists(name: str, returns: pa.DataType | None = None) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        found = common_type((a.type for a in args), name)
-        if not pt.is_list(found):
-            raise TypeMismatchError(f"{name} takes two arrays, not {T.type_name(found)}")
-        check_ordered(name, found)
-        return Typing([found, found], returns or found, True if returns else None)
+def _two_lists(args: Arguments) -> Typing:
+    found = args.common()
+    if not pt.is_list(found):
+        raise TypeMismatchError(f"{args.name} takes two arrays, not {T.type_name(found)}")
+    args.check_ordered(found)
+    return Typing([found, found], found)
 
-    return rule
+
+def _overlap_rule(args: Arguments) -> Typing:
+    return _two_lists(args)._replace(type=T.BOOLEAN, nullable=True)
 
 
 def _pair(a: pa.Array, b: pa.Array) -> tuple[Lists, Lists, Values, Values, Mask | None]:
@@ -52,58 +51,29 @@ def _nulled(made: pa.Array, valid: Mask | None) -> pa.Array:
     return made if valid is None else made.take(pa.array(np.arange(len(made)), mask=~valid))
 
 
-@register(
-    "array_union",
-    rule=_two_lists("array_union"),
-    style="arrow",
-    group=GROUP,
-    usage="array_union(xs, ys)",
-    doc="Each value of either, once.",
-    grows=True,
-)
+@scalar("array_union(xs, ys)", rule=_two_lists, grows=True)
 def array_union(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
     """Each value of either, once."""
-    return array_distinct(call, concat_arrays((a, b), call.type))
+    return array_distinct(concat_arrays((a, b), call.type))
 
 
-@register(
-    "array_intersect",
-    rule=_two_lists("array_intersect"),
-    style="arrow",
-    group=GROUP,
-    usage="array_intersect(xs, ys)",
-    doc="Each value of both, once.",
-)
-def array_intersect(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
+@scalar("array_intersect(xs, ys)", rule=_two_lists)
+def array_intersect(a: pa.Array, b: pa.Array) -> pa.Array:
     """Each value of both, once."""
     left, _, x, y, valid = _pair(a, b)
     return _nulled(keep(left, np.isin(x, y) & first_of_each(left.rows, x)), valid)
 
 
-@register(
-    "array_except",
-    rule=_two_lists("array_except"),
-    style="arrow",
-    group=GROUP,
-    usage="array_except(xs, ys)",
-    doc="Each value of the first that is not in the second, once.",
-)
-def array_except(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
+@scalar("array_except(xs, ys)", rule=_two_lists)
+def array_except(a: pa.Array, b: pa.Array) -> pa.Array:
     """Each value of the first that is not in the second, once."""
     left, _, x, y, valid = _pair(a, b)
     return _nulled(keep(left, ~np.isin(x, y) & first_of_each(left.rows, x)), valid)
 
 
-@register(
-    "arrays_overlap",
-    rule=_two_lists("arrays_overlap", T.BOOLEAN),
-    style="arrow",
-    group=GROUP,
-    usage="arrays_overlap(xs, ys)",
-    doc="Whether they share a value that is not null; NULL when they do not but one has a null and none is empty.",
-)
-def arrays_overlap(call: Call, a: pa.Array, b: pa.Array) -> Out:
-    """Whether two arrays share a value."""
+@scalar("arrays_overlap(xs, ys)", rule=_overlap_rule)
+def arrays_overlap(a: pa.Array, b: pa.Array) -> Out:
+    """Whether they share a value that is not null; NULL when they do not but one has a null and none is empty."""
     left, right, x, y, valid = _pair(a, b)
     found = any_per_row(left, np.isin(x, y) & np.asarray(left.elements.is_valid()))
     nulls = any_per_row(left, np.asarray(left.elements.is_null())) | any_per_row(
@@ -113,23 +83,9 @@ def arrays_overlap(call: Call, a: pa.Array, b: pa.Array) -> Out:
     return Out(pa.array(found, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
 
 
-def _slice_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("slice", args, 3)
-    list_of("slice", args[0])
-    return Typing([None, accept("slice", 1, args[1], T.INT), accept("slice", 2, args[2], T.INT)], args[0].type)
-
-
-@register(
-    "slice",
-    rule=_slice_rule,
-    style="arrow",
-    group=GROUP,
-    usage="slice(xs, start, length)",
-    doc="Part of an array from a place counted from one, or from the end when negative.",
-    fails=True,
-)
+@scalar("slice(xs array, start int, length int) -> xs", fails=True)
 def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> Out:
-    """Part of an array."""
+    """Part of an array from a place counted from one, or from the end when negative."""
     lists = explode(xs)
     begin, count = (np.asarray(v.fill_null(1)).astype(np.int64) for v in (start, length))
     at = np.where(begin > 0, begin - 1, lists.lengths + begin)
@@ -145,24 +101,16 @@ def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> 
     return Out(_nulled(keep(lists, mask), valid), failures)
 
 
-def _flatten_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("flatten", args, 1)
-    inner = list_of("flatten", args[0])
+def _flatten_rule(args: Arguments) -> Typing:
+    inner = args.element()
     if not pt.is_list(inner):
         raise TypeMismatchError(f"flatten takes an array of arrays, not {T.type_name(args[0].type)}")
     return Typing([None], inner, True)
 
 
-@register(
-    "flatten",
-    rule=_flatten_rule,
-    style="arrow",
-    group=GROUP,
-    usage="flatten(xss)",
-    doc="The elements of the arrays in an array; NULL when one of them is.",
-)
-def flatten(call: Call, xss: pa.Array) -> Out:
-    """The elements of arrays in arrays."""
+@scalar("flatten(xss)", rule=_flatten_rule)
+def flatten(xss: pa.Array) -> Out:
+    """The elements of the arrays in an array; NULL when one of them is."""
     outer = explode(xss)
     inner = explode(outer.elements)
     starts = inner.offsets[outer.offsets]
@@ -170,22 +118,13 @@ def flatten(call: Call, xss: pa.Array) -> Out:
     return Out(made, (), any_per_row(outer, np.asarray(outer.elements.is_null())))
 
 
-def _repeat_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("array_repeat", args, 2)
-    return Typing([None, accept("array_repeat", 1, args[1], T.INT)], T.list_type(args[0].type), args[1].nullable)
+def _repeat_rule(args: Arguments) -> Typing:
+    return Typing([None, args.accept(1, T.INT)], T.list_type(args[0].type), args[1].nullable)
 
 
-@register(
-    "array_repeat",
-    rule=_repeat_rule,
-    style="vector",
-    group=GROUP,
-    usage="array_repeat(x, n)",
-    doc="An array of the value n times.",
-    fails=True,
-)
+@scalar("array_repeat(x, n)", rule=_repeat_rule, fails=True)
 def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Out:
-    """An array of a value so many times."""
+    """An array of the value n times."""
     lengths = np.maximum(times.values, 0).astype(np.int64)
     if times.valid is not None:
         lengths = np.where(times.valid, lengths, 0)
@@ -196,25 +135,16 @@ def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Out:
     return Out(Vector(call.type, arrow=implode(lengths, elements, times.valid), constant=constant), [failed])
 
 
-def _sequence_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("sequence", args, 2, 3)
-    found = common_type((a.type for a in args), "sequence")
+def _sequence_rule(args: Arguments) -> Typing:
+    found = args.common()
     if found not in INTEGRAL:
         raise TypeMismatchError(f"sequence takes whole numbers, not {T.type_name(found)}")
     return Typing([found] * len(args), T.list_type(found))
 
 
-@register(
-    "sequence",
-    rule=_sequence_rule,
-    style="arrow",
-    group=GROUP,
-    usage="sequence(from, to[, step])",
-    doc="Whole numbers from one to another, both included.",
-    fails=True,
-)
+@scalar("sequence(from, to[, step])", rule=_sequence_rule, fails=True)
 def sequence(call: Call, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> Out:
-    """Whole numbers in a row."""
+    """Whole numbers from one to another, both included."""
     valid = both_valid(validity(start), validity(stop))
     a, b = (np.asarray(v.fill_null(0)).astype(np.int64) for v in (start, stop))
     by = np.where(a <= b, 1, -1) if step is None else np.asarray(step.fill_null(1)).astype(np.int64)

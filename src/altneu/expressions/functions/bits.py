@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,56 +9,49 @@ import numpy as np
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.coercion import INTEGRAL, common_type, describe
-from altneu.expressions.registry import Typing, register
-from altneu.expressions.rules import expect_count, numeric
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Values
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    pass
 
-GROUP = "Bits"
-
-
-def _bits_rule(symbol: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(symbol, args, 1 if symbol == "~" else 2)
-        found = common_type((a.type for a in args), f"`{symbol}`")
-        found = T.INT if found == T.NULL else found
-        if found not in INTEGRAL:
-            raise TypeMismatchError(f"`{symbol}` takes whole numbers, not {T.type_name(found)}; cast it")
-        return Typing([found] * len(args), found)
-
-    return rule
+scalar = Group("Bits")
 
 
-@register("&", rule=_bits_rule("&"), style="numpy", group=GROUP, usage="a & b", doc="Bits set in both.", infix=True)
-def bit_and(call: Call, a: Values, b: Values) -> Values:
+def _bits_rule(args: Arguments) -> Typing:
+    found = common_type((a.type for a in args), f"`{args.name}`")
+    found = T.INT if found == T.NULL else found
+    if found not in INTEGRAL:
+        raise TypeMismatchError(f"`{args.name}` takes whole numbers, not {T.type_name(found)}; cast it")
+    return Typing([found] * len(args), found)
+
+
+@scalar("&(a, b)", rule=_bits_rule, usage="a & b", infix=True)
+def bit_and(a: Values, b: Values) -> Values:
     """Bits set in both."""
     return a & b
 
 
-@register("|", rule=_bits_rule("|"), style="numpy", group=GROUP, usage="a | b", doc="Bits set in either.", infix=True)
-def bit_or(call: Call, a: Values, b: Values) -> Values:
+@scalar("|(a, b)", rule=_bits_rule, usage="a | b", infix=True)
+def bit_or(a: Values, b: Values) -> Values:
     """Bits set in either."""
     return a | b
 
 
-@register(
-    "^", rule=_bits_rule("^"), style="numpy", group=GROUP, usage="a ^ b", doc="Bits set in one of the two.", infix=True
-)
-def bit_xor(call: Call, a: Values, b: Values) -> Values:
+@scalar("^(a, b)", rule=_bits_rule, usage="a ^ b", infix=True)
+def bit_xor(a: Values, b: Values) -> Values:
     """Bits set in one of the two."""
     return a ^ b
 
 
-@register("~", rule=_bits_rule("~"), style="numpy", group=GROUP, usage="~a", doc="Every bit turned.", infix=True)
-def bit_not(call: Call, a: Values) -> Values:
+@scalar("~(a)", rule=_bits_rule, usage="~a", infix=True)
+def bit_not(a: Values) -> Values:
     """Every bit turned."""
     return ~a
 
 
-def _shift_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("a shift", args, 2)
+def _shift_rule(args: Arguments) -> Typing:
     kind = {T.BYTE: T.INT, T.SHORT: T.INT, T.NULL: T.INT}.get(args[0].type, args[0].type)
     if kind not in (T.INT, T.LONG) or args[1].type not in (*INTEGRAL[:3], T.NULL):
         raise TypeMismatchError(f"a shift takes an int or bigint and an int, not {describe(a.type for a in args)}")
@@ -70,53 +62,26 @@ def _distance(a: Values, b: Values) -> Values:
     return b.astype(a.dtype) & (a.dtype.itemsize * 8 - 1)
 
 
-@register(
-    "<<", "shiftleft", rule=_shift_rule, style="numpy", group=GROUP, usage="a << n", doc="Bits moved left.", infix=True
-)
-def shift_left(call: Call, a: Values, b: Values) -> Values:
+@scalar("<<(a, n)", "shiftleft", said="a shift", rule=_shift_rule, usage="a << n", infix=True)
+def shift_left(a: Values, b: Values) -> Values:
     """Bits moved left."""
     return a << _distance(a, b)
 
 
-@register(
-    ">>",
-    "shiftright",
-    rule=_shift_rule,
-    style="numpy",
-    group=GROUP,
-    usage="a >> n",
-    doc="Bits moved right, the sign kept.",
-    infix=True,
-)
-def shift_right(call: Call, a: Values, b: Values) -> Values:
+@scalar(">>(a, n)", "shiftright", said="a shift", rule=_shift_rule, usage="a >> n", infix=True)
+def shift_right(a: Values, b: Values) -> Values:
     """Bits moved right, the sign kept."""
     return a >> _distance(a, b)
 
 
-@register(
-    ">>>",
-    "shiftrightunsigned",
-    rule=_shift_rule,
-    style="numpy",
-    group=GROUP,
-    usage="a >>> n",
-    doc="Bits moved right, zeros moved in.",
-    infix=True,
-)
-def shift_right_unsigned(call: Call, a: Values, b: Values) -> Values:
+@scalar(">>>(a, n)", "shiftrightunsigned", said="a shift", rule=_shift_rule, usage="a >>> n", infix=True)
+def shift_right_unsigned(a: Values, b: Values) -> Values:
     """Bits moved right, zeros moved in."""
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     return (a.view(unsigned) >> _distance(a, b).astype(unsigned)).view(a.dtype)
 
 
-@register(
-    "bit_count",
-    rule=numeric("bit_count", T.INT),
-    style="numpy",
-    group=GROUP,
-    usage="bit_count(a)",
-    doc="Number of bits set (of a bigint's 64).",
-)
-def bit_count(call: Call, a: Values) -> Values:
-    """Number of bits set."""
+@scalar("bit_count(a number) -> int")
+def bit_count(a: Values) -> Values:
+    """Number of bits set (of a bigint's 64)."""
     return np.bitwise_count(a.astype(np.int64).view(np.uint64)).astype(np.int32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import types as pt
@@ -10,25 +9,23 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import casts
-from altneu.expressions.registry import Typing, register
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Vector, failed_rows
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Conversion"
+scalar = Group("Conversion")
 
 
-def _rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        source, target = args[0].type, args[1].type
-        if not casts.possible(source, target):
-            raise TypeMismatchError(
-                f"`{args[0].text}` is {T.type_name(source)}, which cannot be cast to {T.type_name(target)}"
-            )
-        return Typing((None,), target, name == "try_cast" or args[0].nullable)
-
-    return rule
+def _rule(args: Arguments) -> Typing:
+    source, target = args[0].type, args[1].type
+    if not casts.possible(source, target):
+        raise TypeMismatchError(
+            f"`{args[0].text}` is {T.type_name(source)}, which cannot be cast to {T.type_name(target)}"
+        )
+    return Typing((None,), target, args.name == "try_cast" or args[0].nullable)
 
 
 def _written_out(call: Call) -> bool:
@@ -37,32 +34,21 @@ def _written_out(call: Call) -> bool:
     return call.type == T.STRING and (pt.is_nested(source) or source == T.BINARY)
 
 
-@register(
-    "cast",
-    rule=_rule("cast"),
-    style="vector",
-    group=GROUP,
+@scalar(
+    "cast(…)",
+    rule=_rule,
     usage="CAST(a AS type), a::type, int(a), date(a) …",
-    doc="The value in another type; an error where it does not fit.",
-    grows=_written_out,
     fails=lambda call: casts.can_fail(call.args[0].type, call.type),
-)
-def cast(call: Call, count: int, a: Vector) -> Any:
-    """The value in another type."""
-    return casts.convert(a.with_failures(()), call.type, count)
-
-
-@register(
-    "try_cast",
-    rule=_rule("try_cast"),
-    style="vector",
-    group=GROUP,
-    usage="TRY_CAST(a AS type)",
-    doc="The value in another type; NULL where it does not fit.",
     grows=_written_out,
 )
-def try_cast(call: Call, count: int, a: Vector) -> Any:
-    """The value in another type, null where it does not fit."""
-    result = casts.convert(a.with_failures(()), call.type, count)
+def cast(call: Call, a: Vector) -> Any:
+    """The value in another type; an error where it does not fit."""
+    return casts.convert(a.with_failures(()), call.type)
+
+
+@scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", grows=_written_out)
+def try_cast(call: Call, a: Vector) -> Any:
+    """The value in another type; NULL where it does not fit."""
+    result = casts.convert(a.with_failures(()), call.type)
     own = failed_rows(result.failures)
     return result if own is None else casts.with_nulls(result, own)

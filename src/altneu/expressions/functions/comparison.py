@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +12,22 @@ import pyarrow.compute as pc
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
-from altneu.expressions.coercion import comparable_type, is_decimal, is_nested, literal_decimal, wider_decimal
-from altneu.expressions.registry import Typing, register
-from altneu.expressions.rules import all_common, expect_count, takes
+from altneu.expressions.coercion import (
+    comparable_type,
+    contains_map,
+    is_decimal,
+    is_nested,
+    literal_decimal,
+    wider_decimal,
+)
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Failures, Mask, Values, Vector, both_valid, has_numpy, restrict
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
 
-GROUP = "Comparison"
+scalar = Group("Comparison")
 
 
 def less(a: Values, b: Values) -> Mask:
@@ -87,20 +94,13 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
     return found
 
 
-def contains_map(data_type: pa.DataType) -> bool:
-    """Whether a type has a map anywhere in it."""
-    if pa.types.is_map(data_type):
-        return True
-    return is_nested(data_type) and any(contains_map(data_type.field(i).type) for i in range(data_type.num_fields))
+def _rule(args: Arguments) -> Typing:
+    found = comparable(args.name, args[0], args[1])
+    return Typing((found, found), T.BOOLEAN)
 
 
-def _rule(symbol: str, nullable: bool | None = None) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(symbol, args, 2)
-        found = comparable(symbol, args[0], args[1])
-        return Typing((found, found), T.BOOLEAN, nullable)
-
-    return rule
+def _null_safe_rule(args: Arguments) -> Typing:
+    return _rule(args)._replace(nullable=False)
 
 
 def _comparison(symbol: str) -> Callable[..., Vector]:
@@ -126,23 +126,14 @@ for _symbol, _aliases, _doc in (
     (">", (), "Greater."),
     (">=", (), "Greater or equal."),
 ):
-    register(
-        _symbol, *_aliases, rule=_rule(_symbol), style="lazy", group=GROUP, usage=f"a {_symbol} b", doc=_doc, infix=True
-    )(_comparison(_symbol))
+    scalar(f"{_symbol}(a, b)", *_aliases, rule=_rule, usage=f"a {_symbol} b", doc=_doc, infix=True)(
+        _comparison(_symbol)
+    )
 
 
-@register(
-    "<=>",
-    "equal_null",
-    rule=_rule("<=>", False),
-    style="vector",
-    group=GROUP,
-    usage="a <=> b",
-    doc="Equal, or both null: never null itself.",
-    infix=True,
-)
-def null_safe_equal(call: Call, count: int, left: Vector, right: Vector) -> Values:
-    """Equal, or both null."""
+@scalar("<=>(a, b)", "equal_null", rule=_null_safe_rule, usage="a <=> b", infix=True)
+def null_safe_equal(count: int, left: Vector, right: Vector) -> Values:
+    """Equal, or both null: never null itself."""
     truth, valid = compare("=", left, right, count)
     if valid is None:
         return truth
@@ -154,69 +145,37 @@ def _present(vector: Vector, count: int) -> Mask:
     return np.ones(count, np.bool_) if vector.valid is None else vector.valid
 
 
-@register(
-    "isnull",
-    rule=takes("isnull", None, returns=T.BOOLEAN, nullable=False),
-    style="vector",
-    group=GROUP,
-    usage="a IS NULL, isnull(a)",
-    doc="Whether it is null.",
-    infix=True,
-)
-def is_null(call: Call, count: int, a: Vector) -> Values:
+@scalar("isnull(a any) -> boolean!", usage="a IS NULL, isnull(a)", infix=True)
+def is_null(count: int, a: Vector) -> Values:
     """Whether it is null."""
     return ~_present(a, count)
 
 
-@register(
-    "isnotnull",
-    rule=takes("isnotnull", None, returns=T.BOOLEAN, nullable=False),
-    style="vector",
-    group=GROUP,
-    usage="a IS NOT NULL, isnotnull(a)",
-    doc="Whether it is not null.",
-    infix=True,
-)
-def is_not_null(call: Call, count: int, a: Vector) -> Values:
+@scalar("isnotnull(a any) -> boolean!", usage="a IS NOT NULL, isnotnull(a)", infix=True)
+def is_not_null(count: int, a: Vector) -> Values:
     """Whether it is not null."""
     return _present(a, count)
 
 
-def _is_float(args: Sequence[Expr]) -> Typing:
-    expect_count("isnan", args, 1)
-    return Typing([args[0].type if args[0].type == T.FLOAT else T.DOUBLE], T.BOOLEAN, False)
-
-
-@register(
-    "isnan", rule=_is_float, style="vector", group=GROUP, usage="isnan(a)", doc="Whether it is NaN; false for null."
-)
-def is_nan(call: Call, count: int, a: Vector) -> Values:
-    """Whether it is NaN."""
+@scalar("isnan(a as double|float) -> boolean!")
+def is_nan(count: int, a: Vector) -> Values:
+    """Whether it is NaN; false for null."""
     return np.isnan(a.values) & _present(a, count)
 
 
-def _in_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("IN", args, 2, 1_000_000)
-    typing = all_common("IN", returns=T.BOOLEAN)(args)
-    if typing.args[0] is not None and contains_map(typing.args[0]):
+def _in_rule(args: Arguments) -> Typing:
+    found = args.common()
+    if contains_map(found):
         raise TypeMismatchError(f"`{args[0].text} IN (…)`: maps cannot be compared")
-    return typing
+    return Typing([found] * len(args), T.BOOLEAN)
 
 
 _FEW = 8
 
 
-@register(
-    "in",
-    rule=_in_rule,
-    style="lazy",
-    group=GROUP,
-    usage="a IN (b, c, …)",
-    doc="Whether it equals one of them; null when it equals none and one is null.",
-    infix=True,
-)
+@scalar("in(a, b, …)", rule=_in_rule, said="IN", usage="a IN (b, c, …)", infix=True)
 def is_in(call: Call, scope: Scope) -> Vector:
-    """Whether the first argument equals one of the others."""
+    """Whether it equals one of them; null when it equals none and one is null."""
     value = call.args[0].vector(scope)
     items = call.args[1:]
     if len(items) > _FEW and all(i.is_literal for i in items) and not is_nested(value.type) and value.type != T.NULL:
@@ -248,46 +207,34 @@ def _in_set(value: Vector, items: list[Vector]) -> Vector:
     return Vector(T.BOOLEAN, found, valid, failures=value.failures, constant=value.constant)
 
 
-def _extreme(symbol: str) -> Callable[..., Any]:
-    def kernel(call: Call, count: int, *vectors: Vector) -> Vector:
-        from altneu.expressions.functions.conditional import choose
-
-        best = vectors[0]
-        for vector in vectors[1:]:
-            truth, valid = compare(symbol, vector, best, count)
-            better = truth if valid is None else truth & valid
-            if best.valid is not None:
-                better = better | ~best.valid
-            if vector.valid is not None:
-                better = better & vector.valid
-            best = choose(better, vector, best, count)
-        constant = all(v.constant for v in vectors)
-        return Vector(best.type, arrow=best.arrow, constant=True) if constant else best
-
-    return kernel
+def _extreme_rule(args: Arguments) -> Typing:
+    found = args.common()
+    return Typing([found] * len(args), found, all(a.nullable for a in args))
 
 
-def _extreme_rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        typing = all_common(name, least=2)(args)
-        return typing._replace(nullable=all(a.nullable for a in args))
-
-    return rule
+@scalar("greatest(a, b, …)", rule=_extreme_rule)
+def greatest(count: int, *vectors: Vector) -> Vector:
+    """The greatest that is not null."""
+    return _extreme(">", count, vectors)
 
 
-register(
-    "greatest",
-    rule=_extreme_rule("greatest"),
-    style="vector",
-    group=GROUP,
-    usage="greatest(a, b, …)",
-    doc="The greatest that is not null.",
-)(_extreme(">"))
-register(
-    "least",
-    rule=_extreme_rule("least"),
-    style="vector",
-    group=GROUP,
-    usage="least(a, b, …)",
-    doc="The least that is not null.",
-)(_extreme("<"))
+@scalar("least(a, b, …)", rule=_extreme_rule)
+def least(count: int, *vectors: Vector) -> Vector:
+    """The least that is not null."""
+    return _extreme("<", count, vectors)
+
+
+def _extreme(symbol: str, count: int, vectors: Sequence[Vector]) -> Vector:
+    from altneu.expressions.functions.conditional import choose
+
+    best = vectors[0]
+    for vector in vectors[1:]:
+        truth, valid = compare(symbol, vector, best, count)
+        better = truth if valid is None else truth & valid
+        if best.valid is not None:
+            better = better | ~best.valid
+        if vector.valid is not None:
+            better = better & vector.valid
+        best = choose(better, vector, best, count)
+    constant = all(v.constant for v in vectors)
+    return Vector(best.type, arrow=best.arrow, constant=True) if constant else best

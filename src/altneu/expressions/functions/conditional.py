@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +9,14 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.expressions.coercion import common_type
-from altneu.expressions.registry import Typing, register
-from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing, accept
 from altneu.expressions.vector import Failures, Mask, Vector, has_numpy, null_vector, restrict
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr, Scope
+    from altneu.expressions.expr import Call, Scope
 
-GROUP = "Conditional"
+scalar = Group("Conditional")
 
 
 def choose(mask: Mask, yes: Vector, no: Vector, count: int) -> Vector:
@@ -47,8 +46,7 @@ def _true(vector: Vector, count: int) -> Mask:
     return _full(mask, count)
 
 
-def _case_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("CASE", args, 2, 1_000_000)
+def _case_rule(args: Arguments) -> Typing:
     last = len(args) // 2 * 2
     values = [*args[1:last:2], *args[last:]]
     found = common_type((v.type for v in values), "CASE")
@@ -59,15 +57,7 @@ def _case_rule(args: Sequence[Expr]) -> Typing:
     return Typing(types, found, len(args) == last or any(v.nullable for v in values))
 
 
-@register(
-    "case",
-    "when",
-    rule=_case_rule,
-    style="lazy",
-    group=GROUP,
-    usage="CASE [a] WHEN b THEN c … ELSE d END",
-    doc="The value of the first branch whose condition is true.",
-)
+@scalar("case(a, b, …)", "when", rule=_case_rule, said="CASE", usage="CASE [a] WHEN b THEN c … ELSE d END")
 def case(call: Call, scope: Scope) -> Vector:
     """The value of the first branch whose condition is true."""
     count, args = scope.count, call.args
@@ -95,40 +85,17 @@ def case(call: Call, scope: Scope) -> Vector:
     return result.expand(count).with_failures(failures)
 
 
-def _if_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("if", args, 3)
-    return _case_rule(args)
+scalar("if(a, b, c)", "iff", rule=_case_rule, usage="if(a, b, c), iff(a, b, c)", doc="b where a is true, else c.")(case)
 
 
-register(
-    "if",
-    "iff",
-    rule=_if_rule,
-    style="lazy",
-    group=GROUP,
-    usage="if(a, b, c), iff(a, b, c)",
-    doc="b where a is true, else c.",
-)(case)
-
-
-def _coalesce_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("coalesce", args, 1, 1_000_000)
-    found = common_type((a.type for a in args), "coalesce")
+def _coalesce_rule(args: Arguments) -> Typing:
+    found = args.common()
     return Typing([found] * len(args), found, all(a.nullable for a in args))
 
 
-@register(
-    "coalesce",
-    "nvl",
-    "ifnull",
-    rule=_coalesce_rule,
-    style="lazy",
-    group=GROUP,
-    usage="coalesce(a, b, …), nvl(a, b)",
-    doc="The first that is not null; the rest is not evaluated.",
-)
+@scalar("coalesce(a, …)", "nvl", "ifnull", rule=_coalesce_rule, usage="coalesce(a, b, …), nvl(a, b)")
 def coalesce(call: Call, scope: Scope) -> Vector:
-    """The first argument that is not null."""
+    """The first that is not null; the rest is not evaluated."""
     count = scope.count
     result = call.args[0].vector(scope)
     failures, missing = result.failures, None if result.valid is None else _full(~result.valid, count)
@@ -152,32 +119,28 @@ def coalesce(call: Call, scope: Scope) -> Vector:
     return result.expand(count).with_failures(failures)
 
 
-def _nvl2_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("nvl2", args, 3)
-    found = common_type((a.type for a in args[1:]), "nvl2")
+def _nvl2_rule(args: Arguments) -> Typing:
+    found = args.common(1)
     return Typing((None, found, found), found, args[1].nullable or args[2].nullable)
 
 
-@register(
-    "nvl2", rule=_nvl2_rule, style="lazy", group=GROUP, usage="nvl2(a, b, c)", doc="b where a is not null, else c."
-)
+@scalar("nvl2(a, b, c)", rule=_nvl2_rule, doc="b where a is not null, else c.")
 def nvl2(call: Call, scope: Scope) -> Vector:
-    """B where a is not null, else c."""
+    """The second where the first is not null, else the third."""
     test, yes, no = (a.vector(scope) for a in call.args)
     present = np.ones(scope.count, np.bool_) if test.valid is None else _full(test.valid, scope.count)
     failures = test.failures + restrict(yes.failures, present) + restrict(no.failures, ~present)
     return choose(present, yes, no, scope.count).with_failures(failures)
 
 
-def _nanvl_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("nanvl", args, 2)
+def _nanvl_rule(args: Arguments) -> Typing:
     found = T.FLOAT if args[0].type == args[1].type == T.FLOAT else T.DOUBLE
     return Typing((found, found), found)
 
 
-@register("nanvl", rule=_nanvl_rule, style="lazy", group=GROUP, usage="nanvl(a, b)", doc="b where a is NaN, else a.")
+@scalar("nanvl(a, b)", rule=_nanvl_rule, doc="b where a is NaN, else a.")
 def nanvl(call: Call, scope: Scope) -> Vector:
-    """B where a is NaN, else a."""
+    """The second where the first is NaN, else the first."""
     first, second = (a.vector(scope) for a in call.args)
     mask = np.isnan(first.values) & (True if first.valid is None else first.valid)
     mask = _full(mask, scope.count)

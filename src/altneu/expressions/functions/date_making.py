@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
@@ -14,13 +13,13 @@ from altneu.expressions.calendar import days_from_civil, month_length
 from altneu.expressions.casts import saturated
 from altneu.expressions.coercion import INTEGRAL, is_numeric
 from altneu.expressions.functions.date_moving import out_of_range
-from altneu.expressions.functions.datetime import DAY, GROUP, SECOND
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import expect_count, takes
+from altneu.expressions.functions.datetime import DAY, SECOND, scalar
+from altneu.expressions.registry import Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Mask, Values
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
 
 def _invalid(
@@ -29,15 +28,7 @@ def _invalid(
     return bad, code, lambda _: f"`{call.text}`: the parts make no {what}"
 
 
-@register(
-    "make_date",
-    rule=takes("make_date", T.INT, T.INT, T.INT, returns=T.DATE),
-    style="numpy",
-    group=GROUP,
-    usage="make_date(year, month, day)",
-    doc="A date from its parts.",
-    fails=True,
-)
+@scalar("make_date(year int, month int, day int) -> date", fails=True)
 def make_date(call: Call, year: Values, month: Values, day: Values) -> Any:
     """A date from its parts."""
     days, bad = _civil(year, month, day)
@@ -54,18 +45,10 @@ def _civil(year: Values, month: Values, day: Values) -> tuple[Values, Mask]:
     return np.where(good, days, 0), ~good
 
 
-def _timestamp_rule(name: str, returns: pa.DataType) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 6)
-        return Typing((T.INT, T.INT, T.INT, T.INT, T.INT, pa.decimal128(16, 6)), returns)
-
-    return rule
-
-
 def make_timestamp(
     call: Call, year: Values, month: Values, day: Values, hour: Values, minute: Values, second: Values
 ) -> Any:
-    """A timestamp from its parts; second 60 is the next minute's first."""
+    """A timestamp from its parts."""  # second 60 is the next minute's first
     days, bad = _civil(year, month, day)
     whole = (second == 60 * SECOND) | ((second >= 0) & (second < 60 * SECOND))
     bad = bad | (hour < 0) | (hour > 23) | (minute < 0) | (minute > 59) | ~whole | (np.abs(days) > 106_751_990)
@@ -75,75 +58,53 @@ def make_timestamp(
 
 
 for _name, _kind in (
-    ("make_timestamp", T.TIMESTAMP),
-    ("make_timestamp_ltz", T.TIMESTAMP),
-    ("make_timestamp_ntz", T.TIMESTAMP_NTZ),
+    ("make_timestamp", "timestamp"),
+    ("make_timestamp_ltz", "timestamp"),
+    ("make_timestamp_ntz", "timestamp_ntz"),
 ):
-    register(
-        _name,
-        rule=_timestamp_rule(_name, _kind),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(year, month, day, hour, minute, second)",
-        doc="A timestamp from its parts.",
-        fails=True,
-    )(make_timestamp)
+    _parts = "year as int, month as int, day as int, hour as int, minute as int, second as decimal(16,6)"
+    scalar(f"{_name}({_parts}) -> {_kind}", fails=True)(make_timestamp)
 
 
-def _unix_rule(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1)
-        return Typing([T.TIMESTAMP], T.LONG)
-
-    return rule
+@scalar("unix_seconds(t as timestamp) -> bigint")
+def unix_seconds(t: Values) -> Values:
+    """Seconds since 1970."""
+    return t // SECOND
 
 
-for _name, _ticks in (("unix_seconds", SECOND), ("unix_millis", 1_000), ("unix_micros", 1)):
-    register(
-        _name,
-        rule=_unix_rule(_name),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(t)",
-        doc=f"{_name.split('_')[1].capitalize()} since 1970.",
-    )(lambda call, values, ticks=_ticks: values // ticks)
+@scalar("unix_millis(t as timestamp) -> bigint")
+def unix_millis(t: Values) -> Values:
+    """Millis since 1970."""
+    return t // 1_000
 
 
-@register(
-    "unix_date",
-    rule=takes("unix_date", T.DATE, returns=T.INT),
-    style="numpy",
-    group=GROUP,
-    usage="unix_date(d)",
-    doc="Days since 1970.",
-)
-def unix_date(call: Call, date: Values) -> Values:
+@scalar("unix_micros(t as timestamp) -> bigint")
+def unix_micros(t: Values) -> Values:
+    """Micros since 1970."""
+    return t
+
+
+@scalar("unix_date(d date) -> int")
+def unix_date(date: Values) -> Values:
     """Days since 1970."""
     return date
 
 
-@register(
-    "date_from_unix_date",
-    rule=takes("date_from_unix_date", T.INT, returns=T.DATE),
-    style="numpy",
-    group=GROUP,
-    usage="date_from_unix_date(n)",
-    doc="The date so many days after 1970-01-01.",
-)
-def date_from_unix_date(call: Call, days: Values) -> Values:
-    """The date of a number of days."""
+@scalar("date_from_unix_date(n int) -> date")
+def date_from_unix_date(days: Values) -> Values:
+    """The date so many days after 1970-01-01."""
     return days
 
 
-def _from_ticks(name: str, ticks: int) -> None:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1)
-        if not is_numeric(args[0].type) and args[0].type != T.NULL:
-            raise TypeMismatchError(f"{name} takes a number, not {T.type_name(args[0].type)} (`{args[0].text}`)")
-        if args[0].type in INTEGRAL or name != "timestamp_seconds":
-            return Typing([T.LONG], T.TIMESTAMP)
-        return Typing([T.DOUBLE], T.TIMESTAMP, True)
+def _ticks_rule(args: Arguments) -> Typing:
+    if not is_numeric(args[0].type) and args[0].type != T.NULL:
+        raise TypeMismatchError(f"{args.name} takes a number, not {T.type_name(args[0].type)} (`{args[0].text}`)")
+    if args[0].type in INTEGRAL or args.name != "timestamp_seconds":
+        return Typing([T.LONG], T.TIMESTAMP)
+    return Typing([T.DOUBLE], T.TIMESTAMP, True)
 
+
+def _from_ticks(ticks: int) -> Callable[..., Any]:
     def kernel(call: Call, values: Values) -> Any:
         if values.dtype.kind == "f":
             exact = values * ticks
@@ -152,16 +113,10 @@ def _from_ticks(name: str, ticks: int) -> None:
         far = (values > limit) | (values < -limit) if ticks > 1 else np.zeros(1, np.bool_)
         return out_of_range(call, values * ticks, far)
 
-    register(
-        name,
-        rule=rule,
-        style="numpy",
-        group=GROUP,
-        usage=f"{name}(n)",
-        doc=f"The timestamp so many {name.split('_')[1]} after 1970.",
-        fails=True,
-    )(kernel)
+    return kernel
 
 
-for _name, _ticks in (("timestamp_seconds", SECOND), ("timestamp_millis", 1_000), ("timestamp_micros", 1)):
-    _from_ticks(_name, _ticks)
+for _unit, _ticks in (("seconds", SECOND), ("millis", 1_000), ("micros", 1)):
+    scalar(f"timestamp_{_unit}(n)", rule=_ticks_rule, doc=f"The timestamp so many {_unit} after 1970.", fails=True)(
+        _from_ticks(_ticks)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,83 +11,48 @@ from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import add_months, civil_from_days, days_from_civil, month_length
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.decimals import divide_half_up
-from altneu.expressions.functions.datetime import DAY, GROUP, OVERFLOW, SECOND, as_days
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count, takes
+from altneu.expressions.functions.datetime import DAY, OVERFLOW, SECOND, as_days, scalar
+from altneu.expressions.registry import Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Mask, Values
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
 
-def _days_rule(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        if args[1].type not in (*INTEGRAL[:3], T.STRING, T.NULL):
-            raise TypeMismatchError(
-                f"{name} takes a number of days that is int, not {T.type_name(args[1].type)} (`{args[1].text}`)"
-            )
-        return Typing((accept(name, 0, args[0], T.DATE), T.INT), T.DATE)
-
-    return rule
+def _days_rule(args: Arguments) -> Typing:
+    if args[1].type not in (*INTEGRAL[:3], T.STRING, T.NULL):
+        raise TypeMismatchError(
+            f"{args.name} takes a number of days that is int, not {T.type_name(args[1].type)} (`{args[1].text}`)"
+        )
+    return Typing((args.accept(0, T.DATE), T.INT), T.DATE)
 
 
-@register(
-    "date_add",
-    "dateadd",
-    rule=_days_rule("date_add"),
-    style="numpy",
-    group=GROUP,
-    usage="date_add(d, n), d + n",
-    doc="The date n days later.",
-)
-def date_add(call: Call, date: Values, days: Values) -> Values:
-    """The date so many days later."""
+@scalar("date_add(d, n)", "dateadd", rule=_days_rule, usage="date_add(d, n), d + n")
+def date_add(date: Values, days: Values) -> Values:
+    """The date n days later."""
     return date + days
 
 
-@register(
-    "date_sub",
-    rule=_days_rule("date_sub"),
-    style="numpy",
-    group=GROUP,
-    usage="date_sub(d, n), d - n",
-    doc="The date n days earlier.",
-)
-def date_sub(call: Call, date: Values, days: Values) -> Values:
-    """The date so many days earlier."""
+@scalar("date_sub(d, n)", rule=_days_rule, usage="date_sub(d, n), d - n")
+def date_sub(date: Values, days: Values) -> Values:
+    """The date n days earlier."""
     return date - days
 
 
-@register(
-    "datediff",
-    "date_diff",
-    rule=takes("datediff", T.DATE, T.DATE, returns=T.INT),
-    style="numpy",
-    group=GROUP,
-    usage="datediff(end, start)",
-    doc="Days from start to end.",
-)
-def datediff(call: Call, end: Values, start: Values) -> Values:
-    """Days from the second to the first."""
+@scalar("datediff(end date, start date) -> int", "date_diff")
+def datediff(end: Values, start: Values) -> Values:
+    """Days from start to end."""
     return end - start
 
 
-@register(
-    "date_diff_days",
-    rule=takes("-", T.DATE, T.DATE, returns=T.DAY_TIME),
-    style="numpy",
-    group=GROUP,
-    usage="d1 - d2",
-    doc="The interval between two dates.",
-)
-def date_diff_days(call: Call, end: Values, start: Values) -> Values:
+@scalar("date_diff_days(end date, start date) -> interval day to second", usage="d1 - d2", said="-")
+def date_diff_days(end: Values, start: Values) -> Values:
     """The interval between two dates."""
     return (end.astype(np.int64) - start) * DAY
 
 
-def _difference_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("-", args, 2)
+def _difference_rule(args: Arguments) -> Typing:
     kinds = {a.type for a in args}
     kind = T.TIMESTAMP_NTZ if T.TIMESTAMP_NTZ in kinds <= {T.TIMESTAMP_NTZ, T.DATE} else T.TIMESTAMP
     if T.STRING in kinds:
@@ -101,37 +65,21 @@ def _micros_checked(call: Call, result: Values, far: Mask, code: str = "ARITHMET
     return Out(result, ((far, code, lambda _: f"long overflow in `{call.text}`"),)) if far.any() else result
 
 
-@register(
-    "timestamp_diff",
-    rule=_difference_rule,
-    style="numpy",
-    group=GROUP,
-    usage="t1 - t2",
-    doc="The interval between two timestamps.",
-    fails=True,
-)
+@scalar("timestamp_diff(end, start)", rule=_difference_rule, said="-", usage="t1 - t2", fails=True)
 def timestamp_diff(call: Call, end: Values, start: Values) -> Any:
     """The interval between two timestamps."""
     result = end - start
     return _micros_checked(call, result, ((end ^ start) & (end ^ result)) < 0)
 
 
-def _add_interval_rule(args: Sequence[Expr]) -> Typing:
+def _add_interval_rule(args: Arguments) -> Typing:
     kind = args[0].type
     if kind == T.TIMESTAMP_NTZ or (kind == T.DATE and args[1].type == T.DAY_TIME):
         kind = T.TIMESTAMP  # as Spark has it
     return Typing((kind, None), kind)
 
 
-@register(
-    "add_interval",
-    rule=_add_interval_rule,
-    style="numpy",
-    group=GROUP,
-    usage="t + INTERVAL n unit, t - INTERVAL n unit",
-    doc="A date or timestamp moved by an interval.",
-    fails=True,
-)
+@scalar("add_interval(…)", rule=_add_interval_rule, usage="t + INTERVAL n unit, t - INTERVAL n unit", fails=True)
 def add_interval(call: Call, moment: Values, amount: Values) -> Any:
     """A date or timestamp moved by an interval."""
     if call.args[1].type == T.DAY_TIME:
@@ -154,78 +102,37 @@ def out_of_range(call: Call, result: Values, far: Mask) -> Any:
     return Out(result, ((far, OVERFLOW, lambda _: f"`{call.text}` is out of range"),)) if far.any() else result
 
 
-def _same_interval(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        return Typing((None, None), args[0].type)
-
-    return rule
-
-
-@register(
-    "interval_add",
-    rule=_same_interval("+"),
-    style="numpy",
-    group=GROUP,
-    usage="interval + interval",
-    doc="Sum of intervals.",
-    fails=True,
-)
+@scalar("interval_add(a any, b any) -> a", said="+", usage="interval + interval", fails=True)
 def interval_add(call: Call, a: Values, b: Values) -> Any:
     """Sum of intervals."""
     result = a + b
     return out_of_range(call, result, ((a ^ result) & (b ^ result)) < 0)
 
 
-@register(
-    "interval_subtract",
-    rule=_same_interval("-"),
-    style="numpy",
-    group=GROUP,
-    usage="interval - interval",
-    doc="Difference of intervals.",
-    fails=True,
-)
+@scalar("interval_subtract(a any, b any) -> a", said="-", usage="interval - interval", fails=True)
 def interval_subtract(call: Call, a: Values, b: Values) -> Any:
     """Difference of intervals."""
     result = a - b
     return out_of_range(call, result, ((a ^ b) & (a ^ result)) < 0)
 
 
-def _scaled_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("interval *", args, 2)
+def _scaled_rule(args: Arguments) -> Typing:
     want = args[1].type if args[1].type in INTEGRAL else T.DOUBLE
     return Typing((None, T.LONG if want in INTEGRAL else want), args[0].type)
 
 
-@register(
-    "interval_multiply",
-    rule=_scaled_rule,
-    style="numpy",
-    group=GROUP,
-    usage="interval * n",
-    doc="An interval n times.",
-    fails=True,
-)
+@scalar("interval_multiply(interval, n)", rule=_scaled_rule, said="interval *", usage="interval * n", fails=True)
 def interval_multiply(call: Call, interval: Values, number: Values) -> Any:
-    """An interval a number of times."""
+    """An interval n times."""
     if number.dtype.kind == "i":
         result = interval * number
         return out_of_range(call, result, np.abs(interval.astype(np.float64) * number - result) > 2.0**62)
     return _rounded(call, interval * number)
 
 
-@register(
-    "interval_divide",
-    rule=_scaled_rule,
-    style="numpy",
-    group=GROUP,
-    usage="interval / n",
-    doc="A part of an interval, rounded.",
-    fails=True,
-)
+@scalar("interval_divide(interval, n)", rule=_scaled_rule, said="interval *", usage="interval / n", fails=True)
 def interval_divide(call: Call, interval: Values, number: Values) -> Any:
-    """A part of an interval."""
+    """A part of an interval, rounded."""
     zero = number == 0
     safe = np.where(zero, np.ones(1, number.dtype), number)
     if number.dtype.kind == "i":
@@ -246,30 +153,15 @@ def _rounded(call: Call, exact: Values) -> Any:
     return out_of_range(call, (np.sign(safe) * np.floor(np.abs(safe) + 0.5)).astype(np.int64), far)
 
 
-@register(
-    "add_months",
-    rule=takes("add_months", T.DATE, T.INT, returns=T.DATE),
-    style="numpy",
-    group=GROUP,
-    usage="add_months(d, n)",
-    doc="The date n months later, the day cut to the month's length.",
-    fails=True,
-)
+@scalar("add_months(d date, n int) -> date", fails=True)
 def add_months_kernel(call: Call, date: Values, months: Values) -> Any:
-    """The date so many months later."""
+    """The date n months later, the day cut to the month's length."""
     return _moved(call, date, months.astype(np.int64))
 
 
-@register(
-    "last_day",
-    rule=takes("last_day", T.DATE, returns=T.DATE),
-    style="numpy",
-    group=GROUP,
-    usage="last_day(d)",
-    doc="The last day of the date's month.",
-)
-def last_day(call: Call, date: Values) -> Values:
-    """The last day of the month."""
+@scalar("last_day(d date) -> date")
+def last_day(date: Values) -> Values:
+    """The last day of the date's month."""
     year, month, day = civil_from_days(date)
     return (date + month_length(year, month) - day).astype(np.int32)
 
@@ -282,17 +174,8 @@ _WEEKDAY_NAMES = {
 }
 
 
-@register(
-    "next_day",
-    rule=takes("next_day", T.DATE, T.STRING, returns=T.DATE),
-    style="numpy",
-    group=GROUP,
-    usage="next_day(d, 'MON')",
-    doc="The first such weekday after the date.",
-    constants=(1,),
-    fails=True,
-)
-def next_day(call: Call, date: Values, name: str) -> Any:
+@scalar("next_day(d date, weekday string) -> date", usage="next_day(d, 'MON')", fails=True)
+def next_day(date: Values, name: str) -> Any:
     """The first such weekday after the date."""
     weekday = _WEEKDAY_NAMES.get(name.strip().upper())
     if weekday is None:
@@ -300,21 +183,9 @@ def next_day(call: Call, date: Values, name: str) -> Any:
     return (date + (weekday - 4 - date.astype(np.int64)) % 7 + 1).astype(np.int32)
 
 
-def _months_between_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("months_between", args, 2, 3)
-    return Typing((T.TIMESTAMP, T.TIMESTAMP, T.BOOLEAN)[: len(args)], T.DOUBLE)
-
-
-@register(
-    "months_between",
-    rule=_months_between_rule,
-    style="numpy",
-    group=GROUP,
-    usage="months_between(end, start[, round])",
-    doc="Months between, a month having 31 days; rounded to 8 digits.",
-)
-def months_between(call: Call, end: Values, start: Values, rounded: Values | None = None) -> Values:
-    """Months between two timestamps."""
+@scalar("months_between(end as timestamp, start as timestamp[, round as boolean]) -> double")
+def months_between(end: Values, start: Values, rounded: Values | None = None) -> Values:
+    """Months between, a month having 31 days; rounded to 8 digits."""
     (y1, m1, d1), (y2, m2, d2) = civil_from_days(end // DAY), civil_from_days(start // DAY)
     months = ((y1 - y2) * 12 + m1 - m2).astype(np.float64)
     whole = (d1 == d2) | ((d1 == month_length(y1, m1)) & (d2 == month_length(y2, m2)))
@@ -355,39 +226,18 @@ def cut_days(days: Values, unit: str) -> Values:
     return days_from_civil(year, first, one)
 
 
-@register(
-    "trunc",
-    rule=takes("trunc", T.DATE, T.STRING, returns=T.DATE, nullable=True),
-    style="numpy",
-    group=GROUP,
-    usage="trunc(d, 'MONTH')",
-    doc="The date cut to its year, quarter, month or week; NULL for another unit.",
-    constants=(1,),
-)
-def trunc(call: Call, date: Values, unit: str) -> Any:
-    """The date cut to a unit."""
+@scalar("trunc(d date, unit string) -> date?", usage="trunc(d, 'MONTH')")
+def trunc(date: Values, unit: str) -> Any:
+    """The date cut to its year, quarter, month or week; NULL for another unit."""
     name = _DATE_UNITS.get(unit.upper())
     if name is None:
         return Out(date, (), np.ones(len(date), np.bool_))
     return cut_days(date.astype(np.int64), name).astype(np.int32)
 
 
-def _date_trunc_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("date_trunc", args, 2)
-    return Typing((accept("date_trunc", 0, args[0], T.STRING), T.TIMESTAMP), T.TIMESTAMP, True)
-
-
-@register(
-    "date_trunc",
-    rule=_date_trunc_rule,
-    style="numpy",
-    group=GROUP,
-    usage="date_trunc('HOUR', t)",
-    doc="The timestamp cut to a unit, from MICROSECOND to YEAR; NULL for another.",
-    constants=(0,),
-)
-def date_trunc(call: Call, unit: str, moment: Values) -> Any:
-    """The timestamp cut to a unit."""
+@scalar("date_trunc(unit string, t as timestamp) -> timestamp?", usage="date_trunc('HOUR', t)")
+def date_trunc(unit: str, moment: Values) -> Any:
+    """The timestamp cut to a unit, from MICROSECOND to YEAR; NULL for another."""
     name = _TIME_UNITS.get(unit.upper())
     if name is None:
         return Out(moment, (), np.ones(len(moment), np.bool_))

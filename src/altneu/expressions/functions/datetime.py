@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,42 +11,22 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
-from altneu.expressions.registry import Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing, accept
 from altneu.expressions.vector import Values, Vector
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Dates and timestamps"
+scalar = Group("Dates and timestamps")
 DAY = 86_400_000_000
 SECOND = 1_000_000
-POINTS = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
 OVERFLOW = "DATETIME_OVERFLOW"
 
 
 def as_days(values: Values, kind: pa.DataType) -> Values:
     """Days since the epoch, as int64."""
     return values.astype(np.int64) if kind == T.DATE else values // DAY
-
-
-def point(name: str, want: pa.DataType) -> Callable[[Expr], pa.DataType | None]:
-    """The cast of a date or timestamp argument: any moment stays as it is, anything else is read as ``want``."""
-
-    def typed(arg: Expr) -> pa.DataType | None:
-        return arg.type if arg.type in POINTS else accept(name, 0, arg, want)
-
-    return typed
-
-
-def _part_rule(name: str, want: pa.DataType, returns: pa.DataType) -> Rule:
-    typed = point(name, want)
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1)
-        return Typing([typed(args[0])], returns)
-
-    return rule
 
 
 def _date_parts() -> dict[str, Callable[[Values], Values]]:
@@ -93,20 +73,15 @@ _PART_DOCS = {
 
 
 def _part_kernel(part: Callable[[Values], Values]) -> Callable[[Call, Values], Values]:
-    return lambda call, values: part(as_days(values, call.args[0].type)).astype(np.int32)
+    def kernel(call: Call, values: Values) -> Values:
+        return part(as_days(values, call.args[0].type)).astype(np.int32)
+
+    return kernel
 
 
 for _name, _doc in _PART_DOCS.items():
     _aliases = ("dayofmonth",) if _name == "day" else ()
-    register(
-        _name,
-        *_aliases,
-        rule=_part_rule(_name, T.DATE, T.INT),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(d)",
-        doc=_doc,
-    )(_part_kernel(DATE_PARTS[_name]))
+    scalar(f"{_name}(d date|timestamp|timestamp_ntz) -> int", *_aliases, doc=_doc)(_part_kernel(DATE_PARTS[_name]))
 
 _CLOCK = {"hour": (3_600 * SECOND, 24), "minute": (60 * SECOND, 60), "second": (SECOND, 60)}
 
@@ -120,15 +95,10 @@ def _clock_kernel(unit: int, size: int) -> Callable[[Call, Values], Values]:
     return kernel
 
 
-for _name, (_unit, _size) in _CLOCK.items():
-    register(
-        _name,
-        rule=_part_rule(_name, T.TIMESTAMP, T.INT),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(t)",
-        doc=f"The {_name} of the {'day' if _name == 'hour' else 'hour' if _name == 'minute' else 'minute'}.",
-    )(_clock_kernel(_unit, _size))
+for _name, _whole in (("hour", "day"), ("minute", "hour"), ("second", "minute")):
+    scalar(f"{_name}(t timestamp|date|timestamp_ntz) -> int", doc=f"The {_name} of the {_whole}.")(
+        _clock_kernel(*_CLOCK[_name])
+    )
 
 _FIELDS = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
@@ -146,31 +116,23 @@ _FIELDS = {
 }
 
 
-def _extract_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("extract", args, 2)
+def _extract_rule(args: Arguments) -> Typing:
     name = _FIELDS.get(str(getattr(args[0], "value", "")).lower())
     if name is None:
         raise TypeMismatchError(
             f"extract: {args[0].text} is no part of a date; the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
         )
+    known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
     want = T.TIMESTAMP if name in _CLOCK else T.DATE
-    typed = point("extract", want)(args[1])
-    return Typing((None, typed), pa.decimal128(8, 6) if name == "second" else T.INT)
+    read = None if known else accept("extract", 0, args[1], want)
+    return Typing((None, read), pa.decimal128(8, 6) if name == "second" else T.INT)
 
 
-@register(
-    "extract",
-    "date_part",
-    "datepart",
-    rule=_extract_rule,
-    style="numpy",
-    group=GROUP,
-    usage="extract(part FROM t), date_part('part', t)",
-    doc="A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction).",
-    constants=(0,),
+@scalar(
+    "extract(part, t)", "date_part", "datepart", rule=_extract_rule, usage="extract(part FROM t), date_part('part', t)"
 )
 def extract(call: Call, part: str, values: Values) -> Values:
-    """A part of a date or timestamp by name."""
+    """A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction)."""
     name, kind = _FIELDS[part.lower()], call.args[1].type
     if name == "second":
         return np.zeros(len(values), np.int64) if kind == T.DATE else values % (60 * SECOND)
@@ -183,28 +145,21 @@ def extract(call: Call, part: str, values: Values) -> Values:
     return DATE_PARTS[name](days).astype(np.int32)
 
 
-def _names_kernel(names: tuple[str, ...], part: str) -> Callable[[Call, int, Vector], Vector]:
-    def kernel(call: Call, count: int, date: Vector) -> Vector:
-        index = DATE_PARTS[part](as_days(date.values, date.type)) - (1 if part == "month" else 0)
-        mask = None if date.valid is None else ~date.valid
-        return Vector(T.STRING, arrow=pa.array(names).take(pa.array(index, mask=mask)), constant=date.constant)
+@scalar("dayname(d date|timestamp|timestamp_ntz) -> string")
+def dayname(d: Vector) -> Vector:
+    """Name of the weekday: Mon, Tue and so on."""
+    return _named(
+        ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), DATE_PARTS["weekday"](as_days(d.values, d.type)), d
+    )
 
-    return kernel
+
+@scalar("monthname(d date|timestamp|timestamp_ntz) -> string")
+def monthname(d: Vector) -> Vector:
+    """Name of the month: Jan, Feb and so on."""
+    names = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+    return _named(names, DATE_PARTS["month"](as_days(d.values, d.type)) - 1, d)
 
 
-register(
-    "dayname",
-    rule=_part_rule("dayname", T.DATE, T.STRING),
-    style="vector",
-    group=GROUP,
-    usage="dayname(d)",
-    doc="Name of the weekday: Mon, Tue and so on.",
-)(_names_kernel(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), "weekday"))
-register(
-    "monthname",
-    rule=_part_rule("monthname", T.DATE, T.STRING),
-    style="vector",
-    group=GROUP,
-    usage="monthname(d)",
-    doc="Name of the month: Jan, Feb and so on.",
-)(_names_kernel(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), "month"))
+def _named(names: tuple[str, ...], index: Values, date: Vector) -> Vector:
+    mask = None if date.valid is None else ~date.valid
+    return Vector(T.STRING, arrow=pa.array(names).take(pa.array(index, mask=mask)), constant=date.constant)

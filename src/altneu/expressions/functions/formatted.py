@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,45 +12,33 @@ from altneu import types as T
 from altneu.errors import NonDeterministicError, TypeMismatchError
 from altneu.expressions import casts, formats
 from altneu.expressions.functions.arithmetic import truncated
-from altneu.expressions.functions.datetime import DAY, GROUP, SECOND
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.functions.datetime import DAY, SECOND, scalar
+from altneu.expressions.registry import Out
+from altneu.expressions.rules import Arguments, Typing, expect_count
 from altneu.expressions.time_in import zone_offsets
 from altneu.expressions.vector import Mask, Values, Vector
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
 DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _UNREADABLE = "CANNOT_PARSE_TIMESTAMP"
 
 
-def _pattern_rule(name: str, args: Sequence[Expr], at: int) -> None:
+def _check_pattern(args: Arguments) -> None:
     """Check a pattern that is constant when the plan is built."""
-    if len(args) > at:
-        value = getattr(args[at], "value", None)
+    if len(args) > 1:
+        value = getattr(args[1], "value", None)
         if isinstance(value, str):
             formats.pieces(value)
-        elif not args[at].is_literal:
-            raise TypeMismatchError(f"{name}: the pattern (`{args[at].text}`) must be a constant")
+        elif not args[1].is_literal:
+            raise TypeMismatchError(f"{args.name}: the pattern (`{args[1].text}`) must be a constant")
 
 
-def _reading_rule(name: str, returns: pa.DataType) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1, 2)
-        _pattern_rule(name, args, 1)
-        kind = args[0].type
-        kept = kind in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
-        first = None if kept else accept(name, 0, args[0], T.STRING)
-        return Typing([first, T.STRING][: len(args)], returns, True if name.startswith("try") else None)
-
-    return rule
-
-
-def _read(call: Call, count: int, value: Vector, pattern: str | None = None) -> Vector:
+def _read(call: Call, value: Vector, pattern: str | None = None) -> Vector:
     """A moment as it is, a text by its pattern or, without one, by a cast."""
     if pattern is None or value.type != T.STRING:
-        return casts.convert(value.with_failures(()), call.type, count)
+        return casts.convert(value.with_failures(()), call.type)
     micros, bad = formats.read_moments(value.arrow, pattern)
     values = (micros // DAY).astype(np.int32) if call.type == T.DATE else micros
     read = Vector(call.type, values, value.valid, constant=value.constant)
@@ -69,59 +56,36 @@ def _unreadable(value: Vector, pattern: str, bad: Mask) -> tuple[Any, ...]:
     return (Failure(bad, _UNREADABLE, message),)
 
 
-def _try_read(call: Call, count: int, value: Vector, pattern: str | None = None) -> Vector:
+def _try_read(call: Call, value: Vector, pattern: str | None = None) -> Vector:
     from altneu.expressions.vector import failed_rows
 
-    result = _read(call, count, value, pattern)
+    result = _read(call, value, pattern)
     failed = failed_rows(result.failures)
     return result if failed is None else casts.with_nulls(result, failed)
 
 
+_READ = "(s string|date|timestamp|timestamp_ntz[, pattern as string]) -> "
 for _name, _kind in (
-    ("to_date", T.DATE),
-    ("to_timestamp", T.TIMESTAMP),
-    ("to_timestamp_ltz", T.TIMESTAMP),
-    ("to_timestamp_ntz", T.TIMESTAMP_NTZ),
+    ("to_date", "date"),
+    ("to_timestamp", "timestamp"),
+    ("to_timestamp_ltz", "timestamp"),
+    ("to_timestamp_ntz", "timestamp_ntz"),
 ):
-    register(
-        _name,
-        rule=_reading_rule(_name, _kind),
-        style="vector",
-        group=GROUP,
-        usage=f"{_name}(s[, pattern])",
-        doc=f"A {'date' if _kind == T.DATE else 'timestamp'} read from a text, by a pattern when one is given.",
-        constants=(1,),
+    scalar(
+        f"{_name}{_READ}{_kind}",
+        check=_check_pattern,
+        doc=f"A {_kind.removesuffix('_ntz')} read from a text, by a pattern when one is given.",
         fails=True,
     )(_read)
-for _name, _kind in (("try_to_timestamp", T.TIMESTAMP), ("try_to_date", T.DATE)):
-    register(
-        _name,
-        rule=_reading_rule(_name, _kind),
-        style="vector",
-        group=GROUP,
-        usage=f"{_name}(s[, pattern])",
-        doc=f"{_name.removeprefix('try_')}, NULL where the text does not fit.",
-        constants=(1,),
-    )(_try_read)
+for _name, _kind in (("to_timestamp", "timestamp"), ("to_date", "date")):
+    scalar(f"try_{_name}{_READ}{_kind}?", check=_check_pattern, doc=f"{_name}, NULL where the text does not fit.")(
+        _try_read
+    )
 
 
-def _format_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("date_format", args, 2)
-    _pattern_rule("date_format", args, 1)
-    return Typing([T.TIMESTAMP, T.STRING], T.STRING)
-
-
-@register(
-    "date_format",
-    rule=_format_rule,
-    style="vector",
-    group=GROUP,
-    usage="date_format(t, pattern)",
-    doc="A date or timestamp printed by a pattern.",
-    constants=(1,),
-)
-def date_format(call: Call, count: int, moment: Vector, pattern: str | None) -> Vector:
-    """A moment printed by a pattern."""
+@scalar("date_format(t as timestamp, pattern as string) -> string", check=_check_pattern)
+def date_format(moment: Vector, pattern: str | None) -> Vector:
+    """A date or timestamp printed by a pattern."""
     return _printed(moment.values, moment.valid, pattern, moment.constant)
 
 
@@ -134,52 +98,25 @@ def _printed(micros: Values, valid: Mask | None, pattern: str | None, constant: 
     return Vector(T.STRING, arrow=text, constant=constant)
 
 
-def _from_unixtime_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("from_unixtime", args, 1, 2)
-    _pattern_rule("from_unixtime", args, 1)
-    return Typing([accept("from_unixtime", 0, args[0], T.LONG), T.STRING][: len(args)], T.STRING)
-
-
-@register(
-    "from_unixtime",
-    rule=_from_unixtime_rule,
-    style="vector",
-    group=GROUP,
-    usage="from_unixtime(n[, pattern])",
-    doc="The timestamp so many seconds after 1970, printed.",
-    constants=(1,),
-)
-def from_unixtime(call: Call, count: int, seconds: Vector, pattern: str | None = DEFAULT) -> Vector:
-    """Seconds since 1970, printed."""
+@scalar("from_unixtime(n bigint[, pattern as string]) -> string", check=_check_pattern)
+def from_unixtime(seconds: Vector, pattern: str | None = DEFAULT) -> Vector:
+    """The timestamp so many seconds after 1970, printed."""
     bounded = np.clip(seconds.values, -(2**63 // SECOND) + 1, 2**63 // SECOND - 1)
     return _printed(bounded * SECOND, seconds.valid, pattern, seconds.constant)
 
 
-def _unix_rule(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        if not args:
-            raise NonDeterministicError(f"{name}() without arguments is the clock; use a column that holds the time")
-        expect_count(name, args, 1, 2)
-        _pattern_rule(name, args, 1)
-        kept = args[0].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
-        return Typing([T.TIMESTAMP if kept else accept(name, 0, args[0], T.STRING), T.STRING][: len(args)], T.LONG)
-
-    return rule
+def _unix_rule(args: Arguments) -> Typing:
+    if not args:
+        raise NonDeterministicError(f"{args.name}() without arguments is the clock; use a column that holds the time")
+    expect_count(args.name, args, 1, 2)
+    _check_pattern(args)
+    known = args[0].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
+    return Typing([T.TIMESTAMP if known else args.accept(0, T.STRING), T.STRING][: len(args)], T.LONG)
 
 
-@register(
-    "unix_timestamp",
-    "to_unix_timestamp",
-    rule=_unix_rule("unix_timestamp"),
-    style="vector",
-    group=GROUP,
-    usage="unix_timestamp(t[, pattern])",
-    doc="Seconds since 1970 of a timestamp, or of a text by a pattern.",
-    constants=(1,),
-    fails=True,
-)
-def unix_timestamp(call: Call, count: int, value: Vector, pattern: str | None = DEFAULT) -> Vector:
-    """Seconds since 1970."""
+@scalar("unix_timestamp(…)", "to_unix_timestamp", rule=_unix_rule, usage="unix_timestamp(t[, pattern])", fails=True)
+def unix_timestamp(value: Vector, pattern: str | None = DEFAULT) -> Vector:
+    """Seconds since 1970 of a timestamp, or of a text by a pattern."""
     failures: tuple[Any, ...] = ()
     if value.type == T.STRING:
         micros, bad = formats.read_moments(value.arrow, pattern or DEFAULT)
@@ -193,22 +130,10 @@ def unix_timestamp(call: Call, count: int, value: Vector, pattern: str | None = 
     )
 
 
-def _zone_rule(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        return Typing([T.TIMESTAMP, accept(name, 1, args[1], T.STRING)], T.TIMESTAMP)
-
-    return rule
-
-
-def _shifted(name: str, to_utc: bool) -> Callable[..., Any]:
-    def kernel(call: Call, moment: Values, zone: str) -> Any:
-        shift = zone_offsets(zone, moment) if to_utc else utc_offsets(zone, moment)
-        if shift is None:
-            return Out(moment, ((np.ones(len(moment), np.bool_), "INVALID_TIMEZONE", f"{zone!r} is no time zone"),))
-        return moment - shift if to_utc else moment + shift
-
-    return kernel
+def _moved(moment: Values, zone: str, shift: Values | None, sign: int) -> Any:
+    if shift is None:
+        return Out(moment, ((np.ones(len(moment), np.bool_), "INVALID_TIMEZONE", f"{zone!r} is no time zone"),))
+    return moment + sign * shift
 
 
 def utc_offsets(zone: str, utc: Values) -> Values | None:
@@ -223,17 +148,13 @@ def utc_offsets(zone: str, utc: Values) -> Values | None:
     return local.cast(T.LONG).to_numpy() - utc
 
 
-for _name, _to, _doc in (
-    ("from_utc_timestamp", False, "The wall clock of a zone at a moment in UTC."),
-    ("to_utc_timestamp", True, "The moment in UTC of a zone's wall clock."),
-):
-    register(
-        _name,
-        rule=_zone_rule(_name),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(t, zone)",
-        doc=_doc,
-        constants=(1,),
-        fails=True,
-    )(_shifted(_name, _to))
+@scalar("from_utc_timestamp(t as timestamp, zone string) -> timestamp", fails=True)
+def from_utc_timestamp(t: Values, zone: str) -> Any:
+    """The wall clock of a zone at a moment in UTC."""
+    return _moved(t, zone, utc_offsets(zone, t), 1)
+
+
+@scalar("to_utc_timestamp(t as timestamp, zone string) -> timestamp", fails=True)
+def to_utc_timestamp(t: Values, zone: str) -> Any:
+    """The moment in UTC of a zone's wall clock."""
+    return _moved(t, zone, zone_offsets(zone, t), -1)

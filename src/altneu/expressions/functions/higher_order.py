@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,27 +13,22 @@ from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.lambdas import ElementScope, Lambda, gathered
 from altneu.expressions.lists import Lists, any_per_row, element_at, explode, implode, keep
-from altneu.expressions.registry import Rule, Typing, register
-from altneu.expressions.rules import expect_count
+from altneu.expressions.registry import Group
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Failures, Mask, Vector, restrict
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
 
-GROUP = "Lambdas"
+scalar = Group("Lambdas")
 
 
-def _rule(name: str, condition: bool) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        body = args[1].type
-        if condition and body not in (T.BOOLEAN, T.NULL):
-            raise TypeMismatchError(f"{name}: the lambda `{args[1].text}` must give a boolean, not {T.type_name(body)}")
-        result = {"transform": T.list_type(body), "filter": args[0].type}.get(name, T.BOOLEAN)
-        nullable = args[0].nullable or (name in ("exists", "forall") and args[1].nullable)
-        return Typing([None, None], result, nullable)
-
-    return rule
+def _rule(args: Arguments) -> Typing:
+    name, array, body = args.name, args[0], args[1]
+    if name != "transform" and body.type not in (T.BOOLEAN, T.NULL):
+        raise TypeMismatchError(f"{name}: the lambda `{body.text}` must give a boolean, not {T.type_name(body.type)}")
+    result = {"transform": T.list_type(body.type), "filter": array.type}.get(name, T.BOOLEAN)
+    return Typing([None, None], result, array.nullable or (result == T.BOOLEAN and body.nullable))
 
 
 def _mapped(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
@@ -50,17 +45,9 @@ def _mapped(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
     return lists, value, failures
 
 
-@register(
-    "transform",
-    rule=_rule("transform", False),
-    style="lazy",
-    group=GROUP,
-    usage="transform(xs, x -> …), transform(xs, (x, i) -> …)",
-    doc="The lambda's value on every element (and its place from zero).",
-    grows=True,
-)
+@scalar("transform(xs, f)", rule=_rule, usage="transform(xs, x -> …), transform(xs, (x, i) -> …)", grows=True)
 def transform(call: Call, scope: Scope) -> Vector:
-    """The lambda's value on every element."""
+    """The lambda's value on every element (and its place from zero)."""
     lists, value, failures = _mapped(call, scope)
     return Vector(call.type, arrow=implode(lists.lengths, value.arrow, lists.valid), failures=failures)
 
@@ -71,46 +58,37 @@ def _truths(value: Vector) -> Mask:
     return value.values if value.valid is None else value.values & value.valid
 
 
-@register(
-    "filter",
-    rule=_rule("filter", True),
-    style="lazy",
-    group=GROUP,
-    usage="filter(xs, x -> …), filter(xs, (x, i) -> …)",
-    doc="The elements on which the lambda is true.",
-)
+@scalar("filter(xs, f)", rule=_rule, usage="filter(xs, x -> …), filter(xs, (x, i) -> …)")
 def filter_elements(call: Call, scope: Scope) -> Vector:
     """The elements on which the lambda is true."""
     lists, value, failures = _mapped(call, scope)
     return Vector(call.type, arrow=keep(lists, _truths(value)), failures=failures)
 
 
-def _quantified(wanted: bool) -> Callable[[Call, Scope], Vector]:
+@scalar("exists(xs, f)", rule=_rule, usage="exists(xs, x -> …)")
+def exists(call: Call, scope: Scope) -> Vector:
+    """Whether the lambda is true on some element."""
+    return _quantified(call, scope, True)
+
+
+@scalar("forall(xs, f)", rule=_rule, usage="forall(xs, x -> …)")
+def forall(call: Call, scope: Scope) -> Vector:
+    """Whether the lambda is true on every element."""
+    return _quantified(call, scope, False)
+
+
+def _quantified(call: Call, scope: Scope, wanted: bool) -> Vector:
     """``exists`` looks for a true element, ``forall`` for a false one; a null leaves it open."""
-
-    def kernel(call: Call, scope: Scope) -> Vector:
-        lists, value, failures = _mapped(call, scope)
-        known = np.ones(len(value), np.bool_) if value.valid is None else value.valid
-        truths = _truths(value)
-        found = any_per_row(lists, truths if wanted else known & ~truths)
-        open_rows = any_per_row(lists, ~known) & ~found
-        valid = ~open_rows if lists.valid is None else ~open_rows & lists.valid
-        return Vector(T.BOOLEAN, found if wanted else ~found, None if valid.all() else valid, failures=failures)
-
-    return kernel
+    lists, value, failures = _mapped(call, scope)
+    known = np.ones(len(value), np.bool_) if value.valid is None else value.valid
+    truths = _truths(value)
+    found = any_per_row(lists, truths if wanted else known & ~truths)
+    open_rows = any_per_row(lists, ~known) & ~found
+    valid = ~open_rows if lists.valid is None else ~open_rows & lists.valid
+    return Vector(T.BOOLEAN, found if wanted else ~found, None if valid.all() else valid, failures=failures)
 
 
-for _name, _wanted, _doc in (
-    ("exists", True, "Whether the lambda is true on some element."),
-    ("forall", False, "Whether the lambda is true on every element."),
-):
-    register(_name, rule=_rule(_name, True), style="lazy", group=GROUP, usage=f"{_name}(xs, x -> …)", doc=_doc)(
-        _quantified(_wanted)
-    )
-
-
-def _aggregate_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("aggregate", args, 3, 4)
+def _aggregate_rule(args: Arguments) -> Typing:
     start, merge = args[1], args[2]
     if merge.type != start.type:
         raise TypeMismatchError(
@@ -120,18 +98,15 @@ def _aggregate_rule(args: Sequence[Expr]) -> Typing:
     return Typing([None] * len(args), args[-1].type if len(args) == 4 else start.type, True)
 
 
-@register(
-    "aggregate",
+@scalar(
+    "aggregate(xs, start, f[, g])",
     "reduce",
     rule=_aggregate_rule,
-    style="lazy",
-    group=GROUP,
     usage="aggregate(xs, start, (sum, x) -> …[, sum -> …])",
-    doc="The elements folded into one value from the left.",
 )
 def aggregate(call: Call, scope: Scope) -> Vector:
-    """The elements folded into one value; one step per place, for all rows that reach it."""
-    count = scope.count
+    """The elements folded into one value from the left."""
+    count = scope.count  # one step per place, for all rows that reach it
     array, total = call.args[0].vector(scope), call.args[1].vector(scope)
     lists = explode(array.expand(count).arrow)
     merge = call.args[2]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from altneu import types as T
-from altneu.expressions.registry import register
-from altneu.expressions.rules import takes
+from altneu.expressions.registry import Group
 from altneu.expressions.vector import Mask, Values, Vector, restrict
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Scope
 
-GROUP = "Logic"
+scalar = Group("Logic")
 
 
 def _connect(call: Call, scope: Scope, decided: bool) -> Vector:
@@ -43,44 +42,19 @@ def _known(vector: Vector) -> Mask:
     return np.ones(len(vector), np.bool_) if vector.valid is None else vector.valid
 
 
-@register(
-    "and",
-    rule=takes("AND", T.BOOLEAN, T.BOOLEAN, returns=T.BOOLEAN),
-    style="lazy",
-    group=GROUP,
-    usage="a AND b",
-    doc="Both true. b is not evaluated where a is false.",
-    infix=True,
-)
+@scalar("and(a boolean, b boolean) -> boolean", usage="a AND b", said="AND", infix=True)
 def conjunction(call: Call, scope: Scope) -> Vector:
-    """Both true."""
+    """Both true. b is not evaluated where a is false."""
     return _connect(call, scope, False)
 
 
-@register(
-    "or",
-    rule=takes("OR", T.BOOLEAN, T.BOOLEAN, returns=T.BOOLEAN),
-    style="lazy",
-    group=GROUP,
-    usage="a OR b",
-    doc="Either true. b is not evaluated where a is true.",
-    infix=True,
-)
+@scalar("or(a boolean, b boolean) -> boolean", usage="a OR b", said="OR", infix=True)
 def disjunction(call: Call, scope: Scope) -> Vector:
-    """Either true."""
+    """Either true. b is not evaluated where a is true."""
     return _connect(call, scope, True)
 
 
-@register(
-    "not",
-    "!",
-    rule=takes("NOT", T.BOOLEAN, returns=T.BOOLEAN),
-    style="numpy",
-    group=GROUP,
-    usage="NOT a, !a",
-    doc="False for true, true for false.",
-    infix=True,
-)
-def negation(call: Call, a: Values) -> Values:
-    """Turn the truth value."""
+@scalar("not(a boolean) -> boolean", "!", usage="NOT a, !a", said="NOT", infix=True)
+def negation(a: Values) -> Values:
+    """False for true, true for false."""
     return ~a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +14,15 @@ from altneu.errors import TypeMismatchError
 from altneu.expressions import decimals
 from altneu.expressions.casts import saturated
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
-from altneu.expressions.functions.arithmetic import overflow
-from altneu.expressions.registry import Out, Typing, register
-from altneu.expressions.rules import expect_count, numeric, takes
+from altneu.expressions.functions.arithmetic import may_overflow, overflow
+from altneu.expressions.registry import Group, Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Values, dtype_of
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Mathematics"
+scalar = Group("Mathematics")
 
 
 def _cot(x: Values) -> Values:
@@ -64,24 +64,19 @@ _ONE: tuple[tuple[str, tuple[str, ...], Callable[[Values], Values], str], ...] =
 )
 
 
-def _plain(function: Callable[[Values], Values]) -> Callable[[Call, Values], Values]:
-    return lambda call, x: function(x) + 0.0  # -0.0 becomes 0.0
+def _plain(function: Callable[[Values], Values]) -> Callable[[Values], Values]:
+    def kernel(x: Values) -> Values:
+        return function(x) + 0.0  # -0.0 becomes 0.0
+
+    return kernel
 
 
 for _name, _aliases, _function, _doc in _ONE:
-    register(
-        _name,
-        *_aliases,
-        rule=takes(_name, T.DOUBLE, returns=T.DOUBLE),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(x)",
-        doc=_doc,
-    )(_plain(_function))
+    scalar(f"{_name}(x double) -> double", *_aliases, doc=_doc)(_plain(_function))
 
 
-def _logarithm(function: Callable[[Values], Values], least: float) -> Callable[[Call, Values], Any]:
-    def kernel(call: Call, x: Values) -> Any:
+def _logarithm(function: Callable[[Values], Values], least: float) -> Callable[[Values], Any]:
+    def kernel(x: Values) -> Any:
         below = x <= least
         return Out(function(np.where(below, 1.0, x)) + 0.0, (), below) if below.any() else function(x) + 0.0
 
@@ -94,117 +89,72 @@ for _name, _function, _least, _doc in (
     ("log2", np.log2, 0.0, "Logarithm to base 2; NULL at zero and below."),
     ("log1p", np.log1p, -1.0, "ln(1 + x), exact near zero; NULL at -1 and below."),
 ):
-    register(
-        _name,
-        rule=takes(_name, T.DOUBLE, returns=T.DOUBLE, nullable=True),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(x)",
-        doc=_doc,
-    )(_logarithm(_function, _least))
+    scalar(f"{_name}(x double) -> double?", doc=_doc)(_logarithm(_function, _least))
 
 
-@register(
-    "log",
-    rule=takes("log", T.DOUBLE, T.DOUBLE, returns=T.DOUBLE, optional=1, nullable=True),
-    style="numpy",
-    group=GROUP,
-    usage="log([base, ]x)",
-    doc="Logarithm, natural without a base; NULL at zero and below.",
-)
-def log(call: Call, base: Values, x: Values | None = None) -> Any:
-    """Logarithm to a base."""
+@scalar("log(base double[, x double]) -> double?", usage="log([base, ]x)")
+def log(base: Values, x: Values | None = None) -> Any:
+    """Logarithm, natural without a base; NULL at zero and below."""
     if x is None:
-        return _logarithm(np.log, 0.0)(call, base)
+        return _logarithm(np.log, 0.0)(base)
     below = (base <= 0) | (x <= 0)
     return Out(np.log(np.where(below, 1.0, x)) / np.log(np.where(below, 2.0, base)) + 0.0, (), below)
 
 
-@register(
-    "pow",
-    "power",
-    rule=takes("pow", T.DOUBLE, T.DOUBLE, returns=T.DOUBLE),
-    style="numpy",
-    group=GROUP,
-    usage="pow(x, y)",
-    doc="x to the power y.",
-)
-def power(call: Call, x: Values, y: Values) -> Values:
-    """X to the power y, as Java has it: a base of one to NaN or an infinity is NaN."""
+@scalar("pow(x double, y double) -> double", "power", doc="x to the power y.")
+def power(x: Values, y: Values) -> Values:
+    """As Java has it: a base of one to NaN or an infinity is NaN."""
     result = np.power(x, y)
     odd = (np.abs(x) == 1) & ~np.isfinite(y)
     return np.where(odd, np.nan, result) + 0.0
 
 
-@register(
-    "atan2",
-    rule=takes("atan2", T.DOUBLE, T.DOUBLE, returns=T.DOUBLE),
-    style="numpy",
-    group=GROUP,
-    usage="atan2(y, x)",
-    doc="Angle of the point (x, y).",
-)
-def atan2(call: Call, y: Values, x: Values) -> Values:
-    """Angle of a point."""
+@scalar("atan2(y double, x double) -> double")
+def atan2(y: Values, x: Values) -> Values:
+    """Angle of the point (x, y)."""
     return np.arctan2(y + 0.0, x + 0.0) + 0.0
 
 
-@register(
-    "hypot",
-    rule=takes("hypot", T.DOUBLE, T.DOUBLE, returns=T.DOUBLE),
-    style="numpy",
-    group=GROUP,
-    usage="hypot(x, y)",
-    doc="Square root of x² + y².",
-)
-def hypot(call: Call, x: Values, y: Values) -> Values:
-    """Length of a vector."""
+@scalar("hypot(x double, y double) -> double")
+def hypot(x: Values, y: Values) -> Values:
+    """Square root of x² + y²."""
     return np.hypot(x, y)
 
 
-for _name, _value in (("pi", math.pi), ("e", math.e)):
-    register(
-        _name,
-        rule=takes(_name, returns=T.DOUBLE, nullable=False),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}()",
-        doc=f"{_value}.",
-    )(lambda call, value=_value: np.full(1, value))
+@scalar("pi() -> double!")
+def pi() -> Values:
+    """3.141592653589793."""
+    return np.full(1, math.pi)
 
 
-@register(
-    "factorial",
-    rule=takes("factorial", T.INT, returns=T.LONG, nullable=True),
-    style="numpy",
-    group=GROUP,
-    usage="factorial(n)",
-    doc="n!, NULL beyond 0 to 20.",
-)
-def factorial(call: Call, n: Values) -> Out:
-    """N factorial."""
+@scalar("e() -> double!")
+def e() -> Values:
+    """2.718281828459045."""
+    return np.full(1, math.e)
+
+
+@scalar("factorial(n int) -> bigint?")
+def factorial(n: Values) -> Out:
+    """n!, NULL beyond 0 to 20."""
     table = np.array([math.factorial(i) for i in range(21)], np.int64)
     out = (n < 0) | (n > 20)
     return Out(table[np.where(out, 0, n)], (), out)
 
 
-def _ceil_rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1, 2)
-        if len(args) == 2:
-            return _scaled_ceil(name, args)
-        kind = args[0].type
-        if is_decimal(kind):
-            return Typing([kind], pa.decimal128(min(38, kind.precision - kind.scale + (kind.scale > 0)), 0))
-        if kind in INTEGRAL:
-            return Typing([T.LONG], T.LONG)
-        return Typing([T.DOUBLE], numeric(name, T.LONG)(args).type)
-
-    return rule
+def _ceil_rule(args: Arguments) -> Typing:
+    if len(args) == 2:
+        return _scaled_ceil(args)
+    kind = args[0].type
+    if is_decimal(kind):
+        return Typing([kind], pa.decimal128(min(38, kind.precision - kind.scale + (kind.scale > 0)), 0))
+    if kind in INTEGRAL:
+        return Typing([T.LONG], T.LONG)
+    args.number()
+    return Typing([T.DOUBLE], T.LONG)
 
 
-def _scaled_ceil(name: str, args: Sequence[Expr]) -> Typing:
-    scale = _scale_of(name, args[1])
+def _scaled_ceil(args: Arguments) -> Typing:
+    scale = _scale_of(args)
     kind = args[0].type
     if not is_decimal(kind):
         digits = {T.BYTE: (3, 0), T.SHORT: (5, 0), T.INT: (10, 0), T.LONG: (20, 0), T.FLOAT: (14, 7)}.get(
@@ -217,10 +167,11 @@ def _scaled_ceil(name: str, args: Sequence[Expr]) -> Typing:
     return Typing([kind, T.INT], pa.decimal128(min(38, precision), kept))
 
 
-def _scale_of(name: str, arg: Expr) -> int:
+def _scale_of(args: Arguments) -> int:
+    arg = args[1]
     value = getattr(arg, "value", None)
     if not arg.is_literal or not isinstance(value, int):
-        raise TypeMismatchError(f"{name}: the number of digits (`{arg.text}`) must be a whole constant")
+        raise TypeMismatchError(f"{args.name}: the number of digits (`{arg.text}`) must be a whole constant")
     return value
 
 
@@ -256,34 +207,21 @@ for _name, _aliases, _up, _doc in (
     ("ceil", ("ceiling",), True, "The least whole number (or multiple of 10^-digits) not below."),
     ("floor", (), False, "The greatest whole number (or multiple of 10^-digits) not above."),
 ):
-    register(
-        _name,
-        *_aliases,
-        rule=_ceil_rule(_name),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(x[, digits])",
-        doc=_doc,
-        fails=True,
-    )(_ceil_kernel(_up))
+    scalar(f"{_name}(x[, digits])", *_aliases, rule=_ceil_rule, doc=_doc, fails=True)(_ceil_kernel(_up))
 
 
-def _round_rule(name: str) -> Callable[[Sequence[Expr]], Typing]:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1, 2)
-        scale = _scale_of(name, args[1]) if len(args) == 2 else 0
-        kind = args[0].type
-        kind = T.DOUBLE if kind in (T.STRING, T.NULL) else kind
-        if not is_numeric(kind):
-            raise TypeMismatchError(f"{name} takes a number, not {T.type_name(kind)} (`{args[0].text}`)")
-        result = kind
-        if is_decimal(kind):
-            whole = kind.precision - kind.scale + 1
-            kept = max(min(kind.scale, scale), 0)
-            result = pa.decimal128(min(38, max(whole, 1 - scale) if scale < 0 else whole + kept), kept)
-        return Typing([kind, T.INT][: len(args)], result)
-
-    return rule
+def _round_rule(args: Arguments) -> Typing:
+    scale = _scale_of(args) if len(args) == 2 else 0
+    kind = args[0].type
+    kind = T.DOUBLE if kind in (T.STRING, T.NULL) else kind
+    if not is_numeric(kind):
+        raise TypeMismatchError(f"{args.name} takes a number, not {T.type_name(kind)} (`{args[0].text}`)")
+    result = kind
+    if is_decimal(kind):
+        whole = kind.precision - kind.scale + 1
+        kept = max(min(kind.scale, scale), 0)
+        result = pa.decimal128(min(38, max(whole, 1 - scale) if scale < 0 else whole + kept), kept)
+    return Typing([kind, T.INT][: len(args)], result)
 
 
 def _round_kernel(even: bool) -> Callable[..., Any]:
@@ -367,27 +305,12 @@ for _name, _even, _doc in (
     ("round", False, "Rounded to so many digits (0), ties away from zero."),
     ("bround", True, "Rounded to so many digits (0), ties to even."),
 ):
-    register(
-        _name,
-        rule=_round_rule(_name),
-        style="numpy",
-        group=GROUP,
-        usage=f"{_name}(x[, digits])",
-        doc=_doc,
-        fails=lambda call: call.type in INTEGRAL or is_decimal(call.type),
-    )(_round_kernel(_even))
+    scalar(f"{_name}(x[, digits])", rule=_round_rule, doc=_doc, fails=may_overflow)(_round_kernel(_even))
 
 
-@register(
-    "width_bucket",
-    rule=takes("width_bucket", T.DOUBLE, T.DOUBLE, T.DOUBLE, T.LONG, returns=T.LONG, nullable=True),
-    style="numpy",
-    group=GROUP,
-    usage="width_bucket(x, low, high, n)",
-    doc="The number of x's bucket among n of equal width from low to high; 0 and n + 1 outside.",
-)
-def width_bucket(call: Call, x: Values, low: Values, high: Values, n: Values) -> Out:
-    """The bucket of a value."""
+@scalar("width_bucket(x double, low double, high double, n bigint) -> bigint?")
+def width_bucket(x: Values, low: Values, high: Values, n: Values) -> Out:
+    """The number of x's bucket among n of equal width from low to high; 0 and n + 1 outside."""
     bad = (n <= 0) | (n == 2**63 - 1) | np.isnan(x) | (low == high) | ~np.isfinite(low) | ~np.isfinite(high)
     width = np.where(bad, 1.0, high - low)
     inside = saturated(n * ((np.where(np.isfinite(x), x, 0) - low) / width)) + 1

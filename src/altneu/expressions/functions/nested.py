@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
 from altneu.expressions.coercion import INTEGRAL, common_type
-from altneu.expressions.functions.comparison import contains_map
 from altneu.expressions.lists import (
     Lists,
     element_at,
@@ -24,55 +22,24 @@ from altneu.expressions.lists import (
     implode,
     implode_map,
 )
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count
+from altneu.expressions.registry import Group, Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Mask, Values, Vector
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Arrays, maps and structs"
-
-
-def list_of(name: str, arg: Expr) -> pa.DataType:
-    """The type of an array's elements.
-
-    Raises:
-        TypeMismatchError: the argument is no array.
-    """
-    if arg.type == T.NULL:
-        return T.NULL
-    if not pt.is_list(arg.type):
-        raise TypeMismatchError(f"{name} takes an array, not {T.type_name(arg.type)} (`{arg.text}`)")
-    return arg.type.value_type
+scalar = Group("Arrays, maps and structs")
 
 
-def check_ordered(name: str, kind: pa.DataType) -> None:
-    """Check that values can be compared.
-
-    Raises:
-        TypeMismatchError: there are maps in them.
-    """
-    if contains_map(kind):
-        raise TypeMismatchError(f"{name}: maps cannot be compared")
-
-
-def _array_rule(args: Sequence[Expr]) -> Typing:
-    found = common_type((a.type for a in args), "array") if args else T.NULL
+def _array_rule(args: Arguments) -> Typing:
+    found = args.common() if args else T.NULL
     return Typing([found] * len(args), T.list_type(found), False)
 
 
-@register(
-    "array",
-    rule=_array_rule,
-    style="vector",
-    group=GROUP,
-    usage="array(a, b, …)",
-    doc="An array of the values, brought to one type.",
-    grows=True,
-)
+@scalar("array(…)", rule=_array_rule, usage="array(a, b, …)", grows=True)
 def array(call: Call, count: int, *items: Vector) -> Vector:
-    """An array of the values."""
+    """An array of the values, brought to one type."""
     size = len(items)
     if not size:
         return Vector(call.type, arrow=pa.array([[]], call.type), constant=True)
@@ -82,7 +49,7 @@ def array(call: Call, count: int, *items: Vector) -> Vector:
     return Vector(call.type, arrow=made, constant=all(v.constant for v in items))
 
 
-def _struct_rule(args: Sequence[Expr]) -> Typing:
+def _struct_rule(args: Arguments) -> Typing:
     if not args or len(args) % 2:
         raise TypeMismatchError("named_struct takes names and values in turn")
     fields = []
@@ -93,22 +60,15 @@ def _struct_rule(args: Sequence[Expr]) -> Typing:
     return Typing([None] * len(args), pa.struct(fields), False)
 
 
-@register(
-    "named_struct",
-    rule=_struct_rule,
-    style="vector",
-    group=GROUP,
-    usage="named_struct('a', x, …), struct(x, …)",
-    doc="A struct of the values; struct() names a field as its column, or col1, col2 and so on.",
-)
+@scalar("named_struct(…)", rule=_struct_rule, usage="named_struct('a', x, …), struct(x, …)")
 def named_struct(call: Call, count: int, *parts: Vector) -> Vector:
-    """A struct of the values."""
+    """A struct of the values; struct() names a field as its column, or col1, col2 and so on."""
     children = [v.expand(count).arrow for v in parts[1::2]]
     constant = all(v.constant for v in parts)
     return Vector(call.type, arrow=pa.StructArray.from_arrays(children, fields=list(call.type)), constant=constant)
 
 
-def _map_rule(args: Sequence[Expr]) -> Typing:
+def _map_rule(args: Arguments) -> Typing:
     if len(args) % 2:
         raise TypeMismatchError("map takes keys and values in turn")
     if not args:
@@ -118,17 +78,9 @@ def _map_rule(args: Sequence[Expr]) -> Typing:
     return Typing([key, item] * (len(args) // 2), pa.map_(key, item), False)
 
 
-@register(
-    "map",
-    rule=_map_rule,
-    style="vector",
-    group=GROUP,
-    usage="map(k, v, …)",
-    doc="A map of keys to values. A null or repeated key is an error.",
-    fails=True,
-)
+@scalar("map(…)", rule=_map_rule, usage="map(k, v, …)", fails=True)
 def make_map(call: Call, count: int, *parts: Vector) -> Any:
-    """A map of keys to values."""
+    """A map of keys to values. A null or repeated key is an error."""
     size = len(parts) // 2
     index = pa.array((np.arange(count)[:, None] + np.arange(size)[None, :] * count).reshape(-1))
     keys = pa.concat_arrays([v.expand(count).arrow for v in parts[::2]]).take(index)
@@ -154,11 +106,10 @@ def checked_map(call: Call, lengths: Values, keys: pa.Array, items: pa.Array, va
     return Out(implode_map(lengths, keys, items, valid, call.type), failures)
 
 
-def _index_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("[]", args, 2)
+def _index_rule(args: Arguments) -> Typing:
     kind = args[0].type
     if pt.is_map(kind):
-        return Typing([None, accept("[]", 1, args[1], kind.key_type)], kind.item_type, True)
+        return Typing([None, args.accept(1, kind.key_type)], kind.item_type, True)
     if pt.is_list(kind):
         if args[1].type not in (*INTEGRAL, T.NULL):
             raise TypeMismatchError(
@@ -187,17 +138,9 @@ def _outside(call: Call, lists: Lists, index: Values, code: str) -> tuple[Mask, 
     )
 
 
-@register(
-    "[]",
-    rule=_index_rule,
-    style="arrow",
-    group=GROUP,
-    usage="xs[i], m[k], m.k",
-    doc="Element of an array by its index from zero (an error outside), or a map's value at a key (NULL without it).",
-    fails=True,
-)
+@scalar("[](xs, i)", rule=_index_rule, usage="xs[i], m[k], m.k", fails=True)
 def index(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """Element by index or key."""
+    """Element of an array by its index from zero (an error outside), or a map's value at a key (NULL without it)."""
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -205,32 +148,20 @@ def index(call: Call, container: pa.Array, key: pa.Array) -> Any:
     return Out(element_at(lists, at), (_outside(call, lists, at, "INVALID_ARRAY_INDEX"),))
 
 
-def _element_rule(name: str) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 2)
-        kind = args[0].type
-        if pt.is_map(kind):
-            return Typing([None, accept(name, 1, args[1], kind.key_type)], kind.item_type, True)
-        return Typing([None, accept(name, 1, args[1], T.INT)], list_of(name, args[0]), True)
-
-    return rule
+def _element_rule(args: Arguments) -> Typing:
+    kind = args[0].type
+    if pt.is_map(kind):
+        return Typing([None, args.accept(1, kind.key_type)], kind.item_type, True)
+    return Typing([None, args.accept(1, T.INT)], args.element(), True)
 
 
 def _from_one(at: Values, lists: Lists) -> Values:
     return np.where(at > 0, at - 1, np.where(at < 0, lists.lengths + at, -1))
 
 
-@register(
-    "element_at",
-    rule=_element_rule("element_at"),
-    style="arrow",
-    group=GROUP,
-    usage="element_at(xs, i), element_at(m, k)",
-    doc="Element by its index from one (from the end when negative; an error outside), or a map's value at a key.",
-    fails=True,
-)
+@scalar("element_at(xs, i)", rule=_element_rule, usage="element_at(xs, i), element_at(m, k)", fails=True)
 def element_at_one(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """Element by index from one, or by key."""
+    """Element by its index from one (from the end when negative; an error outside), or a map's value at a key."""
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -245,17 +176,9 @@ def element_at_one(call: Call, container: pa.Array, key: pa.Array) -> Any:
     return Out(element_at(lists, place), failures)
 
 
-@register(
-    "try_element_at",
-    rule=_element_rule("try_element_at"),
-    style="arrow",
-    group=GROUP,
-    usage="try_element_at(xs, i)",
-    doc="element_at, NULL outside.",
-    fails=True,
-)
+@scalar("try_element_at(xs, i)", rule=_element_rule, fails=True)
 def try_element_at(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """Element by index from one, null outside."""
+    """element_at, NULL outside."""
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -264,25 +187,17 @@ def try_element_at(call: Call, container: pa.Array, key: pa.Array) -> Any:
     return Out(element_at(lists, _from_one(at, lists)), ((at == 0, "INVALID_INDEX_OF_ZERO", text),))
 
 
-def _get_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("get", args, 2)
-    return Typing([None, accept("get", 1, args[1], T.INT)], list_of("get", args[0]), True)
+def _get_rule(args: Arguments) -> Typing:
+    return Typing([None, args.accept(1, T.INT)], args.element(), True)
 
 
-@register(
-    "get",
-    rule=_get_rule,
-    style="arrow",
-    group=GROUP,
-    usage="get(xs, i)",
-    doc="Element by its index from zero, NULL outside.",
-)
-def get(call: Call, container: pa.Array, key: pa.Array) -> pa.Array:
-    """Element by index from zero, null outside."""
+@scalar("get(xs, i)", rule=_get_rule)
+def get(container: pa.Array, key: pa.Array) -> pa.Array:
+    """Element by its index from zero, NULL outside."""
     return element_at(explode(container), np.asarray(key.fill_null(0)).astype(np.int64))
 
 
-def _field_rule(args: Sequence[Expr]) -> Typing:
+def _field_rule(args: Arguments) -> Typing:
     kind, name = args[0].type, args[1].value  # type: ignore[attr-defined]
     inner = kind.value_type if pt.is_list(kind) else kind
     found = inner.field(name)
@@ -290,17 +205,9 @@ def _field_rule(args: Sequence[Expr]) -> Typing:
     return Typing([None, None], result, args[0].nullable or found.nullable)
 
 
-@register(
-    ".",
-    rule=_field_rule,
-    style="arrow",
-    group=GROUP,
-    usage="s.field",
-    doc="A field of a struct; of an array of structs, the array of the field.",
-    constants=(1,),
-)
-def field(call: Call, structs: pa.Array, name: str) -> pa.Array:
-    """A field of a struct."""
+@scalar(".(s, field)", rule=_field_rule, usage="s.field")
+def field(structs: pa.Array, name: str) -> pa.Array:
+    """A field of a struct; of an array of structs, the array of the field."""
     if pt.is_struct(structs.type):
         return pc.struct_field(structs, structs.type.get_field_index(name))
     lists = explode(structs)
@@ -308,24 +215,14 @@ def field(call: Call, structs: pa.Array, name: str) -> pa.Array:
     return implode(lists.lengths, inner, lists.valid)
 
 
-def _size_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("size", args, 1)
+def _size_rule(args: Arguments) -> Typing:
     if not (pt.is_list(args[0].type) or pt.is_map(args[0].type)):
         raise TypeMismatchError(f"size takes an array or a map, not {T.type_name(args[0].type)} (`{args[0].text}`)")
     return Typing([None], T.INT)
 
 
-@register(
-    "size",
-    "cardinality",
-    "array_size",
-    rule=_size_rule,
-    style="arrow",
-    group=GROUP,
-    usage="size(xs)",
-    doc="Number of elements of an array or entries of a map.",
-)
-def size(call: Call, container: pa.Array) -> pa.Array:
-    """Number of elements."""
+@scalar("size(xs)", "cardinality", "array_size", rule=_size_rule)
+def size(container: pa.Array) -> pa.Array:
+    """Number of elements of an array or entries of a map."""
     lists = explode(container)
     return pa.array(lists.lengths.astype(np.int32), T.INT, mask=None if lists.valid is None else ~lists.valid)

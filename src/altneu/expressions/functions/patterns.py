@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,16 +15,16 @@ from altneu import types as T
 from altneu.errors import UnsupportedFunctionError
 from altneu.expressions.limits import overflows, whole
 from altneu.expressions.lists import concat_arrays
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import takes
+from altneu.expressions.registry import Group, Out
+from altneu.expressions.rules import Arguments
 from altneu.expressions.vector import validity
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-GROUP = "Patterns"
+scalar = Group("Patterns")
 TEXT = T.STRING
 
 
@@ -84,22 +84,14 @@ def _plain_like(s: pa.Array, pattern: str, inner: str) -> pa.Array:
     return pc.ends_with(s, inner) if start else pc.equal(s, inner)
 
 
-def _like_rule(name: str) -> Rule:
-    return takes(name, TEXT, TEXT, TEXT, returns=T.BOOLEAN, optional=1)
-
-
 for _name, _ignore, _doc in (
     ("like", False, "Whether the whole text fits a pattern: `%` is anything, `_` one character."),
     ("ilike", True, "`LIKE` whatever the case."),
 ):
-    register(
-        _name,
-        rule=_like_rule(_name),
-        style="arrow",
-        group=GROUP,
+    scalar(
+        f"{_name}(s string, pattern string[, escape string]) -> boolean",
         usage=f"s {_name.upper()} pattern [ESCAPE c]",
         doc=_doc,
-        constants=(1, 2),
         infix=True,
         fails=True,
     )(_like(_ignore))
@@ -121,32 +113,27 @@ def checked_pattern(pattern: str) -> str:
     return pattern
 
 
-def _regex_rule(name: str, *wanted: Any, returns: pa.DataType, optional: int = 0, place: int = 1) -> Rule:
-    base = takes(name, *wanted, returns=returns, optional=optional)
-
-    def rule(args: Sequence[Expr]) -> Typing:
-        typing = base(args)
-        pattern = getattr(args[place], "value", None)
-        if isinstance(pattern, str):
-            checked_pattern(pattern)
-        return typing
-
-    return rule
+def _check_pattern(args: Arguments) -> None:
+    pattern = getattr(args[1], "value", None)
+    if isinstance(pattern, str):
+        checked_pattern(pattern)
 
 
 def _per_row(kernel: Kernel) -> Kernel:
     """A kernel that is called once for each pattern of the rows, and fails where one is none."""
+    named = "call" in kernel.__annotations__
 
     @wraps(kernel)
     def tolerant(call: Call, s: pa.Array, pattern: str, *more: Any) -> Any:
         try:
-            return kernel(call, s, pattern, *more)
+            return kernel(call, s, pattern, *more) if named else kernel(s, pattern, *more)
         except pa.ArrowInvalid as error:
             if overflows(error):
                 raise
             text = f"`{call.text}`: {pattern!r} is no regular expression that is supported: {error}"
             return Out(pa.nulls(len(s), call.type), ((np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", text),))
 
+    tolerant.__annotations__ = {"call": "Call", **kernel.__annotations__}
     return cast(Kernel, tolerant)
 
 
@@ -155,22 +142,18 @@ def _varies(call: Call) -> bool:
     return not call.args[1].is_literal
 
 
-@register(
-    "rlike",
+@scalar(
+    "rlike(s string, pattern string) -> boolean",
     "regexp_like",
     "regexp",
-    rule=_regex_rule("rlike", TEXT, TEXT, returns=T.BOOLEAN),
-    style="arrow",
-    group=GROUP,
+    check=_check_pattern,
     usage="s RLIKE pattern, regexp_like(s, pattern)",
-    doc="Whether a regular expression is found in the text; the pattern may be a column.",
-    constants=(1,),
     fails=_varies,
     infix=True,
 )
 @_per_row
-def rlike(call: Call, s: pa.Array, pattern: str) -> pa.Array:
-    """Whether a pattern is found."""
+def rlike(s: pa.Array, pattern: str) -> pa.Array:
+    """Whether a regular expression is found in the text; the pattern may be a column."""
     return pc.match_substring_regex(s, pattern)
 
 
@@ -209,19 +192,10 @@ def _group_error(call: Call, s: pa.Array, pattern: str, index: int, count: int) 
     return Out(pa.array([""] * len(s), call.type), ((matched, "INVALID_PARAMETER_VALUE", text),))
 
 
-@register(
-    "regexp_extract",
-    rule=_regex_rule("regexp_extract", TEXT, TEXT, T.INT, returns=TEXT, optional=1),
-    style="arrow",
-    group=GROUP,
-    usage="regexp_extract(s, pattern[, group])",
-    doc="A group (the first; 0 is everything) of the first match; empty without one.",
-    constants=(1, 2),
-    fails=True,
-)
+@scalar("regexp_extract(s string, pattern string[, group int]) -> string", check=_check_pattern, fails=True)
 @_per_row
 def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any:
-    """A group of the first match."""
+    """A group (the first; 0 is everything) of the first match; empty without one."""
     named, count = named_groups(pattern)
     if not 0 <= group <= count:
         return _group_error(call, s, pattern, group, count)
@@ -250,69 +224,34 @@ def java_replacement(text: str) -> str:
     return "".join(out)
 
 
-@register(
-    "regexp_replace",
-    rule=_regex_rule("regexp_replace", TEXT, TEXT, TEXT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="regexp_replace(s, pattern, by)",
-    doc="Every match replaced; `$1` stands for a group.",
-    constants=(1, 2),
-    grows=True,
-    fails=_varies,
+@scalar(
+    "regexp_replace(s string, pattern string, by string) -> string", check=_check_pattern, fails=_varies, grows=True
 )
 @_per_row
-def regexp_replace(call: Call, s: pa.Array, pattern: str, by: str) -> pa.Array:
-    """Every match replaced."""
+def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
+    """Every match replaced; `$1` stands for a group."""
     return whole(pc.replace_substring_regex(s, pattern, java_replacement(by)))
 
 
-@register(
-    "regexp_count",
-    rule=_regex_rule("regexp_count", TEXT, TEXT, returns=T.INT),
-    style="arrow",
-    group=GROUP,
-    usage="regexp_count(s, pattern)",
-    doc="Number of matches.",
-    constants=(1,),
-    fails=_varies,
-)
+@scalar("regexp_count(s string, pattern string) -> int", check=_check_pattern, fails=_varies)
 @_per_row
-def regexp_count(call: Call, s: pa.Array, pattern: str) -> pa.Array:
+def regexp_count(s: pa.Array, pattern: str) -> pa.Array:
     """Number of matches."""
     return pc.cast(pc.count_substring_regex(s, pattern), T.INT)
 
 
-@register(
-    "regexp_substr",
-    rule=_regex_rule("regexp_substr", TEXT, TEXT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="regexp_substr(s, pattern)",
-    doc="The first match; NULL without one.",
-    constants=(1,),
-    fails=_varies,
-)
+@scalar("regexp_substr(s string, pattern string) -> string", check=_check_pattern, fails=_varies)
 @_per_row
-def regexp_substr(call: Call, s: pa.Array, pattern: str) -> pa.Array:
-    """The first match."""
+def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
+    """The first match; NULL without one."""
     found = pc.extract_regex(s, named_groups(pattern)[0])
     return pc.if_else(pc.is_valid(found), pc.struct_field(found, "g0"), None)
 
 
-@register(
-    "split",
-    rule=_regex_rule("split", TEXT, TEXT, T.INT, returns=T.list_type(TEXT), optional=1),
-    style="arrow",
-    group=GROUP,
-    usage="split(s, pattern[, limit])",
-    doc="The parts between matches, at most so many when the limit is positive.",
-    constants=(1, 2),
-    fails=_varies,
-)
+@scalar("split(s string, pattern string[, limit int]) -> array<string>", check=_check_pattern, fails=_varies)
 @_per_row
 def split(call: Call, s: pa.Array, pattern: str, limit: int = -1) -> pa.Array:
-    """The parts between matches."""
+    """The parts between matches, at most so many when the limit is positive."""
     most = limit - 1 if limit > 0 else None
     if most == 0:
         return _singletons(s)

@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu import types as T
-from altneu.expressions.registry import Out, register
-from altneu.expressions.rules import takes
+from altneu.expressions.registry import Group, Out
 from altneu.expressions.vector import Mask, Vector
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call
+    pass
 
 
 def _text(vector: Vector, row: int) -> str:
@@ -23,18 +21,14 @@ def _text(vector: Vector, row: int) -> str:
     return "null" if value is None else str(value)
 
 
-@register(
-    "raise_error",
-    rule=takes("raise_error", T.STRING, T.STRING, returns=T.NULL, optional=1, nullable=True),
-    style="vector",
-    group="Conditional",
+@Group("Conditional")(
+    "raise_error(code string[, message string]) -> void?",
     usage="raise_error(message), raise_error(code, message)",
-    doc="Fails: the row is an error with this message, and the code USER_RAISED_EXCEPTION or one's own.",
     fails=True,
     fold=False,
 )
-def raise_error(call: Call, count: int, *args: Vector) -> Out:
-    """Null, and every row failed."""
+def raise_error(count: int, *args: Vector) -> Out:
+    """Fails: the row is an error with this message, and the code USER_RAISED_EXCEPTION or one's own."""
     message = args[-1]
     if len(args) == 1:
         return Out(pa.nulls(count), [(np.ones(count, np.bool_), "USER_RAISED_EXCEPTION", lambda i: _text(message, i))])
@@ -62,19 +56,14 @@ def _true(vector: Vector, count: int) -> Mask:
     return np.broadcast_to(vector.values if vector.valid is None else vector.values & vector.valid, count)
 
 
-@register(
-    "debezium_event",
-    rule=takes("debezium_event", T.STRING, T.BOOLEAN, T.BOOLEAN, returns=T.BOOLEAN, nullable=False),
-    style="vector",
-    group="Change data capture",
-    usage="debezium_event(op, has_before, has_after)",
-    doc="Whether a Debezium event changes rows: true for op r, c, u and d, false for m. Fails on any other op, and on "
-    "an event without the row images that its op needs.",
-    fails=True,
-    fold=False,
+@Group("Change data capture")(
+    "debezium_event(op string, has_before boolean, has_after boolean) -> boolean!", fails=True, fold=False
 )
-def debezium_event(call: Call, count: int, op: Vector, has_before: Vector, has_after: Vector) -> Out:
-    """True where rows change."""
+def debezium_event(count: int, op: Vector, has_before: Vector, has_after: Vector) -> Out:
+    """Whether a Debezium event changes rows: true for op r, c, u and d, false for m.
+
+    Fails on any other op, and on an event without the row images that its op needs.
+    """
     kind = np.asarray(pc.index_in(op.expand(count).arrow, pa.array(_OPS)).fill_null(_OTHER))
     failures: list[tuple[Mask, str, str | Callable[[int], str]]] = [
         (_HAS_BEFORE[kind] & ~_true(has_before, count), "MISSING_BEFORE", _NO_BEFORE),

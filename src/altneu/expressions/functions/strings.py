@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +13,16 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import limits
-from altneu.expressions.coercion import can_implicitly_cast, common_type
+from altneu.expressions.coercion import can_implicitly_cast
 from altneu.expressions.lists import compacted, concat_arrays
-from altneu.expressions.registry import Out, Rule, Typing, register
-from altneu.expressions.rules import accept, expect_count, takes
+from altneu.expressions.registry import Group, Out
+from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Vector, validity
 
 if TYPE_CHECKING:
-    from altneu.expressions.expr import Call, Expr
+    from altneu.expressions.expr import Call
 
-GROUP = "Strings"
+scalar = Group("Strings")
 TEXT = T.STRING
 _MOST = 2**31 - 1
 
@@ -51,45 +51,22 @@ def _case(array: pa.Array, *, upper: bool) -> pa.Array:
     return text_array(series.str.to_uppercase() if upper else series.str.to_lowercase())
 
 
-@register(
-    "upper",
-    "ucase",
-    rule=takes("upper", TEXT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="upper(s)",
-    doc="In upper case.",
-)
-def upper(call: Call, s: pa.Array) -> pa.Array:
+@scalar("upper(s string) -> string", "ucase")
+def upper(s: pa.Array) -> pa.Array:
     """In upper case."""
     return _case(s, upper=True)
 
 
-@register(
-    "lower",
-    "lcase",
-    rule=takes("lower", TEXT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="lower(s)",
-    doc="In lower case.",
-)
-def lower(call: Call, s: pa.Array) -> pa.Array:
+@scalar("lower(s string) -> string", "lcase")
+def lower(s: pa.Array) -> pa.Array:
     """In lower case."""
     return _case(s, upper=False)
 
 
-@register(
-    "initcap",
-    rule=takes("initcap", TEXT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="initcap(s)",
-    doc="Every word's first letter in upper case, the rest in lower.",
-)
-def initcap(call: Call, s: pa.Array) -> pa.Array:
-    """Words capitalised; a word ends at a blank."""
-    words = pc.split_pattern(s, " ")
+@scalar("initcap(s string) -> string")
+def initcap(s: pa.Array) -> pa.Array:
+    """Every word's first letter in upper case, the rest in lower."""
+    words = pc.split_pattern(s, " ")  # a word ends at a blank
     flat = words.flatten()
     first = pc.utf8_slice_codeunits(flat, 0, 1).dictionary_encode()
     capitals = pa.array([letter.title() for letter in first.dictionary.to_pylist()], TEXT).take(first.indices)
@@ -102,74 +79,27 @@ def initcap(call: Call, s: pa.Array) -> pa.Array:
     return pc.binary_join(lists, " ")
 
 
-def _text_or_binary(name: str, returns: pa.DataType) -> Rule:
-    def rule(args: Sequence[Expr]) -> Typing:
-        expect_count(name, args, 1)
-        kind = args[0].type
-        return Typing([None if kind == T.BINARY else accept(name, 0, args[0], TEXT)], returns)
-
-    return rule
-
-
-@register(
-    "length",
-    "char_length",
-    "character_length",
-    "len",
-    rule=_text_or_binary("length", T.INT),
-    style="arrow",
-    group=GROUP,
-    usage="length(s)",
-    doc="Number of characters; of bytes, of a binary.",
-)
-def length(call: Call, s: pa.Array) -> pa.Array:
-    """Number of characters."""
+@scalar("length(s string|binary) -> int", "char_length", "character_length", "len")
+def length(s: pa.Array) -> pa.Array:
+    """Number of characters; of bytes, of a binary."""
     return pc.cast(pc.binary_length(s) if s.type == T.BINARY else pc.utf8_length(s), T.INT)
 
 
-@register(
-    "octet_length",
-    rule=_text_or_binary("octet_length", T.INT),
-    style="arrow",
-    group=GROUP,
-    usage="octet_length(s)",
-    doc="Number of bytes.",
-)
-def octet_length(call: Call, s: pa.Array) -> pa.Array:
+@scalar("octet_length(s string|binary) -> int")
+def octet_length(s: pa.Array) -> pa.Array:
     """Number of bytes."""
     return pc.cast(pc.binary_length(s), T.INT)
 
 
-@register(
-    "bit_length",
-    rule=_text_or_binary("bit_length", T.INT),
-    style="arrow",
-    group=GROUP,
-    usage="bit_length(s)",
-    doc="Number of bits.",
-)
-def bit_length(call: Call, s: pa.Array) -> pa.Array:
+@scalar("bit_length(s string|binary) -> int")
+def bit_length(s: pa.Array) -> pa.Array:
     """Number of bits."""
     return pc.multiply(pc.cast(pc.binary_length(s), T.INT), pa.scalar(8, T.INT))
 
 
-def _substring_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("substring", args, 2, 3)
-    kind = T.BINARY if args[0].type == T.BINARY else accept("substring", 0, args[0], TEXT)
-    return Typing([kind, *(accept("substring", i, a, T.INT) for i, a in enumerate(args[1:], 1))], kind or TEXT)
-
-
-@register(
-    "substring",
-    "substr",
-    rule=_substring_rule,
-    style="vector",
-    group=GROUP,
-    usage="substring(s, start[, length])",
-    doc="Part of a text from a place counted from one, or from the end when negative.",
-)
-def substring(call: Call, count: int, s: Vector, start: Vector, size: Vector | None = None) -> Any:
-    """Part of a text."""
+@scalar("substring(s string|binary, start int[, length int]) -> s", "substr")
+def substring(call: Call, s: Vector, start: Vector, size: Vector | None = None) -> Any:
+    """Part of a text from a place counted from one, or from the end when negative."""
     simple = call.args[1].is_literal and (size is None or call.args[2].is_literal) and len(start)
     if simple and start.valid is None and start.values[0] >= 0 and (size is None or size.valid is None):
         first = max(int(start.values[0]) - 1, 0)
@@ -209,55 +139,30 @@ def slice_rows(array: pa.Array, start: Any, size: Any) -> pa.Array:
     return frame.select(part).to_series().to_arrow().cast(array.type)
 
 
-@register(
-    "left",
-    rule=takes("left", TEXT, T.INT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="left(s, n)",
-    doc="The first n characters.",
-    constants=(1,),
-)
-def left(call: Call, s: pa.Array, n: int) -> pa.Array:
-    """The first characters."""
+@scalar("left(s string, n int) -> string")
+def left(s: pa.Array, n: int) -> pa.Array:
+    """The first n characters."""
     return pc.utf8_slice_codeunits(s, 0, max(n, 0))
 
 
-@register(
-    "right",
-    rule=takes("right", TEXT, T.INT, returns=TEXT),
-    style="arrow",
-    group=GROUP,
-    usage="right(s, n)",
-    doc="The last n characters.",
-    constants=(1,),
-)
-def right(call: Call, s: pa.Array, n: int) -> pa.Array:
-    """The last characters."""
+@scalar("right(s string, n int) -> string")
+def right(s: pa.Array, n: int) -> pa.Array:
+    """The last n characters."""
     return pc.utf8_slice_codeunits(s, 0, 0) if n <= 0 else pc.utf8_slice_codeunits(s, -n)
 
 
-def _concat_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("concat", args, 0, 100_000)
-    if args and any(pt.is_list(a.type) for a in args):
-        found = common_type((a.type for a in args), "concat")
+def _concat_rule(args: Arguments) -> Typing:
+    if any(pt.is_list(a.type) for a in args):
+        found = args.common()
         return Typing([found] * len(args), found)
     kinds = {a.type for a in args}
     kind = T.BINARY if kinds == {T.BINARY} else TEXT
-    return Typing([accept("concat", i, a, kind) for i, a in enumerate(args)], kind)
+    return Typing([args.accept(i, kind) for i in range(len(args))], kind)
 
 
-@register(
-    "concat",
-    rule=_concat_rule,
-    style="arrow",
-    group=GROUP,
-    usage="concat(a, b, …), a || b",
-    doc="Texts, binaries or arrays one after another; null when one is null.",
-    grows=True,
-)
+@scalar("concat(…)", rule=_concat_rule, usage="concat(a, b, …), a || b", grows=True)
 def concat(call: Call, *parts: pa.Array) -> Any:
-    """Values one after another."""
+    """Texts, binaries or arrays one after another; null when one is null."""
     if not parts:
         return pa.array([""])
     if pt.is_list(call.type):
@@ -271,8 +176,7 @@ def concat(call: Call, *parts: pa.Array) -> Any:
     return Out(pc.binary_join_element_wise(*(limits.emptied(p, bad) for p in parts), empty), [failed])
 
 
-def _concat_ws_rule(args: Sequence[Expr]) -> Typing:
-    expect_count("concat_ws", args, 1, 100_000)
+def _concat_ws_rule(args: Arguments) -> Typing:
     types = [TEXT]
     for i, arg in enumerate(args[1:], 1):
         if pt.is_list(arg.type):
@@ -282,21 +186,13 @@ def _concat_ws_rule(args: Sequence[Expr]) -> Typing:
                 )
             types.append(T.list_type(TEXT))
         else:
-            types.append(accept("concat_ws", i, arg, TEXT))
+            types.append(args.accept(i, TEXT))
     return Typing(types, TEXT, args[0].nullable)
 
 
-@register(
-    "concat_ws",
-    rule=_concat_ws_rule,
-    style="vector",
-    group=GROUP,
-    usage="concat_ws(separator, a, b, …)",
-    doc="Texts, and the elements of arrays of texts, that are not null, with a separator between them.",
-    grows=True,
-)
-def concat_ws(call: Call, count: int, separator: Vector, *parts: Vector) -> Vector:
-    """Texts with a separator between them."""
+@scalar("concat_ws(separator, …)", rule=_concat_ws_rule, usage="concat_ws(separator, a, b, …)", grows=True)
+def concat_ws(separator: Vector, *parts: Vector) -> Vector:
+    """Texts, and the elements of arrays of texts, that are not null, with a separator between them."""
     constant = separator.constant and all(p.constant for p in parts)
     if not parts:
         empty = pc.if_else(pc.is_valid(separator.arrow), "", None)
@@ -314,34 +210,21 @@ def _joined(lists: pa.Array, separator: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.list_value_length(kept), 0), None, joined)
 
 
-_TRIMS = {
-    "btrim": (pc.utf8_trim, "both ends"),
-    "ltrim": (pc.utf8_ltrim, "the start"),
-    "rtrim": (pc.utf8_rtrim, "the end"),
-}
-
-
-def _trim(name: str) -> None:
-    """``btrim(s, characters)`` but ``ltrim(characters, s)``: Spark has it so."""
-    kernel, where = _TRIMS[name]
-
-    def both(call: Call, s: pa.Array, characters: str = " ") -> pa.Array:
+def _trim(kernel: Callable[[pa.Array, str], pa.Array]) -> Callable[..., pa.Array]:
+    def trimmed(s: pa.Array, characters: str = " ") -> pa.Array:
         return kernel(s, characters) if characters else s
 
-    usage = "btrim(s[, characters]), trim([BOTH characters FROM] s)"
-    if name != "btrim":
-        usage = f"{name}(s), trim({'LEADING' if name == 'ltrim' else 'TRAILING'} characters FROM s)"
-    names = (name, "trim") if name == "btrim" else (name,)
-    register(
-        *names,
-        rule=takes(name, TEXT, TEXT, returns=TEXT, optional=1),
-        style="arrow",
-        group=GROUP,
-        usage=usage,
-        doc=f"Without blanks (or those characters) at {where}.",
-        constants=(1,),
-    )(both)
+    return trimmed
 
 
-for _name in _TRIMS:
-    _trim(_name)
+for _name, _aliases, _trimmed, _where, _usage in (
+    ("btrim", ("trim",), pc.utf8_trim, "both ends", "btrim(s[, characters]), trim([BOTH characters FROM] s)"),
+    ("ltrim", (), pc.utf8_ltrim, "the start", "ltrim(s), trim(LEADING characters FROM s)"),  # ltrim(characters, s)
+    ("rtrim", (), pc.utf8_rtrim, "the end", "rtrim(s), trim(TRAILING characters FROM s)"),
+):
+    scalar(
+        f"{_name}(s string[, characters string]) -> string",
+        *_aliases,
+        usage=_usage,
+        doc=f"Without blanks (or those characters) at {_where}.",
+    )(_trim(_trimmed))

@@ -6,14 +6,14 @@ import time as clock
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from altneu.collections.collection import Collection
 from altneu.engine.catalogue import check_maintained
-from altneu.engine.reading import ASKED, Known, Time
-from altneu.engine.view import OnErrors, View
+from altneu.engine.engine import Engine
+from altneu.engine.reading import ASKED, Known, OnErrors, Time
 from altneu.errors import HydrationError, PlanError
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
@@ -23,9 +23,7 @@ from altneu.plan.physical import ArrangeOp, Plan, ViewPorts
 from altneu.runtime.base import StepMode
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
-
-if TYPE_CHECKING:
-    from altneu.session import Session
+from altneu.views.view import View
 
 NAME = ASKED
 
@@ -33,8 +31,8 @@ NAME = ASKED
 class _Answer:
     """What a view is read from, of a collection that is no view: as much of ``Readings`` as contents need."""
 
-    def __init__(self, session: Session, ports: ViewPorts, known: Known) -> None:
-        self.lock, self.table = session.lock, session.table
+    def __init__(self, engine: Engine, ports: ViewPorts, known: Known) -> None:
+        self.lock, self.table = engine.lock, engine.table
         self._ports, self._known = ports, known
 
     def ports(self, name: str) -> ViewPorts:
@@ -58,41 +56,43 @@ class _Asked(View):
         return "A query leaves them out with WHERE, or has NULL instead with try_cast(), try_divide() and the like."
 
 
-def peek(session: Session, collection: Collection, at: Time, errors: OnErrors) -> pa.Table:
+def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
     """The rows of a collection at a time; nothing of it is committed, and its state is forgotten.
 
     It is computed as a view that is added late is, so it reads every arrangement that has what it needs, and a view
     that is there is read as it is.
     """
-    with _computed(session, collection) as (plan, node, _):
-        journal, upper, remedy = session._journal, max(session.lower, 1), "Session(retain=...) keeps more"
+    with _computed(engine, collection) as (plan, node, _):
+        journal, upper, remedy = engine.journal, max(engine.lower, 1), "Session(retain=...) keeps more"
         known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
-        readings: Any = _Answer(session, plan.views[NAME], known)
+        readings: Any = _Answer(engine, plan.views[NAME], known)
         return _Asked(readings, NAME).to_arrow(at, errors)
 
 
 @contextmanager
-def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, ir.Node, Measurements]]:
+def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir.Node, Measurements]]:
     """Inside, a collection is kept as a view is; its plan with that of all views, its own, and what it took."""
-    journal, table, measured = session._journal, session.table, Measurements()
-    unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*session.sources})
+    journal, table, measured = engine.journal, engine.table, Measurements()
+    unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources})
     if unread:
-        called = session._catalogue.called(collection.node) if unread[0] in journal.filled else {}
-        again = f", or give them again: session.backfill({called[unread[0]]}, rows)" if unread[0] in called else ""
-        raise HydrationError(
-            f"no view reads source {unread[0]!r}, so that nothing keeps its rows; declare it with KEEP{again}"
+        called = engine.catalogue.called(collection.node) if unread[0] in journal.filled else {}
+        again = (
+            f"give its rows again with session.backfill({called[unread[0]]}, rows), or " if unread[0] in called else ""
         )
-    plan, node = planned(session, collection)
+        raise HydrationError(
+            f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so that nothing keeps its rows"
+        )
+    plan, node = planned(engine, collection)
     _refuse_times_of_now(plan, journal.existing())
-    layouts, mark, upper = table.layouts, table.mark(), max(session.lower, 1)
+    layouts, mark, upper = table.layouts, table.mark(), max(engine.lower, 1)
     try:
         table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
-            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, session._catalogue.called(node))
-            region = session._region(journal.since, upper, journal.since, journal.events)
-            mode = StepMode(session.shards, given, hydrating=True, anew=anew)
-            outcome = session._executor.step(part, table, Inputs(), region, mode)
+            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, engine.catalogue.called(node))
+            region = engine.region(journal.since, upper, journal.since, journal.events)
+            mode = StepMode(engine.shards, given, hydrating=True, anew=anew)
+            outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(part, outcome.measured)
             journal.take(outcome)
         yield plan, node, measured
@@ -101,22 +101,22 @@ def _computed(session: Session, collection: Collection) -> Iterator[tuple[Plan, 
         table.layouts = layouts
 
 
-def explained(session: Session, collection: Collection, *, analyze: bool = False) -> Explained:
+def explained(engine: Engine, collection: Collection, *, analyze: bool = False) -> Explained:
     """What the operators of a collection would cost if it were maintained; to ``analyze`` it is computed once.
 
     Raises:
         HydrationError: rows are needed that nothing keeps.
     """
-    with session.lock:
-        session._check_open()
-        existing = session._journal.existing()
+    with engine.lock:
+        engine.check_open()
+        existing = engine.journal.existing()
         if not analyze:
-            plan, _ = planned(session, collection)
-            return _noted(plan, existing, explained_plan(plan, NAME, session.facts()))
+            plan, _ = planned(engine, collection)
+            return _noted(plan, existing, explained_plan(plan, NAME, engine.facts()))
         started = clock.perf_counter()
-        with _computed(session, collection) as (plan, _, measured):
+        with _computed(engine, collection) as (plan, _, measured):
             seconds = clock.perf_counter() - started
-            facts = replace(session.facts(), measured=measured.read(), run=f"once, in {seconds_of(seconds)}")
+            facts = replace(engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(seconds)}")
             return _noted(plan, existing, explained_plan(plan, NAME, facts))
 
 
@@ -142,21 +142,21 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
             )
 
 
-def planned(session: Session, collection: Collection) -> tuple[Plan, ir.Node]:
+def planned(engine: Engine, collection: Collection) -> tuple[Plan, ir.Node]:
     """The plan of all views and of a collection beside them, and the collection's own.
 
     Raises:
         HydrationError: rows are needed that nothing keeps.
     """
     check_maintained(NAME, collection)
-    catalogue, journal = session._catalogue, session._journal
+    catalogue, journal = engine.catalogue, engine.journal
     collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
     nodes = [node] if (upon := catalogue.upon_views(collection)) is None else [node, upon]
     if any(map(ir.is_by_arrival, ir.walk(node))):
         nodes.reverse()  # what a view has seen come, a rewritten plan would let come now
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
-        plan = catalogue.lowered(session.shards, more={NAME: node})
+        plan = catalogue.lowered(engine.shards, more={NAME: node})
         try:
             hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
             break

@@ -12,7 +12,7 @@ from altneu import types as T
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.linear.steps import JsonField
 from altneu.operators.expansion import Mask
-from altneu.operators.json_values import UNITS, Reader, Values
+from altneu.operators.json.values import UNITS, Reader, Values
 
 Unit = str | Mapping[str, str]
 

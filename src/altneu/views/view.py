@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints, Rows
-from altneu.engine.reading import Followed, Readings, Time, refuse_without_contents, updates_table
+from altneu.engine.engine import Engine
+from altneu.engine.reading import Followed, OnErrors, Readings, Time, refuse_without_contents, updates_table
 from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.operators.groups import NEGATIVE_MULTIPLICITY
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from altneu.provenance import Explanation
 
-OnErrors = Literal["raise", "ignore"]
 _SHOWN = 3
 _MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
 
@@ -36,9 +36,9 @@ class View:
     Reading never computes: the contents are there since the last ``advance``.
     """
 
-    def __init__(self, session: Readings, name: str) -> None:
-        self._session, self.name = session, name
-        self._followed = Followed(session, name)
+    def __init__(self, readings: Readings, name: str) -> None:
+        self._readings, self.name = readings, name
+        self._followed = Followed(readings, name)
 
     def __repr__(self) -> str:
         return f"View({self.name}: {to_ddl(self.schema)})"
@@ -46,17 +46,22 @@ class View:
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        return self._session.ports(self.name).schema
+        return self._readings.ports(self.name).schema
 
     @property
     def changes_only(self) -> bool:
         """Whether it was made with ``contents=False``: then it can be followed and not be read."""
-        return self._session.ports(self.name).changes_only
+        return self._readings.ports(self.name).changes_only
+
+    @property
+    def coordinates(self) -> tuple[str, str] | None:
+        """What its two times are called, None where it has one."""
+        return self._readings.coordinates(self.name)
 
     @property
     def since(self) -> int:
         """The least time that can be read."""
-        return self._session.known(self.name).since
+        return self._readings.known(self.name).since
 
     def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The contents at a time (default: the last closed one), each row as often as its count says.
@@ -72,7 +77,7 @@ class View:
             HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
             ReadError: the view was made without contents.
         """
-        with self._session.lock:
+        with self._readings.lock:
             found = self._read(at, errors)
         if np.maximum(found.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
             raise ReadError(
@@ -85,10 +90,10 @@ class View:
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
             raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
-        ports = self._session.ports(self.name)
+        ports = self._readings.ports(self.name)
         refuse_without_contents(ports, self.name)
-        time = self._session.known(self.name).readable(at)
-        found = contents(self._session.table, ports.contents, time)
+        time = self._readings.known(self.name).readable(at)
+        found = contents(self._readings.table, ports.contents, time)
         if errors == "raise":
             self._raise_if_any(self._errors(time, found))
         return found
@@ -109,8 +114,8 @@ class View:
             ReadError: the session has no Spark; use ``to_arrow()``.
             ViewHasErrorsError: as ``to_arrow``; negative counts of a large view fail Spark's tasks, when they run.
         """
-        with self._session.lock:
-            return self._session.frame(self, at, errors)
+        with self._readings.lock:
+            return self._readings.frame(self, at, errors)
 
     def changes(
         self,
@@ -136,12 +141,12 @@ class View:
             HistoryGoneError: changes after ``since`` are no longer told apart from those before.
             NotYetKnownError: ``since`` or ``until`` is not closed yet.
         """
-        with self._session.lock:
+        with self._readings.lock:
             followed = self._followed
             names = () if net else followed.time_names(time_column)
             followed.check_names((*names, diff_column))
             if since is None and until is None:
-                updates = self._session.last_changes(self.name)
+                updates = self._readings.last_changes(self.name)
             else:
                 after = -1 if since is None else since
                 updates = followed.updates(*followed.known.range_after(after, until))
@@ -178,10 +183,10 @@ class View:
             HistoryGoneError: ``as_of`` is no longer kept.
             ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
         """
-        with self._session.lock:
+        with self._readings.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
             made = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
-            self._session.subscribers.add(made)
+            self._readings.subscribers.add(made)
             made.poll() if made.pushes else None
             return made
 
@@ -221,24 +226,31 @@ class View:
                   source orders: 2 distinct rows
           the query over these rows alone has it
         """
-        with self._session.lock:
-            return self._session.explain_row(self.name, row, at)
+        from altneu.provenance import explain_row
+
+        if not isinstance(self._readings, Engine):
+            raise ReadError(
+                f"a reader has the rows of view {self.name!r} and not its query; explain_row is asked of the session "
+                "that maintains it, or of one opened on the store with the same views"
+            )
+        with self._readings.lock:
+            return explain_row(self._readings, self.name, row, at)
 
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes.
 
         Of a view without contents those with a negative count are not among them: nothing has the counts of its rows.
         """
-        with self._session.lock:
-            time, ports = self._session.known(self.name).readable(at), self._session.ports(self.name)
+        with self._readings.lock:
+            time, ports = self._readings.known(self.name).readable(at), self._readings.ports(self.name)
             if ports.changes_only:
-                return pa.Table.from_batches([errors_kept(self._session.table, ports, time).to_batch()])
-            found = contents(self._session.table, ports.contents, time)
+                return pa.Table.from_batches([errors_kept(self._readings.table, ports, time).to_batch()])
+            found = contents(self._readings.table, ports.contents, time)
             return pa.Table.from_batches([self._errors(time, found).to_batch()])
 
     def _errors(self, time: At, found: Updates) -> Rows:
-        bad = negatives(found, self.name, self._session.known(self.name).doubt)
-        kept = errors_kept(self._session.table, self._session.ports(self.name), time)
+        bad = negatives(found, self.name, self._readings.known(self.name).doubt)
+        kept = errors_kept(self._readings.table, self._readings.ports(self.name), time)
         return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
 
     def raise_errors(self, time: At) -> None:
@@ -257,7 +269,7 @@ class View:
             for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
         ]
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
-        doubt = self._session.known(self.name).doubt
+        doubt = self._readings.known(self.name).doubt
         if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
             doubt = ""
         elif doubt:

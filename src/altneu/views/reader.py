@@ -9,9 +9,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from altneu.engine.closing import Closing
-from altneu.engine.reading import Known, Time, refuse_without_contents
+from altneu.engine.reading import Known, OnErrors, Time, refuse_without_contents
 from altneu.engine.subscription import Subscribers
-from altneu.engine.view import OnErrors, View
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.order import Epoch
 from altneu.plan.functions import titles
@@ -24,6 +23,7 @@ from altneu.runtime.pieces import Piece
 from altneu.runtime.state import StateTable
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.trace.update import Updates
+from altneu.views.view import View
 
 Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
 
@@ -123,27 +123,8 @@ class Moment:
         return [Piece.of(self.snapshot, self.table.layouts[contents], value["batches"]) for value in values]
 
 
-class Reader(Closing):
-    """The views of a store at its last commit, for a process that does not write it.
-
-    It stays at the commit it has read until ``refresh``; a step that is on its way does not show. Its ``lease`` keeps
-    the files of that commit, and is renewed as long as the reader is there; ``lease=None`` leaves it out, where the
-    folder cannot be written. ``since`` asks the writer to keep the history after that time, so that
-    ``changes(since=...)`` has it: from its next step on, and as long as the lease holds. Close it, or use ``with``.
-
-    >>> import tempfile, altneu as an
-    >>> orders = an.source("orders", "item string, price long")
-    >>> with tempfile.TemporaryDirectory() as path, an.Session(path=path) as session:
-    ...     total = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
-    ...     session.insert("orders", [("tea", 3)])
-    ...     _ = session.advance()
-    ...     with an.read(path) as reader:
-    ...         session.insert("orders", [("tea", 4)])
-    ...         _ = session.advance()
-    ...         before = reader.view("total").to_pylist()
-    ...         before, reader.refresh(), reader.view("total").to_pylist()
-    ([('tea', 3)], True, [('tea', 7)])
-    """
+class StoreReadings(Closing):
+    """What the views of a store are read from, at its last commit: ``Reader`` is what users call."""
 
     def __init__(
         self,
@@ -160,8 +141,10 @@ class Reader(Closing):
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
         self._moment = Moment(self._store.snapshot)
 
-    def __repr__(self) -> str:
-        return f"Reader({self._store.where}, commit {self.commit}: {', '.join(self.views)})"
+    @property
+    def where(self) -> str:
+        """The store's address."""
+        return self._store.where
 
     @property
     def commit(self) -> int:
@@ -189,13 +172,7 @@ class Reader(Closing):
         return self._moment.table
 
     def refresh(self) -> bool:
-        """Go to the last commit; whether there was a new one.
-
-        Cost:   a listing of the log, and the commits in between.
-
-        Raises:
-            HistoryGoneError: there are subscriptions, and the store went back to an earlier commit after damage.
-        """
+        """Go to the last commit; whether there was a new one."""
         with self.lock:
             found, history = self._store.refresh(), self.store_id
             if found:
@@ -225,11 +202,7 @@ class Reader(Closing):
         self._store.keep(self.commit if told else self._store.leased, since)
 
     def view(self, name: str) -> View:
-        """A view by name; it shows the commit that the reader is at whenever it is read.
-
-        Raises:
-            PlanError: there is no such view.
-        """
+        """A view by name."""
         self.ports(name)
         return View(self, name)
 
@@ -335,12 +308,80 @@ class Reader(Closing):
         refuse_without_contents(self.ports(view.name), view.name)
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
-    def explain_row(self, name: str, row: Any, at: Time) -> NoReturn:
-        """Refused: a store has no plans."""
-        raise ReadError(
-            f"a reader has the rows of view {name!r} and not its query; explain_row is asked of the session that "
-            "maintains it, or of one opened on the store with the same views"
-        )
+
+class Reader(Closing):
+    """The views of a store at its last commit, for a process that does not write it.
+
+    It stays at the commit it has read until ``refresh``; a step that is on its way does not show. Its ``lease`` keeps
+    the files of that commit, and is renewed as long as the reader is there; ``lease=None`` leaves it out, where the
+    folder cannot be written. ``since`` asks the writer to keep the history after that time, so that
+    ``changes(since=...)`` has it: from its next step on, and as long as the lease holds. Close it, or use ``with``.
+
+    >>> import tempfile, altneu as an
+    >>> orders = an.source("orders", "item string, price long")
+    >>> with tempfile.TemporaryDirectory() as path, an.Session(path=path) as session:
+    ...     total = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+    ...     session.insert("orders", [("tea", 3)])
+    ...     _ = session.advance()
+    ...     with an.read(path) as reader:
+    ...         session.insert("orders", [("tea", 4)])
+    ...         _ = session.advance()
+    ...         before = reader.view("total").to_pylist()
+    ...         before, reader.refresh(), reader.view("total").to_pylist()
+    ([('tea', 3)], True, [('tea', 7)])
+    """
+
+    def __init__(self, readings: StoreReadings) -> None:
+        self._readings = readings
+
+    def __repr__(self) -> str:
+        return f"Reader({self._readings.where}, commit {self.commit}: {', '.join(self.views)})"
+
+    @property
+    def commit(self) -> int:
+        """Number of the commit that is read."""
+        return self._readings.commit
+
+    @property
+    def lower(self) -> int:
+        """The frontier: times before it are closed."""
+        return self._readings.lower
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views."""
+        return self._readings.views
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What SQL statements have defined, by name (docs/format.md)."""
+        return self._readings.definitions
+
+    def refresh(self) -> bool:
+        """Go to the last commit; whether there was a new one.
+
+        Cost:   a listing of the log, and the commits in between.
+
+        Raises:
+            HistoryGoneError: there are subscriptions, and the store went back to an earlier commit after damage.
+        """
+        return self._readings.refresh()
+
+    def hold(self, since: int | None) -> None:
+        """Ask for the history after another time than before, from the writer's next step on; None asks for none."""
+        self._readings.hold(since)
+
+    def view(self, name: str) -> View:
+        """A view by name; it shows the commit that the reader is at whenever it is read.
+
+        Raises:
+            PlanError: there is no such view.
+        """
+        return self._readings.view(name)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
+        self._readings.close(keep=keep)
 
 
 def read(
@@ -357,4 +398,4 @@ def read(
         StoreVersionError: an altneu of another format wrote it.
         StoreCorruptError: a file of it does not hold; names the file.
     """
-    return Reader(path, lease=lease, since=since, storage_options=storage_options)
+    return Reader(StoreReadings(path, lease=lease, since=since, storage_options=storage_options))

@@ -1,0 +1,757 @@
+"""The engine of a session: its journal, catalogue, executor and lock, and what they do together.
+
+``altneu.Session`` is what users call; what it says of arguments, costs and errors is not said again here. Views,
+statements, streams, provenance and the live page stand upon the engine, and the session upon them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time as clock
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from altneu.collections.collection import Collection
+from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
+from altneu.engine.catalogue import Catalogue, check_maintained, described, kept_sources
+from altneu.engine.closing import Closing
+from altneu.engine.history import History, Step
+from altneu.engine.reading import Known, OnErrors, Readable, Time, changes, refuse_without_contents
+from altneu.engine.subscription import Subscribers
+from altneu.errors import (
+    AltneuError,
+    BeforeFrontierError,
+    HydrationError,
+    InputError,
+    PlanError,
+    ReadError,
+    StepFailedError,
+    StorePlanError,
+    UnknownSourceError,
+)
+from altneu.explain import Explained, Facts, explained, refuse_unbounded
+from altneu.order import Antichain, Epoch
+from altneu.plan import ir
+from altneu.plan.functions import recorded, titles
+from altneu.plan.hydrate import hydration_plan, missing
+from altneu.plan.physical import Plan, ViewPorts
+from altneu.plan.rewrite import Joins
+from altneu.runtime import interrupts
+from altneu.runtime.base import Region, StepMode, fold
+from altneu.runtime.inputs import Inputs, Stamp, whole_number
+from altneu.runtime.journal import Journal, batch_rows
+from altneu.runtime.local import LocalExecutor
+from altneu.runtime.measured import Measurements
+from altneu.runtime.memory import bytes_in
+from altneu.runtime.portion import portion
+from altneu.runtime.progress import compiling
+from altneu.runtime.read import event_times
+from altneu.runtime.reshard import Parting
+from altneu.runtime.schedule import Outcome
+from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.state import StateTable
+from altneu.runtime.taps import Taps
+from altneu.store import (
+    DirectoryStore,
+    Lease,
+    Location,
+    MemoryStore,
+    Store,
+    lease_end,
+    lease_seconds,
+    least_since,
+)
+from altneu.trace.update import Updates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READ_ROWS = 500_000  # a view with fewer updates is read by the driver
+Placement = Literal["auto", "spark", "driver"]
+
+
+class Engine(Closing):
+    """Inputs, steps, commits and views; safe to share between threads."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        path: Location | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        shards: int | None = None,
+        placement: Placement = "auto",
+        retain: int | Literal["all"] | None = None,
+        retain_events: int | None = None,
+        memory: int | str | None = None,
+        check_functions: bool = False,
+    ) -> None:
+        if placement not in ("auto", "spark", "driver"):
+            raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
+        if spark is not None and not hasattr(spark, "createDataFrame"):
+            raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
+        if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
+            raise PlanError(f'retain={retain!r} is neither a number of times from 0 on nor "all"')
+        if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
+            raise PlanError(f"retain_events={retain_events!r} is no number of times from 0 on")
+        if shards is not None and whole_number(shards, "shards") < 1:
+            raise PlanError(f"shards={shards!r}: there is at least one")
+        self.lattice = Epoch()
+        self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
+        if not isinstance(check_functions, bool):
+            raise PlanError(f"check_functions must be True or False, got {check_functions!r}")
+        self.check_functions = check_functions
+        self._memory = None if memory is None else bytes_in(memory)
+        self.lock = interrupts.Lock()
+        compiling.listen()
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        store = self._open_store(path, storage_options or {}, recover=recover)
+        try:
+            self.journal = Journal(store, self.lattice)
+            self._open(shards)
+        except BaseException:
+            store.close()
+            raise
+
+    def _open_store(self, path: Location | None, storage_options: Mapping[str, Any], *, recover: bool) -> Store:
+        if path is not None:
+            return DirectoryStore.create_or_open(path, storage_options=storage_options, recover=recover)
+        if self.spark is None:
+            return MemoryStore()
+        self._scratch = tempfile.TemporaryDirectory(prefix="altneu-")  # Spark's tasks need files to hand state on
+        return DirectoryStore.create_or_open(Path(self._scratch.name) / "state", durable=False)
+
+    def _open(self, shards: int | None) -> None:
+        stored = self.journal.shards
+        if shards is not None and stored and shards % stored:
+            raise StorePlanError(
+                f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
+                "or take a multiple"
+            )
+        self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
+        self.wanted_shards = shards or self.shards
+        self.journal.shards = self.shards
+        if self.spark is None:
+            self.executor: Any = LocalExecutor(self._memory)
+        else:
+            from altneu.runtime.spark.executor import SparkExecutor
+
+            self.executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
+        self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
+        self.table.layouts = self.plan.arranged
+        self.pending = Inputs()
+        self._adopted = False
+        self._call = 0
+        self.taps = Taps(self.lattice)
+        self.measured = Measurements()
+        self.subscribers = Subscribers()
+        self.past = History()
+        self.let_go_of_stream: Callable[[str], None] = lambda _: None  # refuses one that is being followed
+        self._closed = False
+
+    # life -------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the store and of scratch files."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.subscribers.end()
+            self.executor.close()
+            self.journal.store.close()
+            self.table.release()
+            self.pending = Inputs()
+            if self._scratch is not None:
+                self._scratch.cleanup()
+
+    @property
+    def store(self) -> Store:
+        """Where commits go."""
+        return self.journal.store
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources that the maintained views are made of, and of those whose rows are kept."""
+        return list(self.declared)
+
+    @property
+    def collections(self) -> dict[str, Collection]:
+        """The maintained views as they were written, the sources they are made of and those kept, by name."""
+        sources = {name: Collection(source) for name, source in self.declared.items()}
+        return {**sources, **self.catalogue.collections}
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What statements have defined, by name, by the last commit."""
+        return self.journal.definitions
+
+    def defining(self, definitions: Mapping[str, Any], forgotten: Iterable[str] = ()) -> AbstractContextManager[None]:
+        """Inside, the first commit tells definitions, by name, None for one that goes, and forgets sources."""
+        return self.journal.defining(definitions, tuple(forgotten))
+
+    @property
+    def streams_stored(self) -> Mapping[str, Any]:
+        """How far each stream was taken, by the last commit."""
+        return self.journal.streams
+
+    @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+        return self.journal.table
+
+    @property
+    def lower(self) -> int:
+        """The frontier: times before it are closed; the next insert happens at it unless told otherwise."""
+        return self.journal.lower
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the maintained views."""
+        return list(self.catalogue.nodes)
+
+    @property
+    def views_stored(self) -> list[str]:
+        """Names of the views that the store has, those included that wait to be maintained here."""
+        return list(self.journal.views)
+
+    @property
+    def jobs(self) -> Jobs:
+        """The Spark jobs that steps were, and how many rows they read."""
+        return self.executor.jobs
+
+    @property
+    def plan(self) -> Plan:
+        """The one plan of all views."""
+        return self.catalogue.plan
+
+    @property
+    def declared(self) -> Mapping[str, ir.Source]:
+        """The sources that the maintained views are made of, and those whose rows are kept."""
+        return self.catalogue.sources
+
+    # views ------------------------------------------------------------------------------------------------------------
+
+    def maintain(
+        self,
+        name: str,
+        collection: Collection,
+        *,
+        strict: bool = False,
+        joins: Joins = "auto",
+        trust_functions: bool = False,
+        contents: bool = True,
+    ) -> None:
+        """Keep a collection right from now on, under a name."""
+        with self.lock:
+            self.check_open()
+            check_maintained(name, collection)
+            if not isinstance(contents, bool):
+                raise PlanError(f"contents must be True or False, got {contents!r}")
+            self.catalogue.check_contents(name, contents=contents)
+            collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
+            node, deltas = self.catalogue.chosen(name, collection, joins)
+            if name in self.catalogue.nodes:
+                return
+            self.catalogue.check_sources(collection)
+            try:
+                self._add(name, collection, node, deltas, strict=strict, contents=contents)
+            except HydrationError:
+                upon = self.catalogue.upon_views(collection)
+                if upon is None:
+                    raise
+                self._add(name, collection, upon, [], strict=strict, contents=contents)
+
+    def _add(
+        self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
+    ) -> None:
+        """Take up a view: with the state that it has, or computed from what is there."""
+        without = () if contents else (name,)
+        plan = self.catalogue.lowered(self.shards, more={name: node}, changes_only=without)
+        if strict:
+            refuse_unbounded(plan, name)
+        before = self.table.layouts
+        self.table.layouts = plan.arranged
+        try:
+            if name not in self.journal.views:
+                with self.past.watch(f"computing view {name}"):
+                    self._hydrate(plan, name, collection, node, deltas)
+            else:
+                with interrupts.deferred():
+                    self.journal.describe(name, described(plan, name, node), recorded(collection.node))
+                    self.journal.keep(kept_sources(node))
+                    self.catalogue.add(name, collection, node, plan)
+        except BaseException:
+            if name not in self.catalogue.nodes:
+                self.table.layouts = before
+            raise
+
+    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, deltas: list[str]) -> None:
+        """Fill the arrangements that a view needs and that nothing has filled yet; commit it, and take it up."""
+        journal, outcome = self.journal, None
+        with journal.undoing():
+            existing = journal.existing()
+            if missing(plan, existing):
+                part, given, anew = hydration_plan(plan, name, existing, journal.filled, self.catalogue.called(node))
+                region = self.region(journal.since, journal.lower, journal.since, journal.events)
+                mode = StepMode(self.shards, given, hydrating=True, anew=anew)
+                outcome = self.executor.step(part, self.table, Inputs(), region, mode)
+                journal.take(outcome)
+            kept = described(plan, name, node)
+            arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            functions = recorded(collection.node)
+            interrupts.check()
+            with interrupts.deferred():
+                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
+                self.catalogue.add(name, collection, node, plan)
+        if outcome is not None:
+            self.measured.fill(part, outcome.measured, given)
+
+    def drop(self, name: str) -> None:
+        """Forget a view and the state that only it needs."""
+        with self.lock:
+            self.check_open()
+            known = {**self.catalogue.nodes, **self.journal.views}
+            if name not in known:
+                raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
+            plan = self.catalogue.lowered(self.shards, less=name, without=self.journal.forgotten)
+            with interrupts.deferred():
+                self.journal.drop(name, plan.arrangements)
+                self.subscribers.end(name)
+                self.catalogue.remove(name, plan)
+                self.measured.keep(plan)
+
+    def drop_source(self, name: str) -> None:
+        """Forget a source that no view reads."""
+        with self.lock:
+            self.check_open()
+            self.require_stored_views()
+            self.adopt()
+            if self.catalogue.readers(name) and self.is_backfilled(name):
+                self.keep_no_more(name)
+                return
+            journal, found = self.journal, self.definitions.get(name.lower())
+            if found is not None and found["kind"] in ("SOURCE", "TABLE"):
+                raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
+            if readers := self.catalogue.readers(name):
+                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+            if name not in {*journal.kept, *journal.filled, *journal.streams}:
+                raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
+            self.let_go_of_stream(name)
+            plan = self.catalogue.lowered(self.shards, without=[name])
+            with interrupts.deferred():
+                journal.drop_source(name, plan.arrangements)
+                self.discard(name)
+                self.catalogue.plan = plan
+                self.measured.keep(plan)
+
+    def is_backfilled(self, name: str) -> bool:
+        """Whether the rows of a source are kept that is declared without ``keep=True``."""
+        return name in self.journal.kept and not self.journal.kept[name].get("keep", True)
+
+    def keep_no_more(self, name: str) -> None:
+        """Let go of the rows that ``backfill`` has kept of a source; views of it stay as they are."""
+        with self.lock:
+            plan = self.catalogue.lowered(self.shards, without=[name])
+            with interrupts.deferred():
+                self.journal.keep_no_more(name, plan.arrangements)
+                self.catalogue.plan = plan
+                self.measured.keep(plan)
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+        return self.catalogue.ports(name)
+
+    def explained(self, name: str | None = None) -> Explained:
+        """The operators of a view, or of all views in one graph, and what each did since the session was opened.
+
+        Raises:
+            PlanError: there is no such view.
+            ReadError: the session is closed.
+        """
+        with self.lock:
+            self.check_open()
+            if name is not None:
+                self.ports(name)
+            return explained(self.plan, name, self.facts())
+
+    def facts(self) -> Facts:
+        """What is kept, and what was measured, as EXPLAIN tells it."""
+        table, found = self.table, self.measured
+        return Facts(table.rows, table.size, partial(event_times, table), found.read(), str(found))
+
+    def reshard(self, shards: int) -> None:
+        """Part all state into more shards, a multiple of what there are, and commit."""
+        with self.lock:
+            self.check_open()
+            self.require_stored_views()
+            self.adopt()
+            self.catalogue.refuse_unowned(waiting=False)
+            parting = Parting.of(self.shards, whole_number(shards, "shards"))
+            if parting.times > 1:
+                plan = self.catalogue.lowered(shards)
+                outcome = self.executor.reshard(self.plan, self.table, parting)
+                interrupts.check()
+                with interrupts.deferred():
+                    self.journal.commit_shards(shards, outcome)
+                    self.shards = self.executor.shards = shards
+                    self.catalogue.plan = plan
+            self.wanted_shards = shards
+
+    def forget_stream(self, name: str) -> None:
+        """Forget how far a stream was taken, and commit that."""
+        if name in self.journal.streams:
+            self.journal.forget_stream(name)
+
+    # inputs -----------------------------------------------------------------------------------------------------------
+
+    def next_call(self) -> int:
+        """The number of a call that gives commands: greater than that of any before it, in any session of the store."""
+        self._call = max(self._call + 1, self.journal.store.next_number << 32)
+        return self._call
+
+    def insert(
+        self,
+        source: str,
+        data: Any,
+        time: InsertTime = None,
+        diff: int | str = 1,
+        sign: int = 1,
+        kind: int | None = None,
+    ) -> None:
+        """Add rows to a source, or with ``sign=-1`` take them away; of a source with a key, or a set, commands."""
+        with self.lock:
+            self.check_open()
+            commands = commands_of(self.source(source), self.next_call(), kind)
+            schema = self.source(source).schema if commands is None else commands.read
+            time, event = two_times(self.source(source), time)
+            now = self.lower
+            if isinstance(time, int) and time < now:
+                raise BeforeFrontierError(
+                    f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
+                )
+            frontier = Antichain.of(self.lattice, now)
+            when = now if time is None else time
+            stamp = Stamp(source, schema, self.lattice, frontier, when, diff, sign, event, commands)
+            if is_spark_frame(data) and self.spark is not None:
+                check_frame(data, stamp)
+                self.pending.frames.setdefault(source, []).append((data, stamp))
+            else:
+                updates = stamp.updates(to_table(data, stamp.columns, schema, source))
+                if len(updates):
+                    self.pending.updates.setdefault(source, []).append(updates)
+
+    def source(self, name: str) -> ir.Source:
+        """A source that the maintained views are made of, or whose rows are kept.
+
+        Raises:
+            UnknownSourceError: no view reads one of that name, and none is kept.
+        """
+        if name not in self.declared:
+            raise UnknownSourceError(
+                f"no maintained view reads a source {name!r}; the sources are: "
+                f"{', '.join(self.declared) or '(none: maintain a view first)'}"
+            )
+        return self.declared[name]
+
+    @property
+    def sources_filled(self) -> frozenset[str]:
+        """Names of the sources that ever had rows, by the last commit."""
+        return frozenset(self.journal.filled)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything was inserted that no step has taken up."""
+        return bool(self.pending.updates or self.pending.frames)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a commit has taken up rows and no time was closed since, so that they do not count yet."""
+        return self.journal.is_open
+
+    def discard(self, source: str | None = None) -> None:
+        """Forget what was inserted into a source (or into all) since the last advance."""
+        with self.lock:
+            for table in (self.pending.updates, self.pending.frames):
+                for name in list(table) if source is None else [source]:
+                    table.pop(name, None)
+
+    def waiting(self) -> Inputs:
+        """What was inserted since the last advance, as it is now."""
+        with self.lock:
+            return self.pending.and_more(Inputs())
+
+    def wait_again(self, inputs: Inputs) -> None:
+        """Put what ``waiting`` gave in the place of what was inserted since."""
+        with self.lock:
+            self.pending = inputs
+
+    @property
+    def steps(self) -> int:
+        """How many steps this session has committed."""
+        return self.journal.steps
+
+    # steps ------------------------------------------------------------------------------------------------------------
+
+    def advance(self, to: int | None = None) -> Step:
+        """Close every time before ``to`` (default: one tick), bring all views up to date, and commit."""
+        with self.lock:
+            self.check_open()
+            before = self.lower
+            upper = before + 1 if to is None else whole_number(to, "to")
+            if upper <= before:
+                raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
+            return self._advance(upper, {})
+
+    def commit(self) -> None:
+        """Make what was inserted durable, and close no time."""
+        with self.lock:
+            self.check_open()
+            self._advance(self.lower, {})
+
+    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
+        """Take micro-batches up with what was inserted and advance, ``upper`` being ``lower`` or a later time.
+
+        How far the ``streams`` are then is in the commit that has their rows. If there is no such commit, what was
+        inserted otherwise is still there and the micro-batches are not.
+        """
+        with self.lock:
+            self.check_open()
+            own, steps = self.pending, self.journal.steps
+            self.pending = own.and_more(inputs)
+            try:
+                return self._advance(upper, streams)
+            except BaseException:
+                if self.journal.steps == steps:
+                    self.pending = own
+                raise
+
+    def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
+        started, before = clock.perf_counter(), self.lower
+        self.make_ready()
+        received, placements = 0, dict[str, None]()
+        self.measured.begin()
+        steps = self.journal.steps
+        try:
+            for outcome in self._steps(before, upper, streams):
+                received += sum(outcome.received.values())
+                placements[outcome.placement] = None
+        except BaseException as caught:
+            error = interrupts.original(caught)
+            self.past.fail(error)
+            if before < self.lower < upper:
+                error.add_note(
+                    f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
+                    f"and so is what was inserted; advance(to={upper}) goes on from there"
+                )
+            elif not isinstance(error, Exception):
+                error.add_note(f"altneu: {self._became_of_step(committed=self.journal.steps > steps)}")
+            if error is caught:
+                raise
+            raise error from caught
+        closed = upper > before  # else the last changes are those of an advance before this
+        changes = {n: self.journal.changes(p.contents) if closed else 0 for n, p in self.plan.views.items()}
+        rows = sum(self.table.rows(n) for n in self.table.layouts)
+        seconds = clock.perf_counter() - started
+        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
+
+    def _became_of_step(self, *, committed: bool) -> str:
+        """What an interrupt says of the step that it came in."""
+        if committed:
+            return f"the step is committed, lower is {self.lower}"
+        undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
+        return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
+
+    def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
+        """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
+
+        The first takes all inputs, those of times that a later one closes too.
+        """
+        started = clock.monotonic()
+        end = -1
+        while end < upper:
+            lower, steps = self.lower, self.journal.steps
+            end = portion(self.table, self.pending, lower, upper, self.shards)
+            closed = "" if lower == before else f", closed up to {lower}"
+            try:
+                with self.past.watch(f"closing times {before} to {upper}{closed}", started):
+                    outcome = self._step(lower, end, streams, further=lower != before)
+            finally:
+                if self.journal.steps != steps:  # committed, even if an interrupt came right after
+                    self.pending = Inputs()
+            self.measured.add(self.plan, outcome.measured)
+            self.journal.tidy()
+            self.taps.add(self.plan, outcome.taps)
+            times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
+            self.taps.show(Antichain.of(self.lattice, *times), self.lower)
+            interrupts.check()
+            streams = {}
+            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
+            yield outcome
+
+    def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
+        """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
+
+        A step from a time up to the same one closes none: it takes inputs up, and all of them wait.
+        """
+        since, events = self.since_after(upper), self._events_after(upper)
+        # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
+        inside = min(since, max(before - 1, 0)) if self.plan.loops else since
+        after = self.region(before, upper, since, events)
+        region = replace(self.region(before, upper, inside, events), folded=after.since)
+        try:
+            with self.journal.undoing(step=True):
+                outcome = self.executor.step(self.plan, self.table, self.pending, region, StepMode(self.shards))
+                if inside != since:
+                    fold(outcome.states, after)
+                self.journal.take(outcome)
+                self._forget_changes(since)
+                kept = {p.contents for p in self.plan.views.values()}
+                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
+                filled = {*self.pending.updates, *self.pending.frames}
+                info = {"placement": outcome.placement}
+                told = new if upper > before else None
+                interrupts.check()
+                with interrupts.deferred():
+                    self.journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
+                    self.pending = Inputs()
+        except AltneuError:
+            raise
+        except Exception as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None  # compiled code wraps it in a SystemError
+            raise StepFailedError(
+                f"the step from {before} to {upper} failed and nothing of it is committed: "
+                f"{type(error).__name__}: {error}. "
+                + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
+            ) from error
+        return outcome
+
+    def _forget_changes(self, since: int) -> None:
+        """Drop what views without contents keep of changes that nothing tells apart any more."""
+        names = {ports.contents for ports in self.plan.views.values() if ports.changes_only}
+        if names:
+            self.table.forget_before(names, since)
+
+    def make_ready(self) -> None:
+        """What a step needs: all views that the store has, and the number of shards that was asked for."""
+        self.require_stored_views()
+        self.adopt()
+        self.catalogue.refuse_unowned(waiting=True)
+        if self.wanted_shards != self.shards:
+            self.reshard(self.wanted_shards)
+
+    def adopt(self) -> None:
+        """Once, when all views are there: state that belongs to nothing is of sources that an earlier altneu kept."""
+        if not self._adopted:
+            self.catalogue.adopt(self.shards)
+            self.table.layouts = self.plan.arranged
+            self._adopted = True
+
+    def require_stored_views(self) -> None:
+        """Refuse to go on without a view that the store has.
+
+        Raises:
+            StorePlanError: naming those that are not maintained here.
+        """
+        if waiting := self.catalogue.waiting():
+            raise StorePlanError(
+                f"the store also maintains {', '.join(map(repr, waiting))}, which would miss this step; "
+                "maintain them in this session, or drop them"
+            )
+
+    # reading ----------------------------------------------------------------------------------------------------------
+
+    def region(self, lower: int, upper: int, since: int, events: int) -> Region:
+        """The times of a step from ``lower`` up to ``upper``, and those that are told apart after it."""
+        below, above, folded = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
+        return Region(below, above, folded, events=events)
+
+    def since_after(self, upper: int) -> int:
+        """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
+        if self.retain == "all":
+            return self.journal.since
+        asked = (least_since(self.journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        return max(self.journal.since, wanted)
+
+    def _events_after(self, upper: int) -> int:
+        known = self.journal.events
+        return known if self.retain_events is None else max(known, upper - 1 - self.retain_events)
+
+    def since_of(self, name: str) -> int:
+        """The least time at which a view can be read."""
+        return max(self.journal.since, int(self.journal.views[name]["since"]))
+
+    def coordinates(self, name: str) -> tuple[str, str] | None:
+        """What the two times of a view are called, None when it has one."""
+        self.ports(name)
+        return ir.coordinates(self.catalogue.nodes[name])
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+        self.check_open()
+        self.ports(name)
+        journal = self.journal
+        began = max(journal.began, int(journal.views[name].get("lower", journal.lower)))
+        coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
+        functions = tuple(titles(journal.views[name].get("functions", ())))
+        since = self.since_of(name)
+        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions)
+
+    def last_changes(self, name: str) -> Updates:
+        """The updates of a view in the last advance."""
+        self.check_open()
+        ports = self.ports(name)
+        return self.journal.outputs(ports.contents, self.table.layouts[ports.contents])
+
+    def updates(self, name: str, start: int, end: int) -> Updates:
+        """The updates of a view at times from ``start`` up to but not including ``end``.
+
+        Raises:
+            HistoryGoneError: they are no longer told apart.
+        """
+        known, contents = self.known(name), self.ports(name).contents
+        return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
+
+    @property
+    def store_id(self) -> str:
+        """What tells the session's store from every other one."""
+        return self.journal.store.identity
+
+    def history_id(self, name: str) -> str:
+        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+        return f"{self.store_id}/{self.journal.views[name].get('added', 0)}"
+
+    def keep_for(self, name: str, since: int, lease: float | str) -> None:
+        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        self.journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
+
+    def frame(self, view: Readable, at: Time, errors: OnErrors) -> DataFrame:
+        """A view's contents as a Spark DataFrame."""
+        refuse_without_contents(self.ports(view.name), view.name)
+        if self.spark is None:
+            raise ReadError(
+                "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
+            )
+        time = self.known(view.name).readable(at)
+        ports = self.ports(view.name)
+        if self.table.rows(ports.contents) <= READ_ROWS:
+            return self.executor.frame_of(view.to_arrow(at, errors))
+        if errors == "raise":
+            view.raise_errors(time)
+        return self.executor.read(self.table, ports, view.name, time, errors)
+
+    def check_open(self) -> None:
+        """Refuse to go on when the session is closed.
+
+        Raises:
+            ReadError: it is.
+        """
+        if self._closed:
+            raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
