@@ -27,7 +27,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml scripts/make-venv
 	@sh scripts/make-venv
 	@echo "installing altneu and what it needs into .venv (a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[examples,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,examples,dev]'
 	@$(BIN)/python -m altneu.warm
 	@touch $@
 

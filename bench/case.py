@@ -15,6 +15,7 @@ from bench import (
     graphs,
     histories,
     linear,
+    parsing,
     relations,
     rounds,
     steps,
@@ -45,6 +46,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "m": tpch.measure,
     "n": nexmark.measure,
     "o": rounds.measure,
+    "p": parsing.measure,
     "r": relations.measure,
 }
 

@@ -20,6 +20,8 @@ NODES = 40
 
 edges = an.source("edges", "src long, dst long, weight long")
 texts = an.source("texts", "id long, text string, until long")
+accounts = an.source("accounts", "id long, owner long, amount long", key="id")
+members = an.source("members", "owner long", distinct=True)
 
 VIEWS = {
     "degrees": edges.group_by("dst").agg(n="count(*)", total="sum(weight)", best="max(src)"),
@@ -29,6 +31,8 @@ VIEWS = {
     .distinct()
     .iterate(lambda near: near.concat(near.join(edges, on={"node": "src"}).select(node="right.dst")).distinct()),
     "alive": texts.filter("logical_now() < until").select("id", "text"),
+    "accounts": accounts,
+    "owners": accounts.join(members, on="owner").group_by("owner").agg(n="count(*)", total="sum(amount)"),
     "numbers": texts.select("id", number="cast(text as long)"),  # some are none: rows that are errors
 }
 
@@ -50,6 +54,7 @@ def insert(session: Session, step: int) -> None:
     if step >= 2:
         session.retract("edges", _edges(step - 2)[::3])
         session.retract("texts", _texts(step - 2)[::2])
+    _commands(session, step)
     session.insert("edges", [(*row, step + 2) for row in _edges(-step - 1)[:3]], time="time") if step % 3 else None
 
 
@@ -61,6 +66,23 @@ def _edges(step: int) -> list[tuple[int, int, int]]:
 def _texts(step: int) -> list[tuple[int, str, int]]:
     rng = random.Random(f"texts {step}")
     return [(rng.randrange(50), rng.choice(["7", "12", "none"]), step + rng.randrange(1, 6)) for _ in range(12)]
+
+
+def _commands(session: Session, step: int) -> None:
+    """What replaces, repeats and deletes: of a source with a key, some of it at a time to come, and of a set."""
+    rng = random.Random(f"accounts {step}")
+
+    def some(count: int) -> list[tuple[int, int, int]]:
+        return [(rng.randrange(20), rng.randrange(8), rng.randrange(99)) for _ in range(count)]
+
+    ids = [(row[0],) for row in some(12)]
+    session.insert_or_update("accounts", some(10))
+    session.insert("accounts", some(2))  # beside a row of the key: errors until the key has one row again
+    session.delete_key("accounts", ids[:4])
+    session.insert_or_update("accounts", [(*row, step + 2) for row in some(2)], time="time")
+    owners = [(row[1],) for row in some(6)]
+    session.insert("members", owners[:4] + owners[:2])
+    session.retract("members", owners[3:])
 
 
 def maintain(session: Session) -> dict[str, View]:

@@ -28,6 +28,8 @@ _shared = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, H
 settings.register_profile("ci", _shared, derandomize=True, max_examples=60, database=None)
 # For a search through the night: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", _shared, max_examples=2_000)
+# A first look at a change: make quick.
+settings.register_profile("quick", _shared, derandomize=True, max_examples=10, database=None)
 settings.register_profile("no-shrink", _shared, max_examples=60, phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

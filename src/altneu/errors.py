@@ -31,7 +31,8 @@ AltneuError
 │   ├── StoreInDoubtError          a commit of which nobody knows whether it happened; the store must be opened anew
 │   └── StoreLockedError           another writer has the store open
 ├── SinkError                      a target outside that cannot follow a view; it is left as it was
-├── SetupError                     the machine lacks what Spark needs
+├── SetupError                     the machine lacks what a feature needs
+│   ├── MissingExtraError          the packages of a feature are not installed; names the command that installs them
 │   └── JavaNotFoundError          no Java that Spark runs on
 └── ComputeError
     ├── DiffOverflowError          a diff left int64; the step is not committed
@@ -195,7 +196,22 @@ class SinkError(AltneuError):
 
 
 class SetupError(AltneuError):
-    """The machine lacks what Spark needs."""
+    """The machine lacks what a feature needs."""
+
+
+class MissingExtraError(SetupError):
+    """A feature whose packages are not installed: an extra of altneu's has them.
+
+    >>> str(MissingExtraError("session.serve", "page", "No module named 'uvicorn'"))
+    "session.serve needs packages that are not installed (No module named 'uvicorn'): pip install 'altneu[page]'"
+    """
+
+    def __init__(self, feature: str, extra: str, reason: str) -> None:
+        self.feature, self.extra, self.reason = feature, extra, reason
+        super().__init__(f"{feature} needs packages that are not installed ({reason}): pip install 'altneu[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        return type(self), (self.feature, self.extra, self.reason)
 
 
 class JavaNotFoundError(SetupError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from altneu._extras import require
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime
 from altneu.engine.backfill import backfill
@@ -624,6 +625,7 @@ class Session(Closing):
                 and the next step for the query.
 
         Raises:
+            MissingExtraError: the packages of ``altneu[page]`` are not installed.
             SetupError: the port is taken, or others could reach the host and nothing was said of that.
 
         >>> import altneu as an
@@ -631,6 +633,7 @@ class Session(Closing):
         ...     page.url.startswith("http://127.0.0.1:")
         True
         """
+        require("page", "session.serve")
         from altneu.page import Board, serve
 
         self._engine.check_open()

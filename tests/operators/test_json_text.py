@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.linear.steps import JsonField
-from altneu.operators.json_scan import DEEPEST
-from altneu.operators.json_text import parse_json
+from altneu.operators.json.scan import DEEPEST
+from altneu.operators.json.text import parse_json
 from tests.operators import json_oracle
 from tests.operators.json_oracle import INVALID, WRONG
 

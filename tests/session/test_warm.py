@@ -10,7 +10,6 @@ import sys
 import numba
 import pytest
 from numba.core import event
-from rich.console import Console
 
 import altneu as an
 from altneu.runtime import progress
@@ -102,7 +101,8 @@ def compiled(module):
 def test_that_kernels_are_compiled_is_said_once(module, patience, times, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", patience)
     text = io.StringIO()
-    compiling = progress.Compiling(Console(file=text, width=60))
+    monkeypatch.setattr("sys.stderr", text)
+    compiling = progress.Compiling()
     with event.install_listener("numba:compile", compiling):
         for _ in range(3):
             assert compiled(module) == 2

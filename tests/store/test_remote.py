@@ -149,7 +149,6 @@ def test_local_folders_by_other_names_are_local_folders(tmp_path):
     ("location", "options", "said"),
     [
         ("nowhere://a/b", {}, "nowhere:// cannot be opened.*Protocol not known"),
-        ("gs://bucket/state", {}, r"gs:// cannot be opened.*pip install 'altneu\[gcs\]'"),
         ("memory://", {}, "an address needs a folder"),
         ("/a/b", {"key": "k"}, "takes no storage_options"),
         (fs.LocalFileSystem(), {}, "names no folder"),

@@ -18,7 +18,7 @@ from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import literal, parse
 from altneu.linear import BoundLogic, Emit, Extend, Filter, JsonField, ParseJson, Step, Unnest, Update
-from altneu.operators.json_text import Unit
+from altneu.operators.json.text import Unit
 from altneu.types import quote_name, type_name
 
 Members = tuple[JsonField, ...]

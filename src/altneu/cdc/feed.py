@@ -14,7 +14,7 @@ from altneu.cdc.messages import Progress, Refused, Update, read, show
 from altneu.collections.collection import Collection, source
 from altneu.engine.history import Step
 from altneu.errors import InputError, PlanError
-from altneu.operators.json_text import Unit
+from altneu.operators.json.text import Unit
 from altneu.runtime.inputs import whole_number
 
 Span: TypeAlias = tuple[int, int]

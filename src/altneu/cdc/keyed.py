@@ -29,7 +29,7 @@ from altneu.errors import PlanError, UnknownColumnError
 from altneu.expressions import Col, parse
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Filter, JsonField, ParseJson, Project, Step
-from altneu.operators.json_text import Unit
+from altneu.operators.json.text import Unit
 from altneu.types import quote_name
 
 Names = str | Sequence[str]

@@ -13,7 +13,7 @@ from altneu.collections.verbs import Logic, Verb, column_of
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Expr, literal, parse
 from altneu.linear import BoundLogic, Emit, Filter, JsonField, ParseJson, Project, Step, Update
-from altneu.operators.json_text import Unit, json_fields
+from altneu.operators.json.text import Unit, json_fields
 from altneu.types import quote_name, type_name
 
 PRESENT = pa.struct([])

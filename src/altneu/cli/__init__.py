@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from altneu._extras import require
+
+require("cli", "the command line")  # before the modules below import its packages
+
 import click
 
 from altneu._version import __version__

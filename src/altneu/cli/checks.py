@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
+from altneu._extras import EXTRAS, is_installed
 from altneu.cli.output import in_bytes
 from altneu.errors import AltneuError, JavaNotFoundError, StoreError
 from altneu.runtime.spark.java import find_java
@@ -36,6 +37,7 @@ LEAST_FILES = 1024  # open at a time: every segment that is mapped, every connec
 SLOW_SYNC = 0.05  # seconds that a commit's file takes
 WARM = 0.9  # of the kernels; the rest is compiled inside of others
 _VOLATILE = ("tmpfs", "ramfs")
+_WHAT_FOR = {"spark": "Spark", "page": "the live page"}
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs")
 
 
@@ -67,7 +69,7 @@ def python() -> Iterator[Check]:
 
 
 def packages() -> Iterator[Check]:
-    """The packages that altneu needs, in versions that it was tested with."""
+    """The packages that altneu needs, in versions that it was tested with; those of extras, where they are wanted."""
     try:
         needed = [Requirement(text) for text in importlib.metadata.requires("altneu") or ()]
     except importlib.metadata.PackageNotFoundError:
@@ -76,12 +78,14 @@ def packages() -> Iterator[Check]:
         return
     fit = []
     for requirement in needed:
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        extra = _extra_of(requirement)
+        if extra is None:
             continue
         try:
             found = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            yield Check("packages", "fail", f"{requirement.name} is missing", f"pip install '{requirement}'")
+            if extra == "":
+                yield Check("packages", "fail", f"{requirement.name} is missing", f"pip install '{requirement}'")
             continue
         if requirement.specifier.contains(found, prereleases=True):
             fit.append(f"{requirement.name} {found}")
@@ -89,6 +93,21 @@ def packages() -> Iterator[Check]:
             told = f"{requirement.name} {found} is outside of {requirement.specifier}"
             yield Check("packages", "warn", told, f"pip install '{requirement}'")
     yield Check("packages", "ok", ", ".join(fit))
+
+
+def _extra_of(requirement: Requirement) -> str | None:
+    """The extra that a package belongs to, "" for what is always needed; None for those of developers."""
+    return next(
+        (e for e in ("", *EXTRAS) if requirement.marker is None or requirement.marker.evaluate({"extra": e})), None
+    )
+
+
+def extras() -> Iterator[Check]:
+    """Which extras are not installed."""
+    missing = [extra for extra in ("spark", "page") if not is_installed(extra)]
+    for extra in missing:
+        remedy = f"pip install 'altneu[{extra}]'"
+        yield Check("packages", "warn", f"{_WHAT_FOR[extra]} would be refused: its packages are not installed", remedy)
 
 
 def java() -> Iterator[Check]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from altneu._extras import is_installed
 from altneu.cli import checks
 from altneu.cli.checks import Check
 from altneu.cli.command import Taught, path_option, reporting
@@ -63,7 +64,9 @@ def _setting(text: str) -> tuple[str, str]:
 def _all(out: Output, path: str | None, master: str, config: dict[str, str], *, quick: bool) -> Iterator[Check]:
     from altneu.cli import spark_checks
 
-    for look in (checks.python, checks.packages, checks.java, checks.machine, checks.temporary, checks.time_zone):
+    has_spark = is_installed("spark")
+    packages = (checks.packages, checks.extras, *([checks.java] if has_spark else ()))
+    for look in (checks.python, *packages, checks.machine, checks.temporary, checks.time_zone):
         yield from look()
     with out.busy("looking at compiled kernels"):
         found = list(checks.kernels())
@@ -71,7 +74,7 @@ def _all(out: Output, path: str | None, master: str, config: dict[str, str], *, 
     yield from spark_checks.of_files(os.environ)
     if path is not None:
         yield from _store(out, path, quick=quick)
-    if not quick:
+    if not quick and has_spark:
         with out.busy("starting Spark, and a job of one row"):
             found = list(spark_checks.job(master, config))
         yield from found

@@ -50,7 +50,7 @@ from altneu.linear import (
     Unnest,
     Update,
 )
-from altneu.operators.json_text import Unit, json_fields
+from altneu.operators.json.text import Unit, json_fields
 from altneu.operators.linear.logic import run_logic
 from altneu.runtime.inputs import conform
 from altneu.trace.update import Updates

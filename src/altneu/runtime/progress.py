@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from numba.core import event
-from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PATIENCE = 2.0  # seconds before anything is shown
 MANY_ROUNDS = 100  # before a loop's round is shown
@@ -23,8 +26,9 @@ class Watch:
     block ends, so that what is printed next has a line of its own.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console | None = None) -> None:
+        if console is not None:
+            self.console = console
         self.current: tuple[str, float] | None = None
         self.round: tuple[Sequence[str], int] | None = None  # the loop that runs, by its variables, and its round
         self._thread: threading.Thread | None = None
@@ -33,7 +37,7 @@ class Watch:
     @contextmanager
     def __call__(self, text: str, started: float | None = None) -> Iterator[None]:
         """Watch what happens inside; ``text`` says what it is, ``started`` since when, by ``time.monotonic``."""
-        if not self.console.is_terminal or self.current is not None:
+        if self.console is None or not self.console.is_terminal or self.current is not None:
             yield
             return
         if self._thread is None:
@@ -48,6 +52,15 @@ class Watch:
             with self._line:
                 """The line is gone."""
 
+    @cached_property
+    def console(self) -> Console | None:
+        """The terminal, where Rich is installed (``altneu[cli]``): without it nothing is shown."""
+        try:
+            from rich.console import Console
+        except ImportError:
+            return None
+        return Console(stderr=True)
+
     def _look(self) -> None:
         pause = threading.Event()
         while True:
@@ -61,6 +74,9 @@ class Watch:
             self._ended.clear()
             if self.current is not shown:
                 return
+            from rich.live import Live
+            from rich.spinner import Spinner
+
             spinner = Spinner("dots")
             # What others print meanwhile stays where they print it, which may be a file.
             with Live(spinner, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False):
@@ -83,8 +99,7 @@ class Compiling(event.Listener):
     is read from files that were compiled before is no event.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self) -> None:
         self.is_said, self._is_listening = False, False
         self._depth, self._spent, self._since = 0, 0.0, 0.0
 
@@ -114,14 +129,11 @@ class Compiling(event.Listener):
         if self.is_said or spent < PATIENCE or not str(function.__module__).startswith("altneu."):
             return
         self.is_said = True
-        self.console.print(
+        sys.stderr.write(
             "altneu: compiling kernels, which are kept for later: the first steps of an installation take "
-            "up to a minute; python -m altneu.warm compiles all of them ahead",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            "up to a minute; python -m altneu.warm compiles all of them ahead\n"
         )
 
 
-watch = Watch(Console(stderr=True))
-compiling = Compiling(watch.console)
+watch = Watch()
+compiling = Compiling()

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from altneu._extras import require
 from altneu.errors import StoreError
 from altneu.store.folder import Folder, LocalFolder
 
@@ -29,7 +30,8 @@ def folder_of(location: Location, storage_options: Mapping[str, Any] = MappingPr
     ``storage_options`` are the file system's own settings, as fsspec takes them.
 
     Raises:
-        StoreError: a package is missing, or the file system has no way to put a file only if it is not there.
+        MissingExtraError: the packages of the object store are not installed.
+        StoreError: an unknown protocol, or the file system has no way to put a file only if it is not there.
 
     >>> folder_of("/data/state")
     LocalFolder(path=PosixPath('/data/state'))
@@ -50,16 +52,15 @@ def folder_of(location: Location, storage_options: Mapping[str, Any] = MappingPr
 
 
 def _of_address(protocol: str, text: str, options: Mapping[str, Any]) -> Folder:
-    extra = _EXTRAS.get(protocol)
-    install = f"pip install 'altneu[{extra}]'" if extra else "install the fsspec package that knows it"
+    if protocol in _EXTRAS:
+        require(_EXTRAS[protocol], f"a store at {protocol}://")
     try:
         from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise StoreError(f"a store at {protocol}:// needs fsspec: {install}") from error
-    try:
+
         filesystem, path = url_to_fs(text, **options)
     except (ImportError, ValueError) as error:
-        raise StoreError(f"a store at {protocol}:// cannot be opened: {error}; {install}") from error
+        advice = "" if protocol in _EXTRAS else "; install fsspec and the package that knows it"
+        raise StoreError(f"a store at {protocol}:// cannot be opened: {error}{advice}") from error
     return _remote(filesystem, path)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from altneu._extras import require
 from altneu.collections.collection import Collection
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError
@@ -92,6 +93,7 @@ def histories(
     ...     assert_incremental(totals, history, steps)
     >>> totals_stay_right()
     """
+    require("testing", "altneu.testing.histories")
     from hypothesis import strategies as st
 
     schemas = {node.name: node.schema for node in map(_source, _collections(sources))}

@@ -240,7 +240,7 @@ def _widened(step: Step, spans: Spans, columns: Sequence[pa.Array]) -> Spans:
 
 
 def _parse_json(step: ParseJson, spans: Spans, failures: Failures) -> Spans:
-    from altneu.operators.json_text import parse_json
+    from altneu.operators.json.text import parse_json
 
     columns, failed, describe = parse_json(spans.rows.column(step.column), step.fields, step.needs)
     made = _widened(step, spans, columns)

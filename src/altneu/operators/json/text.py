@@ -11,7 +11,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.linear.steps import JsonField
-from altneu.operators.json_values import UNITS, Reader, Values
+from altneu.operators.json.values import UNITS, Reader, Values
 from altneu.operators.linear.expansion import Mask
 
 Unit = str | Mapping[str, str]

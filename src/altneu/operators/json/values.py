@@ -20,8 +20,9 @@ from altneu.errors import TypeMismatchError
 from altneu.expressions import text_in
 from altneu.expressions.vector import Vector, dtype_of, validity
 from altneu.linear.steps import JsonField
-from altneu.operators import json_parts, json_scan
-from altneu.operators.json_scan import Bytes
+from altneu.operators.json import parts as json_parts
+from altneu.operators.json import scan as json_scan
+from altneu.operators.json.scan import Bytes
 from altneu.operators.linear.expansion import Mask
 
 INVALID, WRONG_TYPE, NO_FIELDS = "INVALID_JSON", "JSON_TYPE", "MISSING_FIELDS"

@@ -1,4 +1,4 @@
-"""JSON taken apart: items of arrays and objects, texts and integers, out of values that ``json_scan`` has passed."""
+"""JSON taken apart: items of arrays and objects, texts and integers, out of values that ``scan`` has passed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, load8
 from altneu.columnar.rows import Ints
-from altneu.operators.json_scan import (
+from altneu.operators.json.scan import (
     ARRAY,
     COMMA,
     MINUS,
