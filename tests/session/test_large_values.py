@@ -187,13 +187,12 @@ def full_for(name, monkeypatch):
     function = registry.function(name)
     kernel = function.kernel
 
-    def overflowing(call, *arguments):
+    def overflowing(*arguments):
         of = [a.arrow if isinstance(a, Vector) else a for a in arguments if isinstance(a, Vector | pa.Array)]
-        if isinstance(arguments[0], Scope):
-            of = [arguments[0].rows.column("s")]
+        of += [a.rows.column("s") for a in arguments if isinstance(a, Scope)]
         if any("x" in str(a.to_pylist()) for a in of):
             raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes, have 2400000000")
-        return kernel(call, *arguments)
+        return kernel(*arguments)
 
     patched = replace(function, kernel=overflowing)
     monkeypatch.setattr(registry, "function", lambda n, known=registry.function: patched if n == name else known(n))

@@ -79,12 +79,12 @@ class Inputs(NamedTuple):
         """
         if "return" not in kernel.__annotations__:
             raise TypeError(f"{kernel!r} must have annotations, which say what it is given")
-        said: dict[str, str] = {name: kind.removesuffix(" | None") for name, kind in kernel.__annotations__.items()}
-        call, count, lazy = (said.pop(name, None) is not None for name in ("call", "count", "scope"))
-        found: list[Style] = ["lazy"] if lazy else [_STYLES[kind] for kind in said.values() if kind in _STYLES]
-        style = found[0] if found else "numpy"
-        said.pop("return", None)
-        constants = frozenset(i for i, kind in enumerate(said.values()) if kind in ("str", "int", "bool"))
+        parameters = {name: kind.removesuffix(" | None") for name, kind in kernel.__annotations__.items()}
+        call, count, scope = (parameters.pop(name, None) is not None for name in ("call", "count", "scope"))
+        styles = [_STYLES[kind] for kind in parameters.values() if kind in _STYLES] or ["numpy"]
+        style: Style = "lazy" if scope else styles[0]
+        del parameters["return"]
+        constants = frozenset(i for i, kind in enumerate(parameters.values()) if kind in ("str", "int", "bool"))
         return cls(style, style not in ("vector", "lazy"), constants, call, count)
 
     def of(self, vectors: list[Vector], count: int, constant: bool) -> list[Any] | None:
@@ -108,14 +108,14 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Function:
-    """A registered function; ``said`` is its name in messages."""
+    """A registered function; ``message_name`` is its name in messages."""
 
     name: str
     aliases: tuple[str, ...]
     group: str
     usage: str
     doc: str
-    said: str
+    message_name: str
     counts: tuple[int, int]
     rule: Rule
     kernel: Callable[..., Any]
@@ -132,8 +132,8 @@ class Function:
         Raises:
             TypeMismatchError: the arguments do not fit.
         """
-        expect_count(self.said, args, *self.counts)
-        return self.rule(Arguments(self.said, args))
+        expect_count(self.message_name, args, *self.counts)
+        return self.rule(Arguments(self.message_name, args))
 
     def can_fail(self, call: Call) -> bool:
         """Whether the call itself could fail on some row."""
@@ -362,7 +362,7 @@ class Group:
         rule: Rule | None = None,
         check: Check | None = None,
         usage: str = "",
-        said: str = "",
+        message_name: str = "",
         doc: str = "",
         fails: bool | Callable[[Call], bool] = False,
         infix: bool = False,
@@ -373,23 +373,23 @@ class Group:
         """Register a kernel.
 
         ``rule`` says the types that the signature leaves out, ``check`` refuses arguments of the right types.
-        ``usage`` is how a call is written, ``said`` the function's name in messages, and ``doc`` what a docstring does
-        not say. ``fails`` says whether a row could fail, ``grows`` whether a value may
-        be larger than the arguments it is made of; ``infix`` calls are in parentheses inside one another;
-        arguments are evaluated ``right_first``; a call of constants that does not ``fold`` stays a call.
+        ``usage`` is how a call is written, ``message_name`` the function's name in error messages, and ``doc`` its
+        documentation where there is no docstring. ``fails`` says whether a row could fail, ``grows`` whether a value
+        may be larger than the arguments it is made of; ``infix`` calls are in parentheses inside one another; arguments
+        are evaluated ``right_first``; a call of constants that does not ``fold`` stays a call.
         """
-        it = signatures.read(signature)
+        parsed = signatures.read(signature)
 
         def decorate(kernel: Kernel) -> Kernel:
             made = Function(
-                it.name,
+                parsed.name,
                 aliases,
                 self.name,
-                usage or it.usage,
+                usage or parsed.usage,
                 doc or " ".join((kernel.__doc__ or "").split()),
-                said or it.name,
-                (it.least, it.most),
-                rule or it.rule(check),
+                message_name or parsed.name,
+                (parsed.least, parsed.most),
+                rule or parsed.rule(check),
                 kernel,
                 Inputs.read(kernel),
                 fails,
@@ -398,7 +398,7 @@ class Group:
                 fold,
                 grows,
             )
-            for name in (it.name, *aliases):
+            for name in (parsed.name, *aliases):
                 if name in FUNCTIONS:
                     raise ValueError(f"the function {name!r} is registered twice")
                 FUNCTIONS[name] = made

@@ -264,7 +264,7 @@ def _register(usage: str, kernel: Kernel, doc: str, *aliases: str, fails: bool |
         scalar(
             f"{_TRIES[symbol]}(a, b)",
             rule=_null_possible,
-            said=symbol,
+            message_name=symbol,
             doc=f"`{usage}`, NULL where that is an error.",
             right_first=last,
         )(_nulls_for_failures(kernel))
@@ -278,7 +278,7 @@ _register(
 )
 _register("a % b", _modulo, "Remainder, with the sign of the dividend; by zero it is an error.", "mod")
 _register("a div b", _whole_divide, "Quotient rounded towards zero, a bigint.")
-scalar("pmod(a, b)", rule=_binary_rule, said="%", fails=True, right_first=True)(_pmod)
+scalar("pmod(a, b)", rule=_binary_rule, message_name="%", fails=True, right_first=True)(_pmod)
 
 
 def _signed_rule(args: Arguments) -> Typing:
@@ -287,7 +287,9 @@ def _signed_rule(args: Arguments) -> Typing:
     return Typing([None if interval else found], found)
 
 
-@scalar("negative(a)", rule=_signed_rule, said="-", usage="-a", fails=lambda call: call.type in INTEGRAL, infix=True)
+@scalar(
+    "negative(a)", rule=_signed_rule, message_name="-", usage="-a", fails=lambda call: call.type in INTEGRAL, infix=True
+)
 def negative(call: Call, a: Values) -> Any:
     """The negative."""
     if a.dtype.kind == "f":
@@ -297,7 +299,7 @@ def negative(call: Call, a: Values) -> Any:
     return overflow(call, -a, a == np.iinfo(a.dtype).min)
 
 
-@scalar("positive(a)", rule=_signed_rule, said="+", usage="+a")
+@scalar("positive(a)", rule=_signed_rule, message_name="+", usage="+a")
 def positive(a: Values) -> Values:
     """The number itself."""
     return a

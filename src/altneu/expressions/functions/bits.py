@@ -62,19 +62,19 @@ def _distance(a: Values, b: Values) -> Values:
     return b.astype(a.dtype) & (a.dtype.itemsize * 8 - 1)
 
 
-@scalar("<<(a, n)", "shiftleft", said="a shift", rule=_shift_rule, usage="a << n", infix=True)
+@scalar("<<(a, n)", "shiftleft", message_name="a shift", rule=_shift_rule, usage="a << n", infix=True)
 def shift_left(a: Values, b: Values) -> Values:
     """Bits moved left."""
     return a << _distance(a, b)
 
 
-@scalar(">>(a, n)", "shiftright", said="a shift", rule=_shift_rule, usage="a >> n", infix=True)
+@scalar(">>(a, n)", "shiftright", message_name="a shift", rule=_shift_rule, usage="a >> n", infix=True)
 def shift_right(a: Values, b: Values) -> Values:
     """Bits moved right, the sign kept."""
     return a >> _distance(a, b)
 
 
-@scalar(">>>(a, n)", "shiftrightunsigned", said="a shift", rule=_shift_rule, usage="a >>> n", infix=True)
+@scalar(">>>(a, n)", "shiftrightunsigned", message_name="a shift", rule=_shift_rule, usage="a >>> n", infix=True)
 def shift_right_unsigned(a: Values, b: Values) -> Values:
     """Bits moved right, zeros moved in."""
     unsigned = np.dtype(f"u{a.dtype.itemsize}")

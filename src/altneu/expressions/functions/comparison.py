@@ -173,7 +173,7 @@ def _in_rule(args: Arguments) -> Typing:
 _FEW = 8
 
 
-@scalar("in(a, b, …)", rule=_in_rule, said="IN", usage="a IN (b, c, …)", infix=True)
+@scalar("in(a, b, …)", rule=_in_rule, message_name="IN", usage="a IN (b, c, …)", infix=True)
 def is_in(call: Call, scope: Scope) -> Vector:
     """Whether it equals one of them; null when it equals none and one is null."""
     value = call.args[0].vector(scope)

@@ -57,7 +57,7 @@ def _case_rule(args: Arguments) -> Typing:
     return Typing(types, found, len(args) == last or any(v.nullable for v in values))
 
 
-@scalar("case(a, b, …)", "when", rule=_case_rule, said="CASE", usage="CASE [a] WHEN b THEN c … ELSE d END")
+@scalar("case(a, b, …)", "when", rule=_case_rule, message_name="CASE", usage="CASE [a] WHEN b THEN c … ELSE d END")
 def case(call: Call, scope: Scope) -> Vector:
     """The value of the first branch whose condition is true."""
     count, args = scope.count, call.args

@@ -46,7 +46,7 @@ def datediff(end: Values, start: Values) -> Values:
     return end - start
 
 
-@scalar("date_diff_days(end date, start date) -> interval day to second", usage="d1 - d2", said="-")
+@scalar("date_diff_days(end date, start date) -> interval day to second", usage="d1 - d2", message_name="-")
 def date_diff_days(end: Values, start: Values) -> Values:
     """The interval between two dates."""
     return (end.astype(np.int64) - start) * DAY
@@ -65,7 +65,7 @@ def _micros_checked(call: Call, result: Values, far: Mask, code: str = "ARITHMET
     return Out(result, ((far, code, lambda _: f"long overflow in `{call.text}`"),)) if far.any() else result
 
 
-@scalar("timestamp_diff(end, start)", rule=_difference_rule, said="-", usage="t1 - t2", fails=True)
+@scalar("timestamp_diff(end, start)", rule=_difference_rule, message_name="-", usage="t1 - t2", fails=True)
 def timestamp_diff(call: Call, end: Values, start: Values) -> Any:
     """The interval between two timestamps."""
     result = end - start
@@ -102,14 +102,14 @@ def out_of_range(call: Call, result: Values, far: Mask) -> Any:
     return Out(result, ((far, OVERFLOW, lambda _: f"`{call.text}` is out of range"),)) if far.any() else result
 
 
-@scalar("interval_add(a any, b any) -> a", said="+", usage="interval + interval", fails=True)
+@scalar("interval_add(a any, b any) -> a", message_name="+", usage="interval + interval", fails=True)
 def interval_add(call: Call, a: Values, b: Values) -> Any:
     """Sum of intervals."""
     result = a + b
     return out_of_range(call, result, ((a ^ result) & (b ^ result)) < 0)
 
 
-@scalar("interval_subtract(a any, b any) -> a", said="-", usage="interval - interval", fails=True)
+@scalar("interval_subtract(a any, b any) -> a", message_name="-", usage="interval - interval", fails=True)
 def interval_subtract(call: Call, a: Values, b: Values) -> Any:
     """Difference of intervals."""
     result = a - b
@@ -121,7 +121,9 @@ def _scaled_rule(args: Arguments) -> Typing:
     return Typing((None, T.LONG if want in INTEGRAL else want), args[0].type)
 
 
-@scalar("interval_multiply(interval, n)", rule=_scaled_rule, said="interval *", usage="interval * n", fails=True)
+@scalar(
+    "interval_multiply(interval, n)", rule=_scaled_rule, message_name="interval *", usage="interval * n", fails=True
+)
 def interval_multiply(call: Call, interval: Values, number: Values) -> Any:
     """An interval n times."""
     if number.dtype.kind == "i":
@@ -130,7 +132,7 @@ def interval_multiply(call: Call, interval: Values, number: Values) -> Any:
     return _rounded(call, interval * number)
 
 
-@scalar("interval_divide(interval, n)", rule=_scaled_rule, said="interval *", usage="interval / n", fails=True)
+@scalar("interval_divide(interval, n)", rule=_scaled_rule, message_name="interval *", usage="interval / n", fails=True)
 def interval_divide(call: Call, interval: Values, number: Values) -> Any:
     """A part of an interval, rounded."""
     zero = number == 0

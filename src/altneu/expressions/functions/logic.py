@@ -42,19 +42,19 @@ def _known(vector: Vector) -> Mask:
     return np.ones(len(vector), np.bool_) if vector.valid is None else vector.valid
 
 
-@scalar("and(a boolean, b boolean) -> boolean", usage="a AND b", said="AND", infix=True)
+@scalar("and(a boolean, b boolean) -> boolean", usage="a AND b", message_name="AND", infix=True)
 def conjunction(call: Call, scope: Scope) -> Vector:
     """Both true. b is not evaluated where a is false."""
     return _connect(call, scope, False)
 
 
-@scalar("or(a boolean, b boolean) -> boolean", usage="a OR b", said="OR", infix=True)
+@scalar("or(a boolean, b boolean) -> boolean", usage="a OR b", message_name="OR", infix=True)
 def disjunction(call: Call, scope: Scope) -> Vector:
     """Either true. b is not evaluated where a is true."""
     return _connect(call, scope, True)
 
 
-@scalar("not(a boolean) -> boolean", "!", usage="NOT a, !a", said="NOT", infix=True)
+@scalar("not(a boolean) -> boolean", "!", usage="NOT a, !a", message_name="NOT", infix=True)
 def negation(a: Values) -> Values:
     """False for true, true for false."""
     return ~a

@@ -159,7 +159,7 @@ def ascii_code(s: pa.Array) -> pa.Array:
     return codes.take(first.indices)
 
 
-@scalar("char(n bigint) -> string", "chr", usage="chr(n)", said="chr")
+@scalar("char(n bigint) -> string", "chr", usage="chr(n)", message_name="chr")
 def char(n: pa.Array) -> pa.Array:
     """The character of code n modulo 256; an empty text below zero."""
     codes = np.asarray(n.fill_null(0))
