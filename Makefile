@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections test cluster faults lint check bench docs docs-serve clean
+.PHONY: help setup run corrections quick test cluster faults lint check bench docs docs-serve clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -10,6 +10,7 @@ help:
 	@echo "make setup        the environment, in .venv"
 	@echo "make run          the flights of 2013 as maintained views, on Spark"
 	@echo "make corrections  delays that are corrected days later, and what was known when"
+	@echo "make quick        the tests that catch most mistakes, without Spark: under three minutes"
 	@echo "make test         every test"
 	@echo "make cluster      the acceptance suite on a Spark cluster on this machine, whose processes are killed"
 	@echo "make faults       kills, failing disks, damaged files: some twenty minutes, and no difference"
@@ -36,6 +37,16 @@ run: setup
 
 corrections: setup
 	@$(BIN)/python -m examples.corrections
+
+# What catches most mistakes, ten examples of each property; CONTRIBUTING.md says when to run it.
+QUICK := tests/laws tests/operators tests/expressions tests/sql tests/golden tests/kit \
+	tests/oracle/test_core.py tests/oracle/test_operators.py tests/oracle/test_loops.py tests/oracle/test_random_plans.py \
+	tests/architecture/test_architecture.py tests/architecture/test_extras.py
+QUICK_MARKS := not spark and not slow
+
+quick: setup
+	@started=$$(date +%s); HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "$(QUICK_MARKS)" $(QUICK); \
+		code=$$?; echo "make quick: $$(($$(date +%s) - started)) s"; exit $$code
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from altneu import report
+from examples import report
 from examples.flights import data, verify
 from examples.flights.run import Pipeline, Verdict
 from examples.report import StepRecord

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from altneu import report
+from examples import report
 from examples.flights import data, show, verify
 from examples.flights.run import Pipeline, open_session
 from examples.flights.stream import OPTIONS, Days, Follower, streams_of, write_days

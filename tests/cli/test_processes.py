@@ -14,13 +14,7 @@ import pytest
 import altneu as an
 from altneu.cli import main
 from altneu.runtime.progress import watch
-from tests.store.support import CHILD
-
-ALTNEU = [sys.executable, "-W", "ignore", "-m", "altneu.cli"]
-
-
-def start(*arguments, **rest):
-    return subprocess.Popen([*ALTNEU, *map(str, arguments)], text=True, env=CHILD | rest.pop("env", {}), **rest)
+from tests.cli.processes_cases import start
 
 
 def test_a_reader_that_goes_away(made):

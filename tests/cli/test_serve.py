@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 import altneu as an
-from tests.cli.test_processes import start
+from tests.cli.processes_cases import start
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 

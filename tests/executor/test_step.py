@@ -22,11 +22,11 @@ from altneu.runtime.local import ShardView
 from altneu.trace.update import Updates
 from tests.oracle import plans
 from tests.oracle.histories import random_history
+from tests.oracle.operators_cases import HISTORY, JUDGE, PLANS
 from tests.oracle.queries import SOURCES
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Judge, Runner, table_of
-from tests.oracle.test_operators import HISTORY, JUDGE, PLANS
-from tests.session.test_durable import no_file_beyond
+from tests.session.durable_cases import no_file_beyond
 
 
 def session_of_retries(path):

@@ -9,8 +9,8 @@ import pytest
 import altneu as an
 from altneu.errors import PlanError, StatementError
 from altneu.explain import FORMS, rendered
+from tests.explain.picture_cases import EDGES, TRIANGLES, reach
 from tests.explain.pictures import read
-from tests.explain.test_picture import EDGES, TRIANGLES, reach
 
 ORDERS = an.source("orders", "item string, price long")
 

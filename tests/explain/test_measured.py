@@ -9,8 +9,8 @@ import pytest
 import altneu as an
 from altneu.errors import StepFailedError
 from altneu.explain import Explained, Measured, Operator
-from tests.explain.test_picture import EDGES, TRIANGLES, reach
-from tests.golden.test_explain import PLANS
+from tests.explain.picture_cases import EDGES, TRIANGLES, reach
+from tests.golden.explain_cases import PLANS
 
 ORDERS = an.source("orders", "item string, price long")
 PRICES = an.source("prices", "item string, unit long")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import altneu as an
-from tests.explain.test_picture import LOOPS, PLANS, TRIANGLES
+from tests.explain.picture_cases import LOOPS, TRIANGLES
+from tests.golden.explain_cases import PLANS
 
 WAIT = 30_000
 

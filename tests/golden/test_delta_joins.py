@@ -11,10 +11,10 @@ from altneu.plan import ir, rewrite
 from altneu.plan.rewrite import delta_joins
 from tests.golden import plans
 from tests.golden.golden import check, tree
-from tests.golden.test_rewrite import means_the_same
-from tests.oracle import test_delta_joins as patterns
+from tests.golden.rewrite_cases import means_the_same
+from tests.oracle import delta_joins_cases as patterns
+from tests.oracle.operators_cases import HISTORY, TIMES
 from tests.oracle.queries import queries
-from tests.oracle.test_operators import HISTORY, TIMES
 
 E = an.source("edges", "src long, dst long")
 N = an.source("names", "node long, name string")

@@ -21,16 +21,16 @@ from altneu.plan.physical import PhysicalNode
 from tests.golden import plans
 from tests.golden.golden import check
 from tests.oracle import (
-    test_asof,
-    test_calculus,
-    test_delta_joins,
-    test_keyed,
-    test_latest,
-    test_locked,
-    test_loops,
-    test_operators,
-    test_two_times,
-    test_update_time,
+    asof_cases,
+    calculus_cases,
+    delta_joins_cases,
+    keyed_cases,
+    latest_cases,
+    locked_cases,
+    loops_cases,
+    operators_cases,
+    two_times_cases,
+    update_time_cases,
 )
 from tests.oracle.plans import random_plan
 
@@ -38,16 +38,16 @@ T = an.source("t", "k long, v long")
 TRIANGLES = T.join(T, on={"v": "k"}).select("k", "v", w="`right.v`").join(T, on={"w": "k", "k": "v"})
 CASES = {
     "arranged": {"by a key": T.arrange_by("v"), "delta join": TRIANGLES.select("k", "v", "w")},
-    "operators": test_operators.PLANS,
-    "as-of": test_asof.PLANS,
-    "calculus": test_calculus.PLANS,
-    "delta joins": test_delta_joins.PLANS,
-    "keyed": test_keyed.PLANS,
-    "latest": test_latest.PLANS,
-    "locked": test_locked.PLANS,
-    "loops": test_loops.PLANS,
-    "two times": test_two_times.PLANS,
-    "update time": test_update_time.PLANS,
+    "operators": operators_cases.PLANS,
+    "as-of": asof_cases.PLANS,
+    "calculus": calculus_cases.PLANS,
+    "delta joins": delta_joins_cases.PLANS,
+    "keyed": keyed_cases.PLANS,
+    "latest": latest_cases.PLANS,
+    "locked": locked_cases.PLANS,
+    "loops": loops_cases.PLANS,
+    "two times": two_times_cases.PLANS,
+    "update time": update_time_cases.PLANS,
     "random": {str(n): random_plan(random.Random(n), 3 + n % 7) for n in range(60)},
     "random, rewritten": {str(n): plans.random_plan(random.Random(n), 3 + n % 7) for n in range(40)},
 }

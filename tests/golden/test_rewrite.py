@@ -22,15 +22,15 @@ from altneu.plan.rewrite.push_filters import push_filters
 from altneu.plan.rewrite.use_indexes import use_indexes
 from tests.golden import plans
 from tests.golden.golden import check, tree
-from tests.oracle import runners, test_loops
-from tests.oracle.histories import accumulated
+from tests.golden.rewrite_cases import means_the_same
+from tests.oracle import loops_cases, runners
 from tests.oracle.moments import Meaning, Moving
+from tests.oracle.operators_cases import HISTORY, TIMES
 from tests.oracle.plans import random_plan
 from tests.oracle.queries import SOURCES, queries
+from tests.oracle.random_plans_cases import Scene
 from tests.oracle.recompute import recompute
 from tests.oracle.runners import Judge, Runner
-from tests.oracle.test_operators import HISTORY, TIMES
-from tests.oracle.test_random_plans import Scene
 
 PLANS = queries()
 T = an.source("t", "k long, v long")
@@ -360,9 +360,9 @@ def moments_show_the_same(plan, made, tables):
     return True
 
 
-@pytest.mark.parametrize("name", test_loops.PLANS)
+@pytest.mark.parametrize("name", loops_cases.PLANS)
 def test_loops_keep_their_meaning(name):
-    plan, history = test_loops.PLANS[name].node, test_loops.HISTORY
+    plan, history = loops_cases.PLANS[name].node, loops_cases.HISTORY
     for rule in [*rewrite.RULES, rewrite.optimise]:
         made = rule(plan)
         assert made.schema == plan.schema
@@ -377,22 +377,6 @@ def test_random_plans_keep_their_meaning(seed):
         made = rewrite.optimise(plan.node)
         assert rewrite.optimise(made).fingerprint == made.fingerprint
         means_the_same(plan.node, made, scene.history, 2)
-
-
-def means_the_same(plan, made, history, now):
-    """Whether two plans show the same in every case in which the first makes no error; how many cases those are.
-
-    Where it makes an error, the other may make another one, or none.
-    """
-    sound = 0
-    for case in {row[0] for updates in history.values() for row, _, _ in updates}:
-        part = {s: [u for u in updates if u[0][0] == case] for s, updates in history.items()}
-        past = lambda time, part=part: {s: accumulated(updates, time) for s, updates in part.items()}  # noqa: E731
-        contents, errors = recompute(plan, past(now), now, past)
-        if not errors:
-            assert recompute(made, past(now), now, past) == (contents, set())
-            sound += 1
-    return sound
 
 
 def test_plans_that_are_not_rewritten_run_to_what_was_written(monkeypatch):

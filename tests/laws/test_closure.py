@@ -19,8 +19,8 @@ from altneu.order import AltNeu, Antichain, Epoch, Lattice, Product, chains, clo
 from altneu.order.closure import chain_joins, due_and_pended, interesting_times
 from altneu.order.lattice import Mask, Times
 from altneu.order.sweeps import Ints
-from tests.laws.test_order import LATTICES as NINE
-from tests.laws.test_order import values
+from tests.laws.order_cases import LATTICES as NINE
+from tests.laws.order_cases import values
 
 E = Epoch()
 PLANE, SPACE = Product(E, E), Product(E, E, E)

@@ -11,35 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from altneu.errors import TimeRangeError
-from altneu.order import AltNeu, Antichain, Epoch, Lattice, Moment, Product, alt, neu
+from altneu.order import AltNeu, Antichain, Lattice, Moment, Product, alt, neu
 from altneu.order.lattice import Mask, Times
+from tests.laws.order_cases import LATTICES, E, values
 
-E = Epoch()
-LATTICES: dict[str, tuple[Lattice, int]] = {  # with the number of values per epoch in its grid
-    "Epoch": (E, 5),
-    "Product(E,E)": (Product(E, E), 4),
-    "AltNeu(E)": (AltNeu(E), 4),
-    "AltNeu(Product(E,E))": (AltNeu(Product(E, E)), 3),
-    "AltNeu(Product(E,E,E))": (AltNeu(Product(E, E, E)), 2),
-    "Product(AltNeu(E),E)": (Product(AltNeu(E), E), 3),
-    "Product(AltNeu(E),AltNeu(E))": (Product(AltNeu(E), AltNeu(E)), 2),
-    "Product(AltNeu(Product(E,E)),E)": (Product(AltNeu(Product(E, E)), E), 2),
-    "AltNeu(AltNeu(Product(E,E)))": (AltNeu(AltNeu(Product(E, E))), 2),
-}
 NAMES = sorted(LATTICES)
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 ENDS = (SMALLEST, SMALLEST + 1, -1, 0, 1, 2, 3, LARGEST - 1, LARGEST)
 quick = settings(max_examples=25, deadline=None)
 each_lattice = pytest.mark.parametrize("name", NAMES)
-
-
-def values(lattice: Lattice, n: int) -> list[object]:
-    """Every time whose epochs are below ``n``, as Python values. The set is closed under join and meet."""
-    if isinstance(lattice, Product):
-        return list(itertools.product(*(values(factor, n) for factor in lattice.factors)))
-    if isinstance(lattice, AltNeu):
-        return [Moment(time, flag) for time in values(lattice.inner, n) for flag in (False, True)]
-    return list(range(n))
 
 
 def grid(name: str) -> tuple[Lattice, Times]:

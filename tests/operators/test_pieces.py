@@ -16,8 +16,8 @@ from altneu.operators.join.pairs import JoinSpec, join_pieces
 from altneu.order import Epoch, Product
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates
-from tests.operators.test_extend import PATTERNS, consolidated, prepared
-from tests.operators.test_join_fusion import LEFT, LOGICS, OUTPUTS, RIGHT, SCHEMA, arranged, side, total
+from tests.operators.extend_cases import PATTERNS, consolidated, prepared
+from tests.operators.join_fusion_cases import LEFT, LOGICS, OUTPUTS, RIGHT, SCHEMA, arranged, side, total
 
 
 @pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())], ids=["total", "partial"])

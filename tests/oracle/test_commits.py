@@ -8,19 +8,20 @@ import pytest
 
 from altneu import Session
 from tests.oracle import (
-    test_asof,
-    test_calculus,
-    test_delta_joins,
-    test_latest,
-    test_locked,
-    test_loops,
-    test_operators,
+    asof_cases,
+    calculus_cases,
+    delta_joins_cases,
+    latest_cases,
+    locked_cases,
+    loops_cases,
+    operators_cases,
 )
-from tests.oracle import test_two_times as two_times
+from tests.oracle import two_times_cases as two_times
 from tests.oracle.conftest import alternate
+from tests.oracle.moments import CalculusJudge
 from tests.oracle.runners import Runner, contents_of, errors_of, rows_of
 
-MODULES = [test_operators, test_loops, test_latest, test_locked, test_asof, test_delta_joins]
+MODULES = [operators_cases, loops_cases, latest_cases, locked_cases, asof_cases, delta_joins_cases]
 
 
 class Committing(Session):
@@ -53,29 +54,31 @@ def check(runner: Runner, module, few: int) -> None:
     module.JUDGE.run(runner, module.SOURCES, [end // 2, end], random.Random(few).sample(names, min(few, len(names))))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rsplit(".", 1)[-1][:-6])
 def test_in_memory(module):
     check(Runner("shards", lambda _: Committing(shards=2), ahead=True, together=True), module, 12)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rsplit(".", 1)[-1][:-6])
 def test_reopened(module, tmp_path_factory):
     folder = lambda: tmp_path_factory.mktemp("store")  # noqa: E731
     check(Runner("durable", lambda path: Committing(path=path), folder, reopened=True, together=True), module, 4)
 
 
-@pytest.mark.parametrize("module", [test_operators, test_loops], ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize(
+    "module", [operators_cases, loops_cases], ids=lambda m: m.__name__.rpartition(".")[2].removesuffix("_cases")
+)
 def test_on_spark_and_in_the_driver_by_turns(spark, module):
     runner = Runner("mixed", lambda _: Committing(spark), together=True, ahead=True, before_step=alternate)
     check(runner, module, 2)
 
 
 def test_moments():
-    _, history = test_calculus.histories(5, cases=2)
-    few = {name: test_calculus.PLANS[name] for name in test_calculus.FEW}
-    judge = test_calculus.CalculusJudge(few, history)
+    _, history = calculus_cases.histories(5, cases=2)
+    few = {name: calculus_cases.PLANS[name] for name in calculus_cases.FEW}
+    judge = CalculusJudge(few, history)
     runner = Runner("memory", lambda _: Committing(), ahead=True, together=True)
-    for name, trace in runner.run(few, test_calculus.SOURCES, history, [2, test_calculus.TIMES + 1]).items():
+    for name, trace in runner.run(few, calculus_cases.SOURCES, history, [2, calculus_cases.TIMES + 1]).items():
         judge.check(name, trace)
 
 

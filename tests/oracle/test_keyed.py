@@ -15,14 +15,12 @@ import altneu as an
 from altneu import Collection, Session
 from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import History, Update, random_cuts
+from tests.oracle.keyed_cases import PLANS, SOURCES, plans
+from tests.oracle.parts_cases import in_parts, in_tasks
 from tests.oracle.plans import KEY, TABLES, random_plan
 from tests.oracle.recompute import Multiset, Row
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, observe, state_left, table_of, unlike
-from tests.oracle.test_parts import in_parts, in_tasks
 
-P = an.source("p", "trial int, k long, v long", key=KEY)
-Q = an.source("q", "trial int, k long, v long", distinct=True)
-SOURCES = {"p": P, "q": Q}
 KEPT = {
     "p": an.source("p", "trial int, k long, v long", key=KEY, keep=True),
     "q": an.source("q", "trial int, k long, v long", distinct=True, keep=True),
@@ -88,30 +86,6 @@ def commanding(runner: Runner, **more: Any) -> Commanding:
     return Commanding(**{**vars(runner), **more})
 
 
-def plans(sources: dict[str, Collection]) -> dict[str, Collection]:
-    p, q = sources.values()
-    return {
-        "rows": p,
-        "set": q,
-        "some columns": p.select("trial", "k"),
-        "a filter": p.filter("v > 1 or v is null"),
-        "what may fail": p.select(*KEY, w="4 div v"),
-        "grouped by the key": p.group_by(*KEY).agg(n="count(*)", v="max(v)"),
-        "grouped by another column": p.group_by("trial", "v").agg(n="count(*)", s="sum(k)"),
-        "joined by the key": p.join(q, on=KEY),
-        "joined with itself": p.join(p, on={"trial": "trial", "v": "k"}),
-        "three joined": p.join(q, on=KEY).join(p.select("trial", "k", w="v"), on=KEY),
-        "outer": p.join(q, on=KEY, how="full"),
-        "what the set lacks": p.antijoin(q, on=KEY),
-        "distinct": q.distinct(),
-        "both": p.concat(q).count(),
-        "the greatest": q.top_k(1, by="v desc", per=KEY),
-        "a window": p.window(n="row_number() over (partition by trial order by v, k)"),
-        "moments": p.differentiate().integrate(),
-    }
-
-
-PLANS = plans(SOURCES)
 FEW = ["rows", "set", "joined by the key"]
 HISTORY = commands(random.Random(3), CASES, TIMES, 9)
 JUDGE = Commanded(PLANS, HISTORY)

@@ -13,18 +13,10 @@ import pytest
 
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
-from tests.oracle.histories import History, accumulated, random_cuts, random_history, undone
-from tests.oracle.queries import SOURCES, TABLES, queries
+from tests.oracle.histories import accumulated, random_cuts
+from tests.oracle.operators_cases import HISTORY, JUDGE, PLANS, TIMES, history_of
+from tests.oracle.queries import SOURCES
 from tests.oracle.runners import Judge, Runner, Trace, Traces, observe, state_left, table_of
-
-PLANS = queries()
-TIMES = 7  # of random changes; at one time more everything is taken back
-
-
-def history_of(seed: int, cases: int, size: int) -> History:
-    history = random_history(random.Random(seed), TABLES, cases, TIMES, size)
-    end = undone(history, TIMES)
-    return {name: updates + end[name] for name, updates in history.items()}
 
 
 def cuts_of(seed: int) -> list[int]:
@@ -33,8 +25,6 @@ def cuts_of(seed: int) -> list[int]:
 
 TINY = 64  # rows that a spine may leave alone
 EACH, ONE = list(range(1, TIMES + 2)), [TIMES + 1]
-HISTORY = history_of(seed=1, cases=8, size=3)
-JUDGE = Judge(PLANS, HISTORY)
 
 
 @dataclass

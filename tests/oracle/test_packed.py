@@ -15,14 +15,14 @@ from altneu.operators.join import pairs as join
 from altneu.operators.reduce import rounds
 from altneu.runtime import base
 from altneu.trace import batch
-from tests.oracle import test_asof, test_delta_joins, test_loops, test_operators
+from tests.oracle import asof_cases, delta_joins_cases, loops_cases, operators_cases
 from tests.oracle.runners import Judge, Runner
 
 SCENES = {
-    "operators": (test_operators, [3, 8]),
-    "loops": (test_loops, [2, 5]),
-    "delta joins": (test_delta_joins, [2, 4]),
-    "as-of joins": (test_asof, [3, test_asof.TIMES]),
+    "operators": (operators_cases, [3, 8]),
+    "loops": (loops_cases, [2, 5]),
+    "delta joins": (delta_joins_cases, [2, 4]),
+    "as-of joins": (asof_cases, [3, asof_cases.TIMES]),
 }
 
 
@@ -59,7 +59,7 @@ def test_in_memory(scene):
 
 def test_reopened_after_every_advance(tmp_path_factory):
     folder = lambda: tmp_path_factory.mktemp("store")  # noqa: E731
-    judge = Judge(test_loops.PLANS, test_loops.HISTORY)
+    judge = Judge(loops_cases.PLANS, loops_cases.HISTORY)
     runner = Runner("durable", lambda path: Session(path=path, shards=2), folder, reopened=True, together=True)
-    for name, trace in runner.run(test_loops.PLANS, test_loops.SOURCES, test_loops.HISTORY, [2, 5]).items():
+    for name, trace in runner.run(loops_cases.PLANS, loops_cases.SOURCES, loops_cases.HISTORY, [2, 5]).items():
         judge.check(name, trace)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,42 +18,21 @@ from altneu.runtime.parts import Inbox, StageRun
 from altneu.trace.update import Updates
 from tests.oracle import (
     agree,
-    test_asof,
-    test_calculus,
-    test_delta_joins,
-    test_latest,
-    test_locked,
-    test_loops,
-    test_operators,
+    asof_cases,
+    calculus_cases,
+    delta_joins_cases,
+    latest_cases,
+    locked_cases,
+    loops_cases,
+    operators_cases,
 )
-from tests.oracle import test_two_times as two_times
-from tests.oracle.retries import Retries
+from tests.oracle import two_times_cases as two_times
+from tests.oracle.moments import CalculusJudge
+from tests.oracle.parts_cases import in_parts, in_tasks
+from tests.oracle.random_plans_cases import Scene
 from tests.oracle.runners import Judge, Runner
-from tests.oracle.test_random_plans import Scene
 
-MODULES = [test_operators, test_loops, test_latest, test_locked, test_asof, test_delta_joins]
-
-
-def in_parts(rng: random.Random) -> Callable[[Path | None], Session]:
-    """Sessions that have room for a few rows at a time."""
-
-    def opened(path: Path | None) -> Session:
-        session = Session(path=path, shards=rng.randint(1, 2))
-        session._engine.executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
-        return session
-
-    return opened
-
-
-def in_tasks(room: int) -> Callable[[Path | None], Session]:
-    """Sessions whose every step runs as Spark's tasks do, with little room."""
-
-    def opened(path: Path | None) -> Session:
-        session = Session(path=path, shards=2)
-        session._engine.executor = Retries(2, room=room)
-        return session
-
-    return opened
+MODULES = [operators_cases, loops_cases, latest_cases, locked_cases, asof_cases, delta_joins_cases]
 
 
 def check(runner: Runner, module: Any, few: int) -> None:
@@ -63,28 +41,28 @@ def check(runner: Runner, module: Any, few: int) -> None:
     module.JUDGE.run(runner, module.SOURCES, [end // 2, end], names)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rpartition(".")[2].removesuffix("_cases"))
 def test_every_operator(module):
-    few = {test_operators: 9, test_asof: 1, test_locked: 1}.get(module, 2)
+    few = {operators_cases: 9, asof_cases: 1, locked_cases: 1}.get(module, 2)
     check(Runner("parts", in_parts(random.Random(1)), ahead=True), module, few)
 
 
-@pytest.mark.parametrize("module", MODULES[:-1], ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize("module", MODULES[:-1], ids=lambda m: m.__name__.rpartition(".")[2].removesuffix("_cases"))
 def test_every_operator_in_tasks(module, tmp_path_factory):
-    few = 2 if module is test_operators else 1
+    few = 2 if module is operators_cases else 1
     check(Runner("tight", in_tasks(400), lambda: tmp_path_factory.mktemp("store"), together=True), module, few)
 
 
 def test_two_times():
-    two_times.test_on_every_runner(Runner("parts", in_parts(random.Random(4))), "count")
+    two_times.check_on(Runner("parts", in_parts(random.Random(4))), "count")
 
 
 def test_moments():
-    _, history = test_calculus.histories(5, cases=2)
-    few = {name: test_calculus.PLANS[name] for name in test_calculus.FEW}
-    judge = test_calculus.CalculusJudge(few, history)
+    _, history = calculus_cases.histories(5, cases=2)
+    few = {name: calculus_cases.PLANS[name] for name in calculus_cases.FEW}
+    judge = CalculusJudge(few, history)
     runner = Runner("parts", in_parts(random.Random(2)), ahead=True, together=True)
-    for name, trace in runner.run(few, test_calculus.SOURCES, history, [2, test_calculus.TIMES + 1]).items():
+    for name, trace in runner.run(few, calculus_cases.SOURCES, history, [2, calculus_cases.TIMES + 1]).items():
         judge.check(name, trace)
 
 

@@ -7,9 +7,9 @@ import pytest
 import altneu as an
 from altneu.errors import NoFixpointError
 from altneu.plan.physical import PENDED
+from tests.oracle.loops_cases import EDGES, HISTORY, JUDGE, PLANS, ROOTS, SOURCES, TIMES, _insert, reach
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Runner, contents_of
-from tests.oracle.test_loops import EDGES, HISTORY, JUDGE, PLANS, ROOTS, SOURCES, TIMES, _insert, reach
 
 SHARDS = 3
 CUTS = [3, 4, TIMES + 1]

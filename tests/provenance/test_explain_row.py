@@ -11,10 +11,10 @@ import altneu as an
 from altneu import Session
 from altneu.errors import HistoryGoneError, ReadError
 from altneu.plan import ir
+from tests.oracle import loops_cases as loops
 from tests.oracle import plans as random_plans
 from tests.oracle import queries
-from tests.oracle import test_loops as loops
-from tests.oracle import test_two_times as timed
+from tests.oracle import two_times_cases as timed
 from tests.oracle.histories import random_history
 from tests.oracle.recompute import plain, recompute
 from tests.oracle.runners import table_of

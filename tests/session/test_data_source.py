@@ -14,7 +14,7 @@ import altneu as an
 from altneu.errors import AltneuError, HistoryGoneError, ViewHasErrorsError
 from altneu.store import forget_segments
 from pyspark_altneu import DefaultSource
-from tests.session.test_reader import accumulate
+from tests.session.reader_cases import accumulate
 
 EDGES = an.source("edges", "src long, dst long, w string")
 

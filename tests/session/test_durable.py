@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
 from collections import Counter
 
 import pytest
@@ -14,6 +12,7 @@ from altneu.errors import PlanError, StoreFullError, StoreLockedError, StorePlan
 from altneu.store import forget_segments
 from altneu.testing import assert_changes
 from tests.oracle.recompute import Multiset
+from tests.session.durable_cases import no_file_beyond
 
 ORDERS = an.source("orders", "item string, price long")
 TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
@@ -221,20 +220,6 @@ def test_one_session_at_a_time(filled):
         assert contents(session.maintain("total", TOTAL)) == Counter([("jam", 5), ("tea", 7)])
     with open_session(filled):
         pass
-
-
-# a full disk ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def no_file_beyond(size):
-    """The process may write no file of more bytes: what a full disk does, and needs no root."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("size", [100, 20_000])

@@ -10,7 +10,7 @@ import pytest
 import altneu as an
 from altneu import Collection, Session
 from tests.oracle.runners import contents_of
-from tests.session.test_reshard import check_places
+from tests.session.reshard_cases import check_places
 
 A = an.source("a", "k long", keep=True)
 B = an.source("b", "k long", keep=True)

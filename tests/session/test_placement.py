@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 import altneu as an
 from altneu.runtime.spark import executor as spark_executor
 from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear
-from tests.session.test_follow import Files
+from faults.stream_files import Files
 
 MOST = 1000
 ROWS = an.source("rows", "i long")

@@ -15,6 +15,7 @@ from altneu.errors import HistoryGoneError, NotYetKnownError, PlanError, ReadErr
 from altneu.store import LocalFolder, forget_segments
 from pyspark_altneu.options import Options
 from pyspark_altneu.stream import ChangeReader
+from tests.session.reader_cases import accumulate
 
 ORDERS = an.source("orders", "item string, price long")
 TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
@@ -23,16 +24,6 @@ TOTAL = ORDERS.group_by("item").agg(total="sum(price)")
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "state"
-
-
-def accumulate(table, contents=()) -> Counter:
-    """The rows that changes make of contents."""
-    found = Counter(contents)
-    for row in table.to_pylist():
-        diff = row.pop("diff")
-        row.pop("time", None)
-        found[tuple(row.values())] += diff
-    return Counter({row: count for row, count in found.items() if count})
 
 
 def test_a_reader_stays_at_its_commit_until_it_is_told(path):

@@ -6,19 +6,18 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.columnar.hashing import hash_rows
 from altneu.errors import PlanError, StoreError, StorePlanError
 from altneu.runtime import local
 from altneu.store import DirectoryStore
-from tests.oracle import agree, test_asof, test_latest, test_locked
+from tests.oracle import agree, asof_cases, latest_cases, locked_cases
+from tests.oracle.random_plans_cases import Scene
 from tests.oracle.retries import Retries
 from tests.oracle.runners import Judge, Runner, contents_of, state_left
-from tests.oracle.test_random_plans import Scene
+from tests.session.reshard_cases import check_places
 
 TRADES = an.source("trades", "item string, price long")
 TOTAL = TRADES.group_by("item").agg(n="count(*)", total="sum(price)")
@@ -33,16 +32,6 @@ def parting(rng: random.Random):
             check_places(session)
 
     return before
-
-
-def check_places(session: Session) -> None:
-    """Every row of an arrangement that is looked up lies in the shard of its key."""
-    for name, shard in {*session._engine.table.live, *session._engine.table.stored}:
-        state, key = session._engine.table.get(name, shard), session._engine.plan.shard_key(name)
-        label = session._engine.plan.nodes[session._engine.plan.arrangements[name]].label
-        parts = [*(batch.updates() for batch in state.spine.batches), state.holds.updates()]
-        for part in parts if label != "errors" else []:
-            assert (hash_rows(part.rows, key) % np.uint64(session.shards) == shard).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -64,7 +53,11 @@ def test_loops_go_on_as_if_nothing_had_happened(family):
     Judge({family.name: family.plan}, batch.history).check(family.name, trace)
 
 
-@pytest.mark.parametrize("module", [test_asof, test_latest, test_locked], ids=lambda m: m.__name__.split("_")[-1])
+@pytest.mark.parametrize(
+    "module",
+    [asof_cases, latest_cases, locked_cases],
+    ids=lambda m: m.__name__.rpartition(".")[2].removesuffix("_cases"),
+)
 def test_what_joins_remember_goes_with_its_key(module):
     rng, names = random.Random(1), sorted(module.PLANS)
     end = 1 + max(t for updates in module.HISTORY.values() for _, t, _ in updates)

@@ -24,10 +24,10 @@ from altneu.runtime.spark import executor as spark_executor
 from altneu.runtime.spark.wire import open_parcel
 from tests.interrupts import interrupted_when
 from tests.oracle.histories import accumulated
+from tests.oracle.operators_cases import HISTORY, TIMES
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
 from tests.oracle.runners import contents_of, table_of, unlike
-from tests.oracle.test_operators import HISTORY, TIMES
 
 N = an.source("n", "k long, v long")
 PLACEMENTS = ["spark", "driver", "auto"]

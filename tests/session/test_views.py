@@ -12,10 +12,10 @@ from altneu.engine import catalogue
 from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
 from altneu.plan.rewrite import NEWER, optimise
 from tests.oracle.histories import accumulated
+from tests.oracle.operators_cases import HISTORY, TIMES
 from tests.oracle.queries import SOURCES, queries
 from tests.oracle.recompute import recompute
 from tests.oracle.runners import contents_of, observe, table_of, unlike
-from tests.oracle.test_operators import HISTORY, TIMES
 
 ORDERS = an.source("orders", "item string, price long")
 KEPT = an.source("orders", "item string, price long", keep=True)

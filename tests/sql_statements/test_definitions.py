@@ -10,7 +10,7 @@ import altneu as an
 from altneu.errors import PlanError, StatementError, StorePlanError
 from tests.fate import forking
 from tests.sql_statements import killable
-from tests.sql_statements.test_statements import ORDERS, rows
+from tests.sql_statements.cases import ORDERS, rows
 from tests.store.support import CHILD
 
 

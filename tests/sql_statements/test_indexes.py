@@ -7,7 +7,7 @@ import random
 import pytest
 
 import altneu as an
-from tests.sql_statements.test_statements import rows
+from tests.sql_statements.cases import rows
 
 TABLES = "CREATE TABLE people (id BIGINT, name STRING, age INT); CREATE TABLE orders (pid BIGINT, amount BIGINT);"
 QUERIES = {

@@ -13,7 +13,7 @@ import altneu as an
 from altneu.cli import main
 from altneu.cli.output import Output
 from altneu.errors import AltneuError, StatementError
-from tests.sql_statements.test_statements import rows
+from tests.sql_statements.cases import rows
 
 PIPELINE = """
 CREATE SOURCE clicks (user STRING, at BIGINT) FROM STREAM '{0}/clicks' FORMAT JSON OPTIONS (maxFilesPerTrigger 1);

@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import ReadError
-from tests.sql_statements.test_statements import rows
+from tests.sql_statements.cases import rows
 
 DEFINITIONS = """
 CREATE TABLE t (k INT, v STRING);

@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import SinkError, StatementError
-from tests.sql_statements.test_statements import ORDERS, rows
+from tests.sql_statements.cases import ORDERS, rows
 
 
 def in_files(path):

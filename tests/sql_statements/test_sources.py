@@ -11,7 +11,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, SchemaError, StatementError
-from tests.sql_statements.test_statements import rows
+from tests.sql_statements.cases import rows
 
 TABLE = pa.table({"k": pa.array([1, 2, None], pa.int64()), "v": ["a", None, "c,d"]})
 WANTED = [(1, "a"), (2, None), (None, "c,d")]

@@ -16,12 +16,7 @@ from altneu.errors import (
     UnboundedCostError,
     ViewHasErrorsError,
 )
-
-ORDERS = """
-CREATE TABLE orders (item STRING NOT NULL, price BIGINT);
-CREATE MATERIALIZED VIEW totals AS SELECT item, sum(price) AS total FROM orders GROUP BY item;
-INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4);
-"""
+from tests.sql_statements.cases import ORDERS, rows
 
 
 @pytest.fixture
@@ -34,10 +29,6 @@ def session():
 def orders(session):
     session.sql(ORDERS)
     return session
-
-
-def rows(session, text):
-    return session.sql(text).to_pylist()
 
 
 # rows come and go -----------------------------------------------------------------------------------------------------

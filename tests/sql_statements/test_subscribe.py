@@ -6,7 +6,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import HistoryGoneError, ReadError, StatementError
-from tests.sql_statements.test_statements import ORDERS, rows
+from tests.sql_statements.cases import ORDERS, rows
 
 
 @pytest.fixture

@@ -1,0 +1,15 @@
+"""What tests of reader share with other tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+
+def accumulate(table, contents=()) -> Counter:
+    """The rows that changes make of contents."""
+    found = Counter(contents)
+    for row in table.to_pylist():
+        diff = row.pop("diff")
+        row.pop("time", None)
+        found[tuple(row.values())] += diff
+    return Counter({row: count for row, count in found.items() if count})
