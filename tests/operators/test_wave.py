@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import altneu as an
 from altneu.columnar.hashing import hash_bits
+from altneu.operators.join import operation as joining_operation
 from altneu.operators.join import pairs as joins
 from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join
 from altneu.operators.join.wave import wave
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
-from altneu.runtime import base
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates, consolidate
 from tests.operators.support import updates_of
@@ -186,14 +186,14 @@ WALK = ROOTS.iterate(lambda x: x.join(EDGES, on="src").select(src="dst").concat(
 )
 def test_toggled_in_a_loop_and_with_two_times(view, names, time, monkeypatch):
     """Counted where the executor gets what joins make."""
-    made, real = [], base.join_pieces
+    made, real = [], joining_operation.join_pieces
 
     def counting(*given):
         for rows, failed in real(*given):
             made.append(len(rows))
             yield rows, failed
 
-    monkeypatch.setattr(base, "join_pieces", counting)
+    monkeypatch.setattr(joining_operation, "join_pieces", counting)
     with an.Session() as session:
         shown = session.maintain("v", view)
         for later, name in enumerate(names):

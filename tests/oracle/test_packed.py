@@ -10,8 +10,10 @@ import pytest
 
 from altneu import Session
 from altneu.columnar import columns
+from altneu.operators.arrange import operation as arranging
 from altneu.operators.delta_join import extend
 from altneu.operators.join import pairs as join
+from altneu.operators.loop import operation as looping
 from altneu.operators.reduce import rounds
 from altneu.runtime import base
 from altneu.trace import batch
@@ -40,6 +42,7 @@ def packed(monkeypatch):
     monkeypatch.setattr(batch, "PACKED_ROWS", 1)
     monkeypatch.setattr(columns, "FEW", 2)
     small = {batch: "BUILT_ROWS", rounds: "MOST_ROWS", join: "CHUNK", extend: "CHUNK", base: "MANY_ROWS"}
+    small |= {arranging: "MANY_ROWS", looping: "MANY_ROWS"}
     for module, constant in small.items():
         monkeypatch.setattr(module, constant, 3)
     monkeypatch.setattr(base, "GATHERED", 4)
