@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from altneu import order
 from altneu.errors import TimeRangeError
 from altneu.order import AltNeu, Antichain, Lattice, Moment, Product, alt, neu
 from altneu.order.lattice import Mask, Times
@@ -351,7 +352,7 @@ def test_lattices_are_values(name: str) -> None:
     copy = pickle.loads(pickle.dumps(lattice))  # noqa: S301 -- made here
     assert (copy, hash(copy), repr(copy)) == (lattice, hash(lattice), repr(lattice))
     assert (copy.width, copy.is_total) == (lattice.width, lattice.is_total)
-    assert eval(repr(lattice)) == lattice  # noqa: S307 -- the repr is the constructor call
+    assert eval(repr(lattice), vars(order)) == lattice  # noqa: S307 -- the repr is the constructor call
     assert [other for other in NAMES if LATTICES[other][0] == lattice] == [name]
     with pytest.raises(AttributeError):
         lattice.width = 9

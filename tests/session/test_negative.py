@@ -182,6 +182,7 @@ def test_every_way_to_read_a_view_is_in_the_table():
         "schema",
         "since",
         "changes_only",
+        "coordinates",
         "raise_errors",
     }
     assert {f"{name}()" for name in readers} <= set().union(*LINES.values())
