@@ -43,6 +43,7 @@ from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import Joins
 from altneu.runtime import interrupts
 from altneu.runtime.base import fold
+from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
 from altneu.runtime.journal import Journal, batch_rows
 from altneu.runtime.local import LocalExecutor
@@ -138,7 +139,7 @@ class Engine(Closing):
         self.wanted_shards = shards or self.shards
         self.journal.shards = self.shards
         if self.spark is None:
-            self.executor: Any = LocalExecutor(self._memory)
+            self.executor: Executor = LocalExecutor(self._memory)
         else:
             from altneu.runtime.spark.executor import SparkExecutor
 
@@ -737,9 +738,7 @@ class Engine(Closing):
         """A view's contents as a Spark DataFrame."""
         refuse_without_contents(self.ports(view.name), view.name)
         if self.spark is None:
-            raise ReadError(
-                "this session has no Spark; read the view with to_arrow() or to_pylist(), or make Session(spark, ...)"
-            )
+            raise no_spark()
         time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
         if self.table.rows(ports.contents) <= READ_ROWS:

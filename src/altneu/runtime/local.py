@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
+
+import pyarrow as pa
 
 from altneu.operators.base import ArrangementState, Message, Region, StepMode
-from altneu.plan.physical import Plan
+from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.base import Snapshot
+from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.memory import shares
 from altneu.runtime.parts import Inbox, StageRun
+from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.schedule import Inbox as Waiting
 from altneu.runtime.schedule import Outcome, Run, Segment
@@ -121,9 +125,8 @@ def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper
 class LocalExecutor:
     """The executor of a session without Spark: in this process, with ``memory`` bytes for what a step is about."""
 
-    shards = 1
-
     def __init__(self, memory: int | None = None) -> None:
+        self.shards = 1
         self.jobs = Jobs()  # which stays empty
         self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
 
@@ -137,6 +140,14 @@ class LocalExecutor:
     def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
         """Part the state of every shard."""
         return reshard_here(plan, table, parting, self.keeper)
+
+    def frame_of(self, table: pa.Table) -> NoReturn:
+        """Refused: there is no Spark."""
+        raise no_spark()
+
+    def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> NoReturn:
+        """Refused in the same way."""
+        raise no_spark()
 
     def close(self) -> None:
         """Nothing to let go of."""
