@@ -21,7 +21,8 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(runtime\.spark|collections\.sources|engine\.engine|views|sinks|statements|streams|session|testing)(\.|$)"
+    r"altneu\.(runtime\.spark|runtime\.execution|collections\.sources|engine\.engine|views|sinks|statements|streams"
+    r"|session|testing)(\.|$)"
     r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
