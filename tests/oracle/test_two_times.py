@@ -22,22 +22,10 @@ from tests.oracle.two_times_cases import (
     SYSTEMS,
     A,
     B,
-    E,
     History,
     check,
     check_on,
 )
-
-WEDGES = E.join(E, on={"trial": "trial", "dst": "k"}).select("trial", a="k", b="dst", c="`right.dst`")
-PLANS |= {
-    "triangles": WEDGES.join(E, on={"trial": "trial", "a": "k", "c": "dst"}),
-    "triangles with one time": WEDGES.join(B, on={"trial": "trial", "a": "k", "c": "w"}),
-    "triangles in a loop": E.iterate(
-        lambda x: x.concat(
-            WEDGES.join(x, on={"trial": "trial", "a": "k", "b": "dst"}).select("trial", k="a", dst="c")
-        ).distinct()
-    ),
-}
 
 
 @pytest.mark.parametrize("name", PLANS)

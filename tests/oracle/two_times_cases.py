@@ -73,6 +73,17 @@ PLANS = {
     ),
 }
 
+WEDGES = E.join(E, on={"trial": "trial", "dst": "k"}).select("trial", a="k", b="dst", c="`right.dst`")
+PLANS |= {
+    "triangles": WEDGES.join(E, on={"trial": "trial", "a": "k", "c": "dst"}),
+    "triangles with one time": WEDGES.join(B, on={"trial": "trial", "a": "k", "c": "w"}),
+    "triangles in a loop": E.iterate(
+        lambda x: x.concat(
+            WEDGES.join(x, on={"trial": "trial", "a": "k", "b": "dst"}).select("trial", k="a", dst="c")
+        ).distinct()
+    ),
+}
+
 
 def _row(rng, trial):
     return trial, rng.randrange(3), rng.randrange(3)
