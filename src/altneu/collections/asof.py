@@ -119,7 +119,7 @@ def _ties(given: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> t
     """An order of the right side's columns.
 
     Raises:
-        PlanError: it is no order, has no columns, or something else than columns.
+        PlanError: it is not an order, or it names no columns, or something other than columns.
     """
     if given is None:
         return ()

@@ -94,15 +94,15 @@ class Engine(Closing):
         check_functions: bool = False,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
-            raise PlanError(f'placement={placement!r} is none of "auto", "spark", "driver"')
+            raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
             raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
         if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
-            raise PlanError(f'retain={retain!r} is neither a number of times from 0 on nor "all"')
+            raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
-            raise PlanError(f"retain_events={retain_events!r} is no number of times from 0 on")
+            raise PlanError(f"retain_events must be a whole number of at least 0, got {retain_events!r}")
         if shards is not None and whole_number(shards, "shards") < 1:
-            raise PlanError(f"shards={shards!r}: there is at least one")
+            raise PlanError(f"shards must be at least 1, got {shards!r}")
         self.lattice = Epoch()
         self.spark, self.placement, self.retain, self.retain_events = spark, placement, retain, retain_events
         if not isinstance(check_functions, bool):
