@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
-from altneu._version import __version__
 from altneu.collections import logic
 from altneu.collections.collection import Collection, recursive, source
 from altneu.expressions import col, fn, lit, update_time
 from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
+from altneu.store.release import __version__
 from altneu.streams import late_rows
 from altneu.views.reader import Reader, read
 from altneu.views.view import View

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from altneu._extras import require
 from altneu.errors import MissingExtraError
+from altneu.errors.extras import require
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from altneu._extras import require
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime
 from altneu.engine.backfill import backfill
@@ -15,6 +14,7 @@ from altneu.engine.closing import Closing
 from altneu.engine.engine import Engine, Placement
 from altneu.engine.history import Past, Step
 from altneu.engine.reading import OnErrors, Time
+from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.plan.rewrite import Joins
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from altneu.page import Page
-    from altneu.statements import Statements
+    from altneu.sql.statements import Statements
 
 __all__ = ["Session", "Step", "session_over"]
 
@@ -383,7 +383,7 @@ class Session(Closing):
     @property
     def statements(self) -> Statements:
         """What ``sql`` does statements with, for tools that want the result of each: ``statements.results(text)``."""
-        from altneu.statements import Statements
+        from altneu.sql.statements import Statements
 
         with self._engine.lock:
             if self._made is None:

@@ -21,7 +21,7 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(runtime\.spark|runtime\.execution|collections\.sources|engine\.engine|views|sinks|statements|streams"
+    r"altneu\.(runtime\.spark|runtime\.execution|collections\.sources|engine\.engine|views|sinks|sql\.statements|streams"
     r"|session|testing)(\.|$)"
     r"|pyspark_altneu(\.|$)"
 )
@@ -113,6 +113,12 @@ def test_no_import_cycle() -> None:
             graph[found.module].add(found.target)
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, naming the cycle
     assert sorted(order) == sorted(MODULES)
+
+
+def test_the_package_is_seen_at_a_glance() -> None:
+    """At most thirty entries: folders in the order of the layers, and the thin public names."""
+    entries = [entry for entry in (SRC / "altneu").iterdir() if entry.name != "__pycache__"]
+    assert len(entries) <= 30
 
 
 def test_every_room_has_a_floor() -> None:

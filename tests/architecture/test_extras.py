@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from altneu._extras import EXTRAS
+from altneu.errors.extras import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

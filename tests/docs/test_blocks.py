@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from altneu.statements import parse
+from altneu.sql.statements import parse
 from tests.docs.blocks import Block, Reading, blocks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from altneu.errors import StatementError
-from altneu.statements import parse
-from altneu.statements.tree import (
+from altneu.sql.statements import parse
+from altneu.sql.statements.tree import (
     CreateIndex,
     CreateSink,
     CreateSource,

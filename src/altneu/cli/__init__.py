@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from altneu._extras import require
+from altneu.errors.extras import require
 
 require("cli", "the command line")  # before the modules below import its packages
 
 import click
 
-from altneu._version import __version__
 from altneu.cli.command import Commands
 from altneu.cli.doctor import doctor
 from altneu.cli.explain import explain
@@ -18,6 +17,7 @@ from altneu.cli.serve import serve
 from altneu.cli.status import status
 from altneu.cli.subscribe import subscribe
 from altneu.cli.vacuum import vacuum
+from altneu.store.release import __version__
 
 __all__ = ["main"]
 

@@ -14,9 +14,9 @@ from altneu.engine.reading import OnErrors, Time, updates_table
 from altneu.errors import ReadError, StatementError
 from altneu.plan import ir
 from altneu.session import Session
-from altneu.statements import parse
-from altneu.statements.ordered import ordered
-from altneu.statements.tree import CreateView, Select
+from altneu.sql.statements import parse
+from altneu.sql.statements.ordered import ordered
+from altneu.sql.statements.tree import CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 from altneu.views.reader import Reader

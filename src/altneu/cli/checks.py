@@ -22,9 +22,9 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
-from altneu._extras import EXTRAS, is_installed
 from altneu.cli.output import in_bytes
 from altneu.errors import AltneuError, JavaNotFoundError, StoreError
+from altneu.errors.extras import EXTRAS, is_installed
 from altneu.runtime.spark.java import find_java
 from altneu.store import Folder, LocalFolder
 

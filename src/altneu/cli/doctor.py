@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import click
 
-from altneu._extras import is_installed
 from altneu.cli import checks
 from altneu.cli.checks import Check
 from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.output import Output, in_bytes
 from altneu.cli.survey import status_of
 from altneu.errors import AltneuError, StoreCorruptError
+from altneu.errors.extras import is_installed
 from altneu.store import Folder, folder_of
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}

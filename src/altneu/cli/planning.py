@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from altneu.engine.engine import Engine
 from altneu.session import Session, session_over
-from altneu.statements import parse
-from altneu.statements.tree import CreateSink, Creation, Drop
+from altneu.sql.statements import parse
+from altneu.sql.statements.tree import CreateSink, Creation, Drop
 from altneu.store import Folder, Location, Store, StoreReader
 
 if TYPE_CHECKING:
-    from altneu.statements.tree import Statement
+    from altneu.sql.statements.tree import Statement
 
 
 class Planned(Engine):

@@ -15,8 +15,8 @@ from altneu.cli.opening import open_reader
 from altneu.cli.output import Output
 from altneu.cli.written import SUFFIXES, TEXTS, write_file
 from altneu.engine.reading import Time
-from altneu.statements.files import read_files, schema_of_files
-from altneu.statements.tree import Origin
+from altneu.sql.statements.files import read_files, schema_of_files
+from altneu.sql.statements.tree import Origin
 
 SHOWN = 1000  # rows that a terminal is given
 

@@ -13,8 +13,8 @@ from altneu.cli.opening import open_session
 from altneu.cli.output import Output
 from altneu.errors import AltneuError, StatementError
 from altneu.session import Session
-from altneu.statements import Result, Subscribed, parse
-from altneu.statements.tree import Follow
+from altneu.sql.statements import Result, Subscribed, parse
+from altneu.sql.statements.tree import Follow
 from altneu.streams import Following
 
 LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed

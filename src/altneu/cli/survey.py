@@ -11,8 +11,8 @@ from typing import Any
 
 from altneu.errors import AltneuError, StoreCorruptError, StoreError
 from altneu.runtime.described import schema_from_text
-from altneu.statements import parse
-from altneu.statements.tree import CreateSink, CreateSource
+from altneu.sql.statements import parse
+from altneu.sql.statements.tree import CreateSink, CreateSource
 from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy
 from altneu.store.identity import read_identity
 from altneu.store.references import References, admit

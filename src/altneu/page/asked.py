@@ -8,9 +8,9 @@ from typing import Any
 from altneu.page.board import Board
 from altneu.page.cells import table_of
 from altneu.page.replies import Refused
-from altneu.statements.parser import count_tokens, parse
-from altneu.statements.result import Result
-from altneu.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
+from altneu.sql.statements.parser import count_tokens, parse
+from altneu.sql.statements.result import Result
+from altneu.sql.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
 
 MOST = 1000  # rows of a result that are shown
 MOST_BYTES = 1 << 18  # of a query: what it takes to find its tokens

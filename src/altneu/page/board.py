@@ -17,7 +17,7 @@ from altneu.explain import Facts
 from altneu.page.counts import Counts
 from altneu.page.rows import Windows
 from altneu.page.shot import Shot, mark_of
-from altneu.statements import Statements
+from altneu.sql.statements import Statements
 from altneu.streams import Streams
 from altneu.trace.update import Updates
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from altneu._version import __version__
 from altneu.errors import StoreError
 from altneu.order import Lattice
 from altneu.runtime import interrupts
@@ -21,6 +20,7 @@ from altneu.runtime.files import Data
 from altneu.runtime.schedule import Outcome
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
 from altneu.store import MemoryStore, Store
+from altneu.store.release import __version__
 from altneu.trace.batch import Batch, Layout
 from altneu.trace.update import Updates
 

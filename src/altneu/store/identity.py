@@ -6,10 +6,10 @@ import json
 import uuid
 from typing import Any
 
-from altneu._version import __version__
 from altneu.errors import StoreCorruptError, StoreVersionError
 from altneu.store.files import parse_json
 from altneu.store.folder import Folder
+from altneu.store.release import __version__
 
 FORMAT = 3
 READABLE = (2, 3)

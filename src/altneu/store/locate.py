@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from altneu._extras import require
 from altneu.errors import StoreError
+from altneu.errors.extras import require
 from altneu.store.folder import Folder, LocalFolder
 
 if TYPE_CHECKING:

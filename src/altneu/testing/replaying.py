@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from altneu._extras import require
 from altneu.collections.collection import Collection
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError
+from altneu.errors.extras import require
 from altneu.plan import ir
 from altneu.session import Session
 from altneu.testing.asserting import assert_contents

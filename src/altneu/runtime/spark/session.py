@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from altneu._extras import require
+from altneu.errors.extras import require
 from altneu.runtime.spark.java import find_java
 from altneu.store.folders import scratch, socket_folder, subfolder
 

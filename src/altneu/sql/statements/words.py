@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
-from altneu.statements.tree import Select
+from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
 
 CLAUSES = (

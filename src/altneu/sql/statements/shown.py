@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError
-from altneu.statements.defined import Defined, Definitions
-from altneu.statements.tree import Kind, Show
+from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.tree import Kind, Show
 from altneu.types import type_name
 
 Row = tuple[Any, ...]

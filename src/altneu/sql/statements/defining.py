@@ -10,12 +10,12 @@ from altneu import sql
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
-from altneu.statements.defined import Defined, Definitions, columns_named, same
-from altneu.statements.feeding import Feeds
-from altneu.statements.files import check_files
-from altneu.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of
-from altneu.statements.targets import sink_of
-from altneu.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
+from altneu.sql.statements.defined import Defined, Definitions, columns_named, same
+from altneu.sql.statements.feeding import Feeds
+from altneu.sql.statements.files import check_files
+from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of
+from altneu.sql.statements.targets import sink_of
+from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.streams import Streams, late_rows
 from altneu.types import quote_name
 from altneu.views.view import View

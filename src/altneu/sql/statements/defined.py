@@ -11,8 +11,8 @@ from sqlglot.tokens import TokenType
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
-from altneu.statements.parser import SparkStatements, parse
-from altneu.statements.tree import Creation, Kind
+from altneu.sql.statements.parser import SparkStatements, parse
+from altneu.sql.statements.tree import Creation, Kind
 
 if TYPE_CHECKING:
     from altneu.engine.subscription import Subscription

@@ -14,16 +14,16 @@ from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
-from altneu.statements.assigning import assigned
-from altneu.statements.defined import Defined, Definitions
-from altneu.statements.defining import TEMPORARY, Definer
-from altneu.statements.feeding import Feeds
-from altneu.statements.ordered import ordered
-from altneu.statements.parser import parse
-from altneu.statements.result import Result
-from altneu.statements.shown import show
-from altneu.statements.subscribed import Subscribed
-from altneu.statements.tree import (
+from altneu.sql.statements.assigning import assigned
+from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.defining import TEMPORARY, Definer
+from altneu.sql.statements.feeding import Feeds
+from altneu.sql.statements.ordered import ordered
+from altneu.sql.statements.parser import parse
+from altneu.sql.statements.result import Result
+from altneu.sql.statements.shown import show
+from altneu.sql.statements.subscribed import Subscribed
+from altneu.sql.statements.tree import (
     Advance,
     CreateIndex,
     CreateSink,

@@ -14,9 +14,9 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.sql.dialect import SparkQueries
-from altneu.statements.grammar import WORDS
-from altneu.statements.tree import Statement
-from altneu.statements.words import QUERIES, Words, located
+from altneu.sql.statements.grammar import WORDS
+from altneu.sql.statements.tree import Statement
+from altneu.sql.statements.words import QUERIES, Words, located
 
 _Tokenizer: Any = SparkQueries.Tokenizer
 _Parser: Any = SparkQueries.Parser

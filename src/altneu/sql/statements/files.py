@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from altneu.errors import StatementError
-from altneu.statements.tree import Origin
+from altneu.sql.statements.tree import Origin
 from altneu.types import parse_schema
 
 CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")

@@ -10,8 +10,8 @@ from typing import Any
 from altneu import sinks
 from altneu.errors import StatementError
 from altneu.sinks import Sink
-from altneu.statements.options import expanded
-from altneu.statements.tree import CreateSink
+from altneu.sql.statements.options import expanded
+from altneu.sql.statements.tree import CreateSink
 from altneu.views.view import View
 
 

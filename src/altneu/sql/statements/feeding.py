@@ -7,9 +7,9 @@ from typing import Any
 
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
-from altneu.statements.defined import Defined, Definitions
-from altneu.statements.origins import batch_of, frame_of, needs_spark, stamped
-from altneu.statements.tree import CreateSource
+from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamped
+from altneu.sql.statements.tree import CreateSource
 from altneu.streams import Following, Streams
 from altneu.views.view import View
 

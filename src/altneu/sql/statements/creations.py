@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from altneu.statements.options import options
-from altneu.statements.tree import (
-    CreateIndex,
-    CreateSink,
-    CreateSource,
-    CreateView,
-    Creation,
-    Envelope,
-    Origin,
-)
+from altneu.sql.statements.options import options
+from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Envelope, Origin
 
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")

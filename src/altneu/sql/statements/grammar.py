@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from altneu.explain import FORMS
-from altneu.statements.creations import create
-from altneu.statements.options import options
-from altneu.statements.tree import (
+from altneu.sql.statements.creations import create
+from altneu.sql.statements.options import options
+from altneu.sql.statements.tree import (
     Advance,
     Delete,
     Drop,

@@ -9,7 +9,7 @@ from altneu.columnar.rows import Rows, record_type
 from altneu.engine.closing import Closing
 from altneu.engine.subscription import Subscription
 from altneu.errors import StatementError, UnknownColumnError
-from altneu.statements.tree import Subscribe
+from altneu.sql.statements.tree import Subscribe
 
 TIME, PROGRESSED, DIFF, STATE = "mz_timestamp", "mz_progressed", "mz_diff", "mz_state"
 

@@ -12,9 +12,9 @@ from altneu.collections.collection import Collection
 from altneu.collections.collection import source as declare
 from altneu.collections.verbs import Logic
 from altneu.errors import StatementError
-from altneu.statements.files import read_files, schema_of_files
-from altneu.statements.options import expanded
-from altneu.statements.tree import CreateSource, Origin
+from altneu.sql.statements.files import read_files, schema_of_files
+from altneu.sql.statements.options import expanded
+from altneu.sql.statements.tree import CreateSource, Origin
 from altneu.types import parse_schema, quote_name, to_ddl
 
 FILES = ("csv", "json", "text", "parquet", "orc")
