@@ -21,7 +21,7 @@ from altneu.engine.catalogue import Catalogue, check_maintained, described, kept
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
 from altneu.engine.reading import Known, OnErrors, Readable, Time, changes, refuse_without_contents
-from altneu.engine.subscription import Subscribers
+from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
     AltneuError,
     BeforeFrontierError,

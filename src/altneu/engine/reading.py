@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from altneu.engine.subscription import Subscribers
+from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
 from altneu.order import LARGEST
 from altneu.plan.physical import ViewPorts

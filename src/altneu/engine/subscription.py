@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakSet
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import record_type
 from altneu.engine.closing import Closing
+from altneu.engine.reading import Followed
 from altneu.errors import ReadError
 from altneu.runtime.inputs import whole_number
 from altneu.trace.update import Updates
-
-if TYPE_CHECKING:
-    from altneu.engine.reading import Followed
 
 Form = Literal["rows", "arrow"]
 OnChange = Callable[..., object]
@@ -65,6 +62,11 @@ class Subscription(Closing):
 
     def __repr__(self) -> str:
         return f"Subscription({self.view.name}, {'closed' if self.closed else f'at {self.position}'})"
+
+    @property
+    def name(self) -> str:
+        """The view's name."""
+        return self.view.name
 
     @property
     def pushes(self) -> bool:
@@ -146,66 +148,3 @@ class Subscription(Closing):
 
 def _retractions_first(updates: Updates) -> Updates:
     return updates.take(np.argsort(updates.diffs > 0, kind="stable"))
-
-
-class Subscribers:
-    """The subscriptions to the views of one session or reader.
-
-    Those that push are kept; those that are iterated live as long as somebody has them.
-    """
-
-    def __init__(self) -> None:
-        self._pushed: list[Subscription] = []
-        self._pulled: WeakSet[Subscription] = WeakSet()
-        self._delivering = self._again = False
-
-    def add(self, subscription: Subscription) -> None:
-        """Take one up."""
-        if subscription.pushes:
-            self._pushed.append(subscription)
-        else:
-            self._pulled.add(subscription)
-
-    @property
-    def since(self) -> int | None:
-        """The time after which any of them needs history; None when there is none."""
-        return min((s.since for s in (*self._pushed, *self._pulled) if not s.closed), default=None)
-
-    def deliver(self, note: str) -> None:
-        """Give each what has been closed since.
-
-        One that raises stays where it is, and the others get theirs; then the first error is raised, with a note. What
-        a function closes itself, by a step that it takes, is given when what came before it has been.
-        """
-        self._again = True
-        if self._delivering:
-            return
-        self._delivering = True
-        try:
-            while self._again:
-                self._again = False
-                self._deliver(note)
-        finally:
-            self._delivering = False
-
-    def _deliver(self, note: str) -> None:
-        failed: list[Exception] = []
-        for subscription in [*self._pushed]:
-            try:
-                subscription.poll()
-            except Exception as error:  # noqa: BLE001  # whatever a user's function raises is raised below
-                told = f"altneu: raised for {subscription!r}; {note}, and it is given again with the next step"
-                error.add_note(told)
-                failed.append(error)
-        self._pushed = [s for s in self._pushed if not s.closed]
-        if failed:
-            for other in failed[1:]:
-                failed[0].add_note(f"altneu: another subscription raised too: {type(other).__name__}: {other}")
-            raise failed[0]
-
-    def end(self, view: str | None = None) -> None:
-        """Close those of a view, or all."""
-        for subscription in (*self._pushed, *self._pulled):
-            if view is None or subscription.view.name == view:
-                subscription.close()
-        self._pushed = [s for s in self._pushed if not s.closed]

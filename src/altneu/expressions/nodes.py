@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -25,31 +25,47 @@ from altneu.expressions.construct import call, cast, decimal_type, get_field, in
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.names import UPDATE_TIME
 
-if TYPE_CHECKING:
-    from altneu.expressions.build import Builder
+
+class TreeBuilder(Protocol):
+    """What the parts of a tree are built with: names and types of one place (``build.Builder``)."""
+
+    def build(self, node: exp.Expr) -> Expr:
+        """The typed expression of a tree."""
+
+    def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
+        """One operator on two typed sides."""
+
+    def function(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
+        """A function by name on argument trees."""
+
+    def resolve(self, parts: Sequence[str], shown: str) -> Expr:
+        """A dotted name: a column so named, a column after ``left.`` or ``right.``, or a field of a struct."""
+
+    def find(self, name: str) -> Expr | None:
+        """The column of a name, exactly or whatever its case; None when there is none."""
 
 
-def _column(self: Builder, node: exp.Expr) -> Expr:
+def _column(self: TreeBuilder, node: exp.Expr) -> Expr:
     parts = [p.name for p in node.parts]  # type: ignore[attr-defined]
     return self.resolve(parts, ".".join(parts))
 
 
-def _identifier(self: Builder, node: exp.Expr) -> Expr:
+def _identifier(self: TreeBuilder, node: exp.Expr) -> Expr:
     return self.resolve([node.name], node.name)
 
 
-def _dot(self: Builder, node: exp.Expr) -> Expr:
+def _dot(self: TreeBuilder, node: exp.Expr) -> Expr:
     return get_field(self.build(node.this), node.expression.name)
 
 
-def _literal(self: Builder, node: exp.Expr) -> Expr:
+def _literal(self: TreeBuilder, node: exp.Expr) -> Expr:
     text = node.this
     if node.is_string:
         return Literal(text, T.STRING)
     return number(text)
 
 
-def _negative(self: Builder, node: exp.Expr) -> Expr:
+def _negative(self: TreeBuilder, node: exp.Expr) -> Expr:
     inner = node.this
     if isinstance(inner, exp.Literal) and not inner.is_string and re.fullmatch(r"\d+", inner.this):
         return integer(-int(inner.this))
@@ -60,7 +76,7 @@ def _negative(self: Builder, node: exp.Expr) -> Expr:
     return call("negative", [self.build(inner)])
 
 
-def _cast(self: Builder, node: exp.Expr) -> Expr:
+def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
     if node.args.get("format") or node.args.get("default"):
         raise UnsupportedFunctionError(
             f"{node.sql('spark')!r}: CAST takes a type only; use to_date or to_timestamp with a format"
@@ -91,7 +107,7 @@ def _target_type(node: exp.Expr) -> pa.DataType:
         raise TypeMismatchError(f"{node.sql('spark')}: {error}") from None
 
 
-def _case(self: Builder, node: exp.Expr) -> Expr:
+def _case(self: TreeBuilder, node: exp.Expr) -> Expr:
     subject = self.build(node.this) if node.this else None
     args: list[Expr] = []
     for branch in node.args["ifs"]:
@@ -103,18 +119,18 @@ def _case(self: Builder, node: exp.Expr) -> Expr:
     return call("case", args)
 
 
-def _between(self: Builder, node: exp.Expr) -> Expr:
+def _between(self: TreeBuilder, node: exp.Expr) -> Expr:
     value, low, high = self.build(node.this), self.build(node.args["low"]), self.build(node.args["high"])
     return call("and", [self.operate(">=", value, low), self.operate("<=", value, high)])
 
 
-def _in(self: Builder, node: exp.Expr) -> Expr:
+def _in(self: TreeBuilder, node: exp.Expr) -> Expr:
     if node.args.get("query") is not None or node.args.get("unnest") is not None or node.args.get("field") is not None:
         raise UnsupportedFunctionError("IN with a subquery is not an expression here: write it as a semijoin")
     return call("in", [self.build(node.this), *(self.build(n) for n in node.expressions)])
 
 
-def _is(self: Builder, node: exp.Expr) -> Expr:
+def _is(self: TreeBuilder, node: exp.Expr) -> Expr:
     value = self.build(node.this)
     if isinstance(node.expression, exp.Null):
         return call("isnull", [value])
@@ -125,7 +141,7 @@ def _is(self: Builder, node: exp.Expr) -> Expr:
     raise ExpressionSyntaxError(f"{node.sql('spark')!r}: IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
 
 
-def _like(self: Builder, node: exp.Expr) -> Expr:
+def _like(self: TreeBuilder, node: exp.Expr) -> Expr:
     escape: list[Expr] = []
     if isinstance(node, exp.Escape):
         escape, node = [self.build(node.expression)], node.this
@@ -136,7 +152,7 @@ def _like(self: Builder, node: exp.Expr) -> Expr:
     return call("not", [made]) if node.args.get("negate") else made
 
 
-def _like_several(self: Builder, node: exp.Expr, name: str, escape: Sequence[Expr]) -> Expr:
+def _like_several(self: TreeBuilder, node: exp.Expr, name: str, escape: Sequence[Expr]) -> Expr:
     """``LIKE ANY (patterns)``: that or that; ``LIKE ALL``: that and that; with NOT each of them is negated."""
     inner = node.expression.this
     patterns = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
@@ -150,7 +166,7 @@ def _like_several(self: Builder, node: exp.Expr, name: str, escape: Sequence[Exp
     return reduce(lambda one, other: call(symbol, [one, other]), made)
 
 
-def _bracket(self: Builder, node: exp.Expr) -> Expr:
+def _bracket(self: TreeBuilder, node: exp.Expr) -> Expr:
     if len(node.expressions) != 1:
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: one index is wanted between brackets")
     inner, index = self.build(node.this), self.build(node.expressions[0])
@@ -159,42 +175,42 @@ def _bracket(self: Builder, node: exp.Expr) -> Expr:
     return call("[]", [inner, index])
 
 
-def _interval(self: Builder, node: exp.Expr) -> Expr:
+def _interval(self: TreeBuilder, node: exp.Expr) -> Expr:
     return intervals.literal(node)
 
 
-def _extract(self: Builder, node: exp.Expr) -> Expr:
+def _extract(self: TreeBuilder, node: exp.Expr) -> Expr:
     return call("extract", [Literal(node.this.name, T.STRING), self.build(node.expression)])
 
 
-def _trim(self: Builder, node: exp.Expr) -> Expr:
+def _trim(self: TreeBuilder, node: exp.Expr) -> Expr:
     position = (node.args.get("position") or "BOTH").upper()
     name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
     what = node.args.get("expression")
     return call(name, [self.build(node.this), *([self.build(what)] if what is not None else [])])
 
 
-def _one_sided_trim(name: str) -> Callable[[Builder, Sequence[exp.Expr]], Expr]:
+def _one_sided_trim(name: str) -> Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]:
     """``ltrim(characters, s)``: the other way round than ``btrim``."""
 
-    def method(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+    def method(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
         return call(name, [self.build(n) for n in (nodes[::-1] if len(nodes) == 2 else nodes)])
 
     return method
 
 
-def _args_in_order(name: str, *keys: str) -> Callable[[Builder, exp.Expr], Expr]:
-    def method(self: Builder, node: exp.Expr) -> Expr:
+def _args_in_order(name: str, *keys: str) -> Callable[[TreeBuilder, exp.Expr], Expr]:
+    def method(self: TreeBuilder, node: exp.Expr) -> Expr:
         return self.function(name, [node.args[k] for k in keys if node.args.get(k) is not None])
 
     return method
 
 
-def _refused_alias(self: Builder, node: exp.Expr) -> Expr:
+def _refused_alias(self: TreeBuilder, node: exp.Expr) -> Expr:
     raise ExpressionSyntaxError(f"{node.sql('spark')!r}: an alias stands outside an expression only")
 
 
-NODES: dict[type[exp.Expr], Callable[[Builder, Any], Expr]] = {
+NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
     exp.Identifier: _identifier,
     exp.Dot: _dot,
@@ -233,14 +249,14 @@ NODES: dict[type[exp.Expr], Callable[[Builder, Any], Expr]] = {
 }
 
 
-def _nullif(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+def _nullif(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     if len(nodes) != 2:
         raise TypeMismatchError(f"nullif takes 2 arguments, not {len(nodes)}")
     left, right = self.build(nodes[0]), self.build(nodes[1])
     return call("case", [call("=", [left, right]), Literal(None, left.type), left])
 
 
-def _struct(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+def _struct(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     args: list[Expr] = []
     for i, node in enumerate(nodes):
         inner = node.this if isinstance(node, exp.Alias) else node
@@ -255,7 +271,7 @@ def _struct(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
     return call("named_struct", args)
 
 
-def _locate(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+def _locate(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     """A null start finds nothing: it gives 0, not null."""
     args = [self.build(n) for n in nodes]
     if len(args) == 3 and args[2].nullable:
@@ -263,7 +279,7 @@ def _locate(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
     return call("locate", args)
 
 
-def _update_time(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
+def _update_time(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     """The column that a plan has of it beside the rows.
 
     Raises:
@@ -277,7 +293,7 @@ def _update_time(self: Builder, nodes: Sequence[exp.Expr]) -> Expr:
     return found
 
 
-SPECIAL: dict[str, Callable[[Builder, Sequence[exp.Expr]], Expr]] = {
+SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "nullif": _nullif,
     "locate": _locate,
     "position": _locate,

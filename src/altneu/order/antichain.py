@@ -138,8 +138,27 @@ class Antichain:
         return Antichain(self.lattice, np.concatenate([self.elements, other.elements], axis=1))
 
     def advance(self, times: Times) -> Times:
-        """Times moved to what readers at or beyond this frontier cannot tell from them; see ``Lattice.advance_by``."""
-        return self.lattice.advance_by(times, self)
+        """Move every time to one that stands for all times which readers at or beyond this frontier cannot tell apart.
+
+        That is the meet over the frontier's elements f of ``join(time, f)``. It is canonical and idempotent in every
+        lattice, distributive or not: if t and s compare alike with all u at or beyond the frontier, then s <= t v f
+        (which is such a u, and t is below it), so s v f <= t v f, and by symmetry they are equal. In a lattice that is
+        not distributive the join of two advanced times may need advancing again; joins are advanced as any other time.
+        An empty frontier has no reader, so every time goes to ``maximum()``, the meet of nothing.
+
+        Shape:  (width, n) in, (width, n) out, in the same places.
+        Law:    for all u at or beyond the frontier: t <= u iff advanced(t) <= u (preservation); times that no such u
+                tells apart advance to the same time (progress). tests/laws/test_order.py.
+        """
+        if self.least is not None:
+            return np.maximum(times, np.int64(self.least))
+        elements, lattice = self.elements, self.lattice
+        if elements.shape[1] == 0:
+            return np.broadcast_to(lattice.maximum(), times.shape).copy()
+        advanced = lattice.join(times, elements[:, :1])
+        for i in range(1, elements.shape[1]):
+            advanced = lattice.meet(advanced, lattice.join(times, elements[:, i : i + 1]))
+        return advanced
 
     def to_pylist(self) -> list[object]:
         """The elements as Python values."""

@@ -26,15 +26,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from altneu.errors import TimeRangeError
-
-if TYPE_CHECKING:
-    from altneu.order.antichain import Antichain
 
 Times = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -121,29 +117,6 @@ class Lattice(ABC):
     def meet(self, a: Times, b: Times) -> Times:
         """The greatest lower bound, position by position, as ``(width, n)``."""
         return np.minimum(a, b) if self.is_columnwise else self._meet(a, b)
-
-    def advance_by(self, times: Times, frontier: Antichain) -> Times:
-        """Move every time to one that stands for all times which readers at or beyond ``frontier`` cannot tell apart.
-
-        That is the meet over the frontier's elements f of ``join(time, f)``. It is canonical and idempotent in every
-        lattice, distributive or not: if t and s compare alike with all u at or beyond the frontier, then s <= t v f
-        (which is such a u, and t is below it), so s v f <= t v f, and by symmetry they are equal. In a lattice that is
-        not distributive the join of two advanced times may need advancing again; joins are advanced as any other time.
-        An empty frontier has no reader, so every time goes to ``maximum()``, the meet of nothing.
-
-        Shape:  (width, n) in, (width, n) out, in the same places.
-        Law:    for all u at or beyond the frontier: t <= u iff advanced(t) <= u (preservation); times that no such u
-                tells apart advance to the same time (progress). tests/laws/test_order.py.
-        """
-        if frontier.least is not None:
-            return np.maximum(times, np.int64(frontier.least))
-        elements = frontier.elements
-        if elements.shape[1] == 0:
-            return np.broadcast_to(self.maximum(), times.shape).copy()
-        advanced = self.join(times, elements[:, :1])
-        for i in range(1, elements.shape[1]):
-            advanced = self.meet(advanced, self.join(times, elements[:, i : i + 1]))
-        return advanced
 
     def sort_keys(self, times: Times) -> tuple[Times, ...]:
         """The linear extension as int64 columns, the most significant FIRST (``np.lexsort`` wants the reverse).

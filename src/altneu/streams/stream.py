@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time as clock
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from altneu.streams.late import late_name, late_source
 from altneu.streams.record import REWIND, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from altneu.collections.sources import InsertTime
 
     OnStep = Callable[["Status", Step], object]
-    from altneu.streams.registry import Streams
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,33 @@ class Status:
     error: StreamError | None
 
 
+class Registry(Protocol):
+    """All streams of a session, as one of them sees them."""
+
+    changed: threading.Condition
+    taking: set[int]
+
+    def stored(self, name: str) -> Record:
+        """How far a stream was taken, by the store."""
+
+    def told(self, changed: Mapping[str, Record]) -> dict[str, Any]:
+        """What a commit says of streams when these have changed."""
+
+    def target(self, changed: Mapping[str, Record]) -> int:
+        """The time up to which the session advances when streams are as far as this."""
+
+
 class Stream:
     """A streaming query whose micro-batches are taken by a session, one after the other.
 
     Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
-    def __init__(self, engine: Engine, streams: Streams, frame: DataFrame, source: ir.Source, options: Options) -> None:
+    def __init__(
+        self, engine: Engine, registry: Registry, frame: DataFrame, source: ir.Source, options: Options
+    ) -> None:
         self.engine, self.name, self.options = engine, source.name, options
-        self.known = streams
+        self.registry = registry
         time, self.event = two_times(source, options.time)
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
@@ -182,9 +199,9 @@ class Stream:
             if not self._stopping:
                 self.error = self._stopped(self._failed or error)
         finally:
-            with self.known.changed:
+            with self.registry.changed:
                 self.active = False
-                self.known.changed.notify_all()
+                self.registry.changed.notify_all()
 
     def _stopped(self, cause: BaseException) -> StreamError:
         text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
@@ -206,7 +223,7 @@ class Stream:
         need it: asked for there, they are stopped behind its back.
         """
         has_lock = self.engine.lock.is_mine  # a step's functions are called with it
-        if has_lock or threading.get_ident() in self.known.taking:
+        if has_lock or threading.get_ident() in self.registry.taking:
             threading.Thread(target=self.stop, name=f"altneu stop {self.name}", daemon=True).start()
             return
         self._stopping = True
@@ -216,13 +233,13 @@ class Stream:
             self.active = False
             return
         query.stop()
-        with self.known.changed:
-            self.known.changed.wait_for(lambda: not self.active)
+        with self.registry.changed:
+            self.registry.changed.wait_for(lambda: not self.active)
 
     @property
     def record(self) -> Record:
         """How far the stream was taken."""
-        return replace(self.known.stored(self.name), delay=self.delay)
+        return replace(self.registry.stored(self.name), delay=self.delay)
 
     @property
     def status(self) -> Status:
@@ -245,14 +262,14 @@ class Stream:
             if self._stopping:
                 raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
             self._since = clock.perf_counter()
-            self.known.taking.add(threading.get_ident())
+            self.registry.taking.add(threading.get_ident())
             try:
                 self._take_batch(frame, batch)
             except BaseException as error:
                 self._failed = error
                 raise
             finally:
-                self.known.taking.discard(threading.get_ident())
+                self.registry.taking.discard(threading.get_ident())
 
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         assert self.query is not None
@@ -286,8 +303,8 @@ class Stream:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
             record = record.after(*done)
-            upper = self.known.target({self.name: record}) if record.is_whole or not self.timed else lower
-            step = self.engine.take(inputs, upper, self.known.told({self.name: record}))
+            upper = self.registry.target({self.name: record}) if record.is_whole or not self.timed else lower
+            step = self.engine.take(inputs, upper, self.registry.told({self.name: record}))
             self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)

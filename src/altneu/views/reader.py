@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from altneu.engine.closing import Closing
 from altneu.engine.reading import Known, OnErrors, Time, refuse_without_contents
-from altneu.engine.subscription import Subscribers
+from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.order import Epoch
 from altneu.plan.functions import titles
