@@ -213,4 +213,4 @@ def _whole(**numbers: tuple[object, int | None]) -> None:
     for name, (value, least) in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
             wanted = "a whole number of ticks" + ("" if least is None else f" from {least} on")
-            raise PlanError(f"{name}={value!r}: {wanted} is wanted")
+            raise PlanError(f"{name} must be {wanted}, got {value!r}")

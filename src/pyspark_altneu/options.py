@@ -112,7 +112,7 @@ class Options:
 def _one_of(found: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
     value = found.get(name, values[0]).lower()
     if value not in values:
-        raise ReadError(f"option {name}={found[name]!r} is none of {', '.join(map(repr, values))}")
+        raise ReadError(f"option {name} must be one of {', '.join(map(repr, values))}, got {found[name]!r}")
     return value
 
 
@@ -124,7 +124,7 @@ def _number(found: Mapping[str, str], name: str, least: int) -> int | None:
     except ValueError:
         value = least - 1
     if value < least:
-        raise ReadError(f"option {name}={found[name]!r} is no whole number from {least} on")
+        raise ReadError(f"option {name} must be a whole number of at least {least}, got {found[name]!r}")
     return value
 
 
@@ -162,7 +162,7 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
         except ValueError:
             names = [None]
         if not all(isinstance(name, str) for name in names):
-            raise ReadError(f"option columns={text!r} is no JSON list of names")
+            raise ReadError(f"option columns must be a JSON list of names, got {text!r}")
     else:
         names = [name.strip() for name in text.split(",")]
     if not names or len(set(names)) < len(names):

@@ -83,7 +83,7 @@ def test_nodes_that_are_refused(name):
         (lambda: algo.label_propagation(EDGES, rounds=0), "rounds=0: a whole number from 1 on"),
         (lambda: algo.pagerank(EDGES, rounds=2.5), "rounds=2.5"),
         (lambda: algo.pagerank(EDGES, unit=0), "unit=0"),
-        (lambda: algo.pagerank(EDGES, damping=1.5), "damping=1.5: a number from 0 to 1"),
+        (lambda: algo.pagerank(EDGES, damping=1.5), "damping must be a number from 0 to 1, got 1.5"),
         (lambda: algo.pagerank(EDGES, damping=float("nan")), "damping=nan"),
         (lambda: algo.pagerank(EDGES, damping=float("inf")), "damping=inf"),
         (lambda: algo.pagerank(EDGES, damping="much"), "damping='much'"),

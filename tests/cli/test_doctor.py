@@ -72,7 +72,7 @@ def test_who_has_the_store_open_and_stores_to_come(call, orders, tmp_path):
         done = call("doctor", "--quick", "--path", orders)
         assert f"process {os.getpid()} on" in done.out
     done = call("doctor", "--quick", "--path", tmp_path / "new" / "state")
-    assert (done.code, "a session makes one" in done.out) == (0, True)
+    assert (done.code, "a session creates one" in done.out) == (0, True)
     (tmp_path / "file").write_text("x")
     done = call("doctor", "--quick", "--path", tmp_path / "file" / "state")
     assert (done.code, "is a file, and a store is a folder" in done.out) == (1, True)

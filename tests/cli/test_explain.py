@@ -107,7 +107,7 @@ def test_what_was_measured(call, file, tmp_path):
     ("arguments", "code", "told"),
     [
         (["--path", "{store}", "totls"], 1, "no view 'totls'; did you mean 'totals'?"),
-        (["--path", "{store}", "delays"], 1, "view 'delays': a Python program defined it"),
+        (["--path", "{store}", "delays"], 1, "view 'delays': only the Python program that defined it knows its plan"),
         (["--path", "{store}", "SELECT x FROM totals"], 1, "no column 'x'"),
         (["--path", "{store}", "totals", "orders"], 2, "one NAME or QUERY"),
         (["--path", "{store}", "--analyze"], 2, "neither --analyze"),

@@ -136,8 +136,8 @@ def test_errors_of_a_view_are_told(call, tmp_path):
         (["SELECT 1; SELECT 2"], 1, "not 2 statements"),
         (["--at", "9", "TABLE totals"], 1, "NotYetKnownError: at=9 is not closed yet"),
         (["--at", "1", "TABLE totals AS OF 1"], 1, "leave one of them out"),
-        (["--at", "soon", "TABLE totals"], 2, "'soon' is no time"),
-        (["--format", "parquet", "TABLE totals"], 2, "name a file with --out"),
+        (["--at", "soon", "TABLE totals"], 2, "got 'soon'"),
+        (["--format", "parquet", "TABLE totals"], 2, "name it with --out"),
         (["--format", "json", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
         (["--out", "x.parquet", "SELECT 1 AS x, 2 AS x"], 1, "SchemaError: two columns are called 'x'"),
         (["--out", "rows", "TABLE totals"], 2, "its name says no form"),
@@ -213,7 +213,7 @@ def test_a_view_without_contents_is_subscribed_to_and_not_read(call, tmp_path):
     assert (told.code, told.objects) == (0, [])
     since = call("subscribe", "--path", tmp_path / "state", "--snapshot", "--once", "dear")
     assert since.code
-    assert "of which there is no snapshot" in since.err
+    assert "contents=False and therefore no snapshot" in since.err
     kept = call("subscribe", "--path", tmp_path / "state", "--once", "SELECT count(*) FROM dear")
     assert kept.code
     assert "contents=False" in kept.err

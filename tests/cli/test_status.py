@@ -133,7 +133,7 @@ def test_stores_of_earlier_releases(call, tmp_path, release):
     assert [view["updates"] is None for view in told["views"]] == [release == "0.1.0"] * 5
     assert call("vacuum", "--path", path, "--dry-run").code == 0
     explained = call("explain", "--path", path)
-    assert (explained.code, "a Python program defined it" in explained.err) == (1, True)
+    assert (explained.code, "only the Python program that defined it knows its plan" in explained.err) == (1, True)
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     count = call("query", "--path", path, "--json", "SELECT count(*) AS n FROM reach").objects[0]
     assert "n" in count if release == "0.2.0" else count["error"] == "ReadError"

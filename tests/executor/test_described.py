@@ -41,7 +41,7 @@ def test_told_and_read_back(lattice, order, changes_only):
 def test_what_is_no_description_is_refused(damage):
     layout = Layout(SCHEMA, ("a b",), Epoch())
     told = Described(ViewPorts("c", (), SCHEMA), {"c": layout}, None).to_json()
-    with pytest.raises(StoreCorruptError, match=r"does not say properly how a view is kept"):
+    with pytest.raises(StoreCorruptError, match=r"describes a view in a form that this version cannot read"):
         Described.from_json(told | damage)
 
 
@@ -56,7 +56,7 @@ def test_a_view_of_an_earlier_altneu_is_told_of_when_it_is_maintained_again(tmp_
         session._engine.journal.store.commit(session._engine.journal.store.frontier, {"view/v": value})
     with an.read(tmp_path) as reader:
         assert reader.views == ["v"]
-        with pytest.raises(ReadError, match=r"does not say how view 'v' is kept.*maintain the view there, and advance"):
+        with pytest.raises(ReadError, match=r"without the layout of view 'v'.*maintain the view there, and advance"):
             reader.view("v")
         with an.Session(path=tmp_path) as session:
             session.maintain("v", plan)

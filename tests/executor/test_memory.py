@@ -56,7 +56,7 @@ def test_memory_is_said_in_bytes_or_with_a_unit(said, wanted):
 
 @pytest.mark.parametrize("said", ["much", "", -1, 0, "1.5g", True])
 def test_what_is_no_number_of_bytes_is_refused(said):
-    with pytest.raises(PlanError, match="no number of bytes"):
+    with pytest.raises(PlanError, match="must be a number of bytes"):
         Session(memory=said)
 
 

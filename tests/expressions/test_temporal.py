@@ -168,8 +168,8 @@ ALONE = "must be alone on its side; write"
     [
         ("v > 0 AND logical_now() != start", "logical_now() != start", SPANS),
         ("NOT logical_now() = start", "NOT (logical_now() = start)", SPANS),
-        ("logical_now() <=> start", "logical_now() <=> start", "use = and"),
-        ("logical_now() IS DISTINCT FROM start", "NOT (logical_now() <=> start)", "use = and"),
+        ("logical_now() <=> start", "logical_now() <=> start", "use =, and"),
+        ("logical_now() IS DISTINCT FROM start", "NOT (logical_now() <=> start)", "use =, and"),
         ("logical_now() < start OR logical_now() >= stop", "(logical_now() < start) OR (logical_now() >= stop)", SPANS),
         (
             "logical_now() < 3 OR logical_now() < stop",
@@ -206,15 +206,15 @@ ALONE = "must be alone on its side; write"
             "(logical_now() < stop) = b",
             "logical_now() stands inside `logical_now() < stop`",
         ),
-        ("(logical_now() < stop) IS TRUE", "(logical_now() < stop) <=> true", "use = and"),
+        ("(logical_now() < stop) IS TRUE", "(logical_now() < stop) <=> true", "use =, and"),
         ("logical_now() IS NULL", "logical_now() IS NULL", "stands inside"),
         ("logical_now() < logical_now()", "logical_now() < logical_now()", "with itself"),
         ("logical_now() - start < logical_now()", "(logical_now() - start) < logical_now()", "with itself"),
-        ("logical_now()", "logical_now()", "it is a bigint and no condition"),
-        ("logical_now() AND b", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
-        ("b OR (c OR logical_now())", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
-        ("b AND NOT logical_now()", "logical_now()", "no condition; compare it, as in logical_now() < stop"),
-        ("logical_now() < stop AND logical_now() + v", "logical_now() + v", "it is a bigint and no condition; compare"),
+        ("logical_now()", "logical_now()", "it is a bigint, not a condition"),
+        ("logical_now() AND b", "logical_now()", "not a condition; compare it, as in logical_now() < stop"),
+        ("b OR (c OR logical_now())", "logical_now()", "not a condition; compare it, as in logical_now() < stop"),
+        ("b AND NOT logical_now()", "logical_now()", "not a condition; compare it, as in logical_now() < stop"),
+        ("logical_now() < stop AND logical_now() + v", "logical_now() + v", "it is a bigint, not a condition; compare"),
         (
             "NOT b AND logical_now() < d",
             "logical_now() < d",
@@ -238,8 +238,8 @@ def test_what_is_no_bound_is_refused_with_the_term_and_the_reason(text, term, wh
     with pytest.raises(TemporalPredicateError) as caught:
         split(text)
     message = str(caught.value)
-    assert re.match(r"`.*` is no bound of the times at which a row exists: ", message)
-    assert term in message.partition("` is no bound")[0]
+    assert re.match(r"`.*` cannot bound the times at which a row exists: ", message)
+    assert term in message.partition("` cannot bound")[0]
     assert why in message
     assert text in message
 
@@ -250,7 +250,7 @@ def test_remedies_name_functions_that_exist(name):
     assert split("logical_now() < unix_date(day) AND logical_now() >= CAST(n AS bigint)").bounds
 
 
-ELSEWHERE = r"logical_now\(\) stands in the predicate of a filter only"
+ELSEWHERE = r"logical_now\(\) belongs in the predicate of a filter"
 
 
 @pytest.mark.parametrize("compile_", [parse, parse_predicate, parse_projection, parse_order, parse_aggregate])

@@ -67,7 +67,7 @@ def test_only_sources_have_histories():
         histories([BOTH])
     with pytest.raises(InputError, match="has two times"):
         histories([an.source("a", "k long", time=("system", "event"))])
-    with pytest.raises(InputError, match="say a strategy"):
+    with pytest.raises(InputError, match="needs a strategy"):
         histories([an.source("a", "m map<string,long>")])
 
 

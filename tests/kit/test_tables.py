@@ -56,9 +56,9 @@ def test_quoted_texts_and_nested_cells():
         ("a | a\n1 | 2", InputError, "line 1: a name comes twice"),
         ("a | \n1 | 2", InputError, "line 1: a column of the header has no name"),
         ("a | b\n1 | 2\n3", InputError, "line 3: 1 cells, and the header has 2"),
-        ("a long\n1\nx", SchemaError, "line 3, column 'a': 'x' is no bigint"),
+        ("a long\n1\nx", SchemaError, "line 3, column 'a' must be bigint, got 'x'"),
         ("a nonsense\n1", SchemaError, "column 'a' of the table"),
-        ("a array<long>\n[", SchemaError, r"line 2, column 'a': '\[' is no array<bigint>"),
+        ("a array<long>\n[", SchemaError, r"line 2, column 'a' must be array<bigint>, got '\['"),
         ("day date\n2023-02-29", SchemaError, "line 2, column 'day'"),
     ],
 )

@@ -297,7 +297,7 @@ def test_a_unit_is_that_of_the_fields_it_fits():
     ("rows", "schema", "words"),
     [
         ([("x",)], "x long", "row 0 for source 'run' has 'x' in column 'x', which is bigint"),
-        ([1, {"x": 5}, {"y": 5}], "x long", "row 2 for source 'run' has 'y', which is no column"),
+        ([1, {"x": 5}, {"y": 5}], "x long", "row 2 for source 'run' has 'y', which is not a column"),
         ([(1, 2)], "x long", "row 0 for source 'run' has 2 values for the 1 columns x"),
         ([(1,), 2], "x long, y long", "row 0 for source 'run' has 1 values for the 2 columns x, y"),
         ([None], "x long NOT NULL", "column 'x' of source 'run' is NOT NULL, but row 0 has a null there"),

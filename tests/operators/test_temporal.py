@@ -344,7 +344,7 @@ def remedied(rows: an.Collection, predicate: str) -> an.Collection:
     try:
         return rows.filter(predicate)
     except TemporalPredicateError as error:
-        remedy = str(error).partition(" is no bound ")[2].partition(" [in ")[0]
+        remedy = str(error).partition(" cannot bound ")[2].partition(" [in ")[0]
     if found := re.search(r": (rows\.(?:filter|unnest|concat)\(.*\))", remedy):
         columns = ", ".join(map(repr, rows.columns))
         text = found[1].replace("select(…)", f"select({columns})")

@@ -107,7 +107,7 @@ def test_event_times_that_are_not_kept_apart_count_as_one(name):
             _changes_lead_there(view, plan, history, lower, upper, first)
             check(view, plan, history, upper, range(max(0, upper - 2), upper), first)
             if first:
-                with pytest.raises(an.errors.HistoryGoneError, match="no longer kept apart"):
+                with pytest.raises(an.errors.HistoryGoneError, match="no longer retained"):
                     view.to_arrow((upper - 1, first - 1), errors="ignore")
             if upper == 3:
                 late = session.maintain("late", plan.select("*"))

@@ -131,16 +131,16 @@ def test_what_statements_have_defined_is_told():
 WRONG = [
     ("api/rows", 400, "view is missing"),
     ("api/rows?view=nope", 404, "the views are: orders, total, each"),
-    ("api/rows?view=orders&offset=-1", 400, "no whole number"),
-    ("api/rows?view=orders&offset=1e9", 400, "no whole number"),
+    ("api/rows?view=orders&offset=-1", 400, "must be a whole number"),
+    ("api/rows?view=orders&offset=1e9", 400, "must be a whole number"),
     ("api/rows?view=orders&limit=100000", 400, "from 1 to 1000"),
     ("api/rows?view=orders&sort=nope", 400, "the columns are: item, price, qty"),
     ("api/steps?n=x", 400, "n='x'"),
     ("api/nothing", 404, "/api/nothing"),
-    ("nothing.js", 404, "/api lists what there is"),
+    ("nothing.js", 404, "/api lists the paths"),
     ("..%2Fapp.py", 404, "not found"),
     ("static%2F..%2F..%2Fapp.py", 404, "not found"),
-    ("__init__.py", 404, "there is no"),
+    ("__init__.py", 404, "does not exist"),
 ]
 
 
@@ -258,7 +258,7 @@ def test_what_is_posted_is_read_with_care(client):
 @pytest.mark.parametrize("asked", ["--5", "1" * 5000, "\u0663", "1.5"])
 def test_a_number_that_is_none_is_refused(client, asked):
     answer = client.get("/api/steps", params={"n": asked})
-    assert (answer.status_code, "is no whole number" in answer.json()["error"]["message"]) == (400, True)
+    assert (answer.status_code, "must be a whole number" in answer.json()["error"]["message"]) == (400, True)
 
 
 @pytest.mark.parametrize(

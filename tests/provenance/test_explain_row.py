@@ -213,7 +213,7 @@ def test_a_row_that_is_not_there_and_a_row_that_is_not_told():
         for row, message in {
             (1, "tea", 9): 'has no row {"id": 1, "item": "tea", "price": 9} at that time; it has {"id": 1',
             (1, "tea"): "has 3 columns",
-            ("x", "tea", 3): "the row is none of view 'orders too'",
+            ("x", "tea", 3): "the row does not fit view 'orders too'",
         }.items():
             with pytest.raises(ReadError) as caught:
                 view.explain_row(row)

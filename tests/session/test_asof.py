@@ -43,7 +43,7 @@ def test_without_a_mode_the_three_are_told_apart(given):
         ({"mode": "revising", "time": "at", "simultaneous": False}, "simultaneous"),
         ({"mode": "locked", "simultaneous": "x"}, "simultaneous='x' is neither True nor False"),
         ({"mode": "revising", "time": "at", "allow_exact_matches": "no"}, "allow_exact_matches='no' is neither"),
-        ({"mode": "revising", "time": "at", "direction": "up"}, "backward, forward and nearest"),
+        ({"mode": "revising", "time": "at", "direction": "up"}, "'backward', 'forward' or 'nearest', got 'up'"),
         ({"mode": "revising", "time": "at", "how": "full"}, "inner or left"),
         ({"mode": "revising", "time": "at", "tolerance": -1}, "negative"),
         ({"mode": "locked", "tolerance": 3}, "time="),

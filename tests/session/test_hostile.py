@@ -167,7 +167,7 @@ def test_a_commit_that_names_a_segment_outside_the_store(state, tmp_path):
         }
     data, _ = commits.encode(commits.Commit(number + 1, "t", parent, 0.0, True, [[9]], forged))
     (state / "log" / commit_name(number + 1)).write_bytes(data)
-    with pytest.raises(StoreCorruptError, match=rf"{commit_name(number + 1)}.*no name of a segment"):
+    with pytest.raises(StoreCorruptError, match=rf"{commit_name(number + 1)}.*the name of a segment must be"):
         DirectoryStore.create_or_open(state)
 
 

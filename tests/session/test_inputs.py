@@ -179,7 +179,7 @@ def test_floats_of_equal_value_are_one_row(session):
 
 REFUSED = {
     "a tuple too short": ([(1, "x"), (2,)], SchemaError, "row 1 .* 1 values for the 2 columns k, s"),
-    "an unknown key": ([{"k": 1, "z": 2}], SchemaError, "'z', which is no column; the columns are: k, s"),
+    "an unknown key": ([{"k": 1, "z": 2}], SchemaError, "'z', which is not a column; the columns are: k, s"),
     "a value of another type": ([(1, "x"), ("two", "y")], SchemaError, "row 1 .*'two' in column 'k', which is bigint"),
     "a number too large": ([(2**63, "x")], SchemaError, "column 'k', which is bigint"),
     "a fraction": ([(1.5, "x")], SchemaError, "1.5 in column 'k'"),

@@ -68,7 +68,7 @@ def test_changes_are_there_for_a_reader_that_asked(path):
             session.advance()
             reader.refresh()
             assert mine.since == 30
-            gone = pytest.raises(HistoryGoneError, match="29 are no longer kept: view 'v' has them since 30")
+            gone = pytest.raises(HistoryGoneError, match="29 are no longer retained: view 'v' has them since 30")
             with an.read(path, lease=None) as other, gone:
                 other.view("v").changes(since=29)
             with pytest.raises(NotYetKnownError, match="since=42 is not closed yet"):

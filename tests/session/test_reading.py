@@ -35,7 +35,9 @@ def test_only_the_present_is_kept_by_default(session):
     grow(session, 5)
     assert view.since == 4
     assert sum(counts(view).values()) == sum(counts(view, 4).values()) == 5
-    with pytest.raises(HistoryGoneError, match=r"at=3 is no longer kept: view 'v' can be read from 4 to 4; .*retain"):
+    with pytest.raises(
+        HistoryGoneError, match=r"at=3 is no longer retained: view 'v' can be read from 4 to 4; .*retain"
+    ):
         view.to_arrow(at=3)
     with pytest.raises(NotYetKnownError, match=r"at=5 is not closed yet: .* is 4; advance\(to=6\) closes it"):
         view.to_arrow(at=5)

@@ -82,7 +82,7 @@ def test_a_damaged_store_goes_on_from_its_last_whole_commit(tmp_path):
     with pytest.raises(StoreCorruptError, match=rf"{last.name}.*recover=True"):
         an.Session(path=path)
     assert an.check_store(path).whole == an.check_store(path).commit - 1
-    with pytest.warns(UserWarning, match=r"the 1 after it.*insert again what they held"):
+    with pytest.warns(UserWarning, match=r"the 1 after it.*insert their rows again"):
         session = an.Session(path=path, recover=True)
     with session:
         assert session.lower == 2

@@ -83,7 +83,7 @@ def test_from_a_time_up_to_another(session, log):
         view.subscribe(log.change, as_of=4, up_to=1)
     session._engine.retain = 0
     session.advance()
-    with pytest.raises(HistoryGoneError, match="at=3 is no longer kept"):
+    with pytest.raises(HistoryGoneError, match="at=3 is no longer retained"):
         view.subscribe(log.change, as_of=3)
 
 

@@ -66,12 +66,12 @@ def test_a_column_without_a_name_is_called_by_its_text():
         ("SELECT update_time() FROM t, u", PlanError, "FROM has several"),
         ("SELECT e, update_time() FROM t LATERAL VIEW explode(array(1)) x AS e", PlanError, "FROM has several"),
         ("SELECT t.k FROM (t JOIN u ON t.k = u.k) WHERE update_time() > 1", PlanError, "FROM has several"),
-        ("SELECT update_time()", PlanError, "none that stands by itself"),
-        ("SELECT e, update_time() FROM explode(array(1)) AS x(e)", PlanError, "none that stands by itself"),
+        ("SELECT update_time()", PlanError, "none stands by itself"),
+        ("SELECT e, update_time() FROM explode(array(1)) AS x(e)", PlanError, "none stands by itself"),
         ("SELECT update_time(k) FROM t", PlanError, r"takes no argument, got `UPDATE_TIME\(k\)`"),
         ("SELECT k, update_time() FROM t GROUP BY k", TypeMismatchError, r"'update_time\(\)' is neither in GROUP BY"),
-        ("SELECT t.k FROM t JOIN u ON t.k = u.k AND update_time() > 1", PlanError, "several|no place"),
-        ("SELECT k FROM t UNION SELECT k FROM u ORDER BY update_time() LIMIT 1", PlanError, "no place for it"),
+        ("SELECT t.k FROM t JOIN u ON t.k = u.k AND update_time() > 1", PlanError, "several|cannot stand here"),
+        ("SELECT k FROM t UNION SELECT k FROM u ORDER BY update_time() LIMIT 1", PlanError, "cannot stand here"),
     ],
 )
 def test_what_has_no_one_time_is_refused(text, error, match):

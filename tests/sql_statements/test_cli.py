@@ -107,7 +107,7 @@ def test_a_statement_that_fails_is_told_and_the_exit_code_is_1(pipeline, script,
     [
         (["nowhere.sql"], "does not exist"),
         (["-", "--set", "retain"], "a setting has a value"),
-        (["-", "--set", "retain=much"], "'much' is no value of retain"),
+        (["-", "--set", "retain=much"], "retain does not accept 'much'"),
         (["-", "--set", "speed=5"], "the settings are: retain, retain_events"),
         (["-", "--set", "spark.ui.port=5"], "give --master too"),
         (["-", "--quickly"], "No such option"),

@@ -82,7 +82,7 @@ def test_files_that_are_not_there_or_of_another_format(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StatementError, match=f"there is no file 'nosuch.csv', from {tmp_path}"):
         read("nosuch.csv")
-    with pytest.raises(StatementError, match="make it first, or mend the path"):
+    with pytest.raises(StatementError, match="create it first, or correct the path"):
         read(tmp_path / "nosuch.csv")
     (tmp_path / "a.csv").write_bytes(b"\x00\xff")
     with pytest.raises(StatementError, match="another FORMAT"):
@@ -112,4 +112,4 @@ def test_a_script_that_is_no_text(tmp_path):
     script = tmp_path / "a.sql"
     script.write_bytes(b"\xff\xfe\x00")
     ran = CliRunner().invoke(main, ["run", str(script)])
-    assert (ran.exit_code, f"{script} is no text in UTF-8" in ran.stderr.replace("\n", "")) == (1, True)
+    assert (ran.exit_code, f"{script} is not UTF-8 text" in ran.stderr.replace("\n", "")) == (1, True)

@@ -77,7 +77,10 @@ def test_a_file_of_semicolons_without_a_header(session, tmp_path):
         ("(k INT) FROM FILE '{0}/y*' FORMAT CSV KEEP", "there is no file"),
         ("(k INT) FROM FILE '{0}/x.csv' FORMAT CSV KEEP", "cannot be read"),
         ("(k INT, v INT) FROM FILE '{0}/x.csv' FORMAT PARQUET KEEP", "cannot be read"),
-        ("(k INT) FROM FILE '{0}/x.csv' FORMAT TEXT TIME (k + 1 AS t) KEEP", "without Spark TIME and DIFF are columns"),
+        (
+            "(k INT) FROM FILE '{0}/x.csv' FORMAT TEXT TIME (k + 1 AS t) KEEP",
+            "without Spark TIME and DIFF must be columns",
+        ),
     ],
 )
 def test_files_that_are_not_what_they_are_said_to_be(session, tmp_path, text, told):

@@ -72,8 +72,8 @@ def test_a_transaction_is_one_step_or_none(orders):
     for text, told in [
         ("COMMIT", "there was no BEGIN"),
         ("BEGIN; BEGIN", "has not ended"),
-        ("ROLLBACK; BEGIN; CREATE VIEW x AS SELECT 1", "no part of a transaction"),
-        ("ROLLBACK; BEGIN; DROP TABLE orders CASCADE", "no part of a transaction"),
+        ("ROLLBACK; BEGIN; CREATE VIEW x AS SELECT 1", "inside a transaction"),
+        ("ROLLBACK; BEGIN; DROP TABLE orders CASCADE", "inside a transaction"),
     ]:
         with pytest.raises(StatementError, match=told):
             orders.sql(text)
@@ -319,7 +319,11 @@ def test_plans_are_explained(orders):
 @pytest.mark.parametrize(
     ("text", "error", "told"),
     [
-        ("INSERT INTO totals VALUES ('a', 1)", StatementError, "is a MATERIALIZED VIEW; a TABLE or SOURCE is wanted"),
+        (
+            "INSERT INTO totals VALUES ('a', 1)",
+            StatementError,
+            "is a MATERIALIZED VIEW; the statement needs a TABLE or SOURCE",
+        ),
         ("INSERT INTO nope VALUES (1)", StatementError, "there is no 'nope'"),
         ("INSERT INTO orders VALUES (1)", StatementError, "takes 2 columns"),
         ("INSERT INTO orders (item, x) VALUES ('a', 1)", StatementError, "no column 'x'"),
@@ -332,9 +336,9 @@ def test_plans_are_explained(orders):
         ("INSERT INTO orders SELECT item, price div (price - 3) FROM orders", ViewHasErrorsError, "DIVIDE_BY_ZERO"),
         ("CREATE VIEW v (a) AS SELECT 1, 2", StatementError, "names 1 columns, and its query has 2"),
         ("CREATE VIEW totals AS SELECT 1", StatementError, "DROP MATERIALIZED VIEW totals"),
-        ("CREATE INDEX i ON nope (a)", StatementError, "no 'nope' to index"),
+        ("CREATE INDEX i ON nope (a)", StatementError, "cannot index 'nope'"),
         ("CREATE INDEX i ON totals (nope)", PlanError, "no column 'nope'; the columns are: item, total"),
-        ("DROP VIEW totals", StatementError, "'totals' is a MATERIALIZED VIEW; a VIEW is wanted"),
+        ("DROP VIEW totals", StatementError, "'totals' is a MATERIALIZED VIEW; the statement needs a VIEW"),
         ("DROP TABLE orders", StatementError, "while it is read by MATERIALIZED VIEW totals.*CASCADE"),
         ("DROP TABLE nope", StatementError, "there is no 'nope'"),
         ("SELECT * FROM nope", PlanError, "nope"),
@@ -351,8 +355,8 @@ def test_plans_are_explained(orders):
         ("CREATE SOURCE s", StatementError, "needs columns"),
         ("CREATE SOURCE s FROM FILE '/nowhere' FORMAT CSV OPTIONS (header true)", StatementError, "no file '/nowhere'"),
         ("CREATE SOURCE s ENVELOPE DEBEZIUM", StatementError, "needs the columns that its documents have"),
-        ("REFRESH orders", StatementError, "a SOURCE is wanted"),
-        ("FOLLOW", StatementError, "no stream is there to follow"),
+        ("REFRESH orders", StatementError, "the statement needs a SOURCE"),
+        ("FOLLOW", StatementError, "there is no stream to follow"),
         (
             "CREATE TABLE t (a INT PRIMARY KEY)",
             SchemaError,

@@ -96,7 +96,7 @@ def test_a_query_is_maintained_as_long_as_it_is_subscribed_to(session):
         assert subscribed.to_pylist() == [(1, -1, 3), (1, 1, 4)]
         assert [row[0] for row in rows(session, "SHOW MATERIALIZED VIEWS")] == ["totals"]
     assert session.views == ["orders", "totals"]
-    with pytest.raises(StatementError, match="no part of a transaction"):
+    with pytest.raises(StatementError, match="inside a transaction"):
         session.sql("BEGIN; SUBSCRIBE totals")
 
 

@@ -264,7 +264,7 @@ def test_a_segment_named_outside_the_folder_is_refused(path, name):
         parent = store._parent
     value = {"segment": {"name": name, "rows": 1, "bytes": 1, "checksum": "0" * 32}}
     CommitLog(LocalFolder(path / "log"), "").put(Commit(2, "t", parent, 0.0, False, 1, {"a": value}))
-    with pytest.raises(StoreCorruptError, match=f"{commit_name(2)}.* no name of a segment"):
+    with pytest.raises(StoreCorruptError, match=f"{commit_name(2)}.* the name of a segment must be"):
         reopen(path)
 
 

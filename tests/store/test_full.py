@@ -49,7 +49,7 @@ def test_a_segment_that_does_not_fit_leaves_nothing(disk):
     with DirectoryStore.create_or_open(disk / "s") as store:
         step(store)
         before, there = content(store), files(disk)
-        with pytest.raises(StoreFullError, match="No space left on device; nothing of it is kept"):
+        with pytest.raises(StoreFullError, match="No space left on device; nothing was written"):
             store.write_segment(large(store), SCHEMA)
         assert (content(store), files(disk)) == (before, there)
         step(store)

@@ -38,13 +38,13 @@ def test_names_say_all_and_strangers_are_left_alone(tmp_path):
     assert set(held.live()) == set(made)
     held.sweep()
     assert {p.name for p in tmp_path.iterdir()} == {"stranger.lease", *(lease.file for lease in made)}
-    with pytest.raises(StoreError, match="is no name of a lease"):
+    with pytest.raises(StoreError, match="the name of a lease must be"):
         Lease("../../etc", 1, 1, 1)
 
 
 @pytest.mark.parametrize("lease", ["", "1 fortnight", "-1 hour", 0.5, True, float("nan"), float("inf"), "0 seconds"])
 def test_what_is_no_time_is_refused(lease):
-    with pytest.raises(StoreError, match="is no time from a second on"):
+    with pytest.raises(StoreError, match="lease must be a span of at least a second"):
         lease_seconds(lease)
 
 

@@ -200,7 +200,7 @@ def test_without_recovery_the_error_names_the_file_and_the_way_out(path):
 
 def test_the_warning_says_how_many_commits_and_which_files(path):
     cut(path / "log" / commit_name(LAST - 1), random.Random(0))
-    with pytest.warns(UserWarning, match="went back to commit 7; the 2 after it, up to 9, are no part") as told:
+    with pytest.warns(UserWarning, match="went back to commit 7; the 2 after it, up to 9, are lost") as told:
         open_again(path, recover=True).close()
     text = str(told[0].message)
     assert all(name in text for name in (commit_name(8), commit_name(9), "seg-00000008-", "seg-00000009-", "was cut"))

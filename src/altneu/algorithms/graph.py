@@ -97,7 +97,7 @@ def at_least(name: str, value: object, least: int) -> int:
         PlanError: it is something else.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise PlanError(f"{name}={value!r}: a whole number from {least} on is wanted")
+        raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value
 
 

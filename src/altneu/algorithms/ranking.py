@@ -86,5 +86,5 @@ def _fraction(damping: float | Fraction) -> Fraction:
     except ValueError:
         kept = Fraction(-1)
     if not 0 <= kept <= 1:
-        raise PlanError(f"damping={damping!r}: a number from 0 to 1 is wanted")
+        raise PlanError(f"damping must be a number from 0 to 1, got {damping!r}")
     return kept

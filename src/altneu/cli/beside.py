@@ -158,7 +158,9 @@ class Maintained:
         self._read = {name: followed(reader.view(name)) for name in sources_of(collection)}
         for name in self._read:
             if reader.view(name).coordinates is not None:
-                raise ReadError(f"view {name!r} has two times, and a query that is kept has one: subscribe to the view")
+                raise ReadError(
+                    f"view {name!r} has two times, and a subscribed query needs views with one: subscribe to the view"
+                )
         self._session = Session()
         self.view = self._session.maintain(NAME, collection)
         self.since = reader.lower - 1 if since is None else since

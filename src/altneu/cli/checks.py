@@ -65,7 +65,7 @@ def python() -> Iterator[Check]:
     workers = os.environ.get("PYSPARK_PYTHON")
     if workers and shutil.which(workers) is None:
         remedy = "unset PYSPARK_PYTHON, or name a Python that has altneu"
-        yield Check("PYSPARK_PYTHON", "fail", f"{workers} is no program", remedy)
+        yield Check("PYSPARK_PYTHON", "fail", f"{workers} is not a program", remedy)
 
 
 def packages() -> Iterator[Check]:
@@ -178,7 +178,7 @@ def kernels() -> Iterator[Check]:
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
         remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, two to three minutes"
-        yield Check("kernels", "warn", f"what Numba compiles cannot be kept: {shut[0]} is not writable", remedy)
+        yield Check("kernels", "warn", f"compiled kernels cannot be cached: {shut[0]} is not writable", remedy)
     if cached >= WARM * found:
         yield Check("kernels", "ok", f"{cached} of {found} are compiled, the rest is part of them")
     else:
@@ -215,7 +215,7 @@ def time_zone() -> Iterator[Check]:
     name = os.environ.get("TZ", "")
     if name and not name.startswith(":") and name not in zoneinfo.available_timezones():
         remedy = "TZ=UTC, or a name such as Europe/Paris"
-        yield Check("time zone", "warn", f"TZ={name} is no zone that is known; the clock shows {here}", remedy)
+        yield Check("time zone", "warn", f"TZ={name} is not a known time zone; the clock shows {here}", remedy)
         return
     yield Check("time zone", "ok", f"this machine shows {here}; Spark sessions of altneu's show UTC")
 

@@ -90,7 +90,7 @@ def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:
         return
     yield from place
     if not folder.has("format.json"):
-        yield Check("store", "ok", f"there is none in {folder.where()} yet; a session makes one")
+        yield Check("store", "ok", f"{folder.where()} has no store yet; a session creates one")
         return
     with out.busy("looking through the store" if quick else "reading all of the store"):
         found = list(_opened(folder, quick=quick))

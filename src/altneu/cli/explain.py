@@ -119,8 +119,9 @@ def _form(given: str | None, file: Path | None, *, as_json: bool) -> Form:
 
 
 _OF_PROGRAMS = (
-    "a Python program defined it, and knows its plan: session.explain(name) there, or the page of session.serve(); "
-    "altneu status --verbose tells what is kept for it"
+    "only the Python program that defined it knows its plan: call session.explain(name) there, "
+    "or open the page of session.serve(); "
+    "altneu status --verbose shows the state stored for it"
 )
 
 

@@ -43,7 +43,7 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
             try:
                 given[name] = _SETTINGS[name](value)
             except (ValueError, KeyError):
-                raise click.UsageError(f"--set {setting}: {value!r} is no value of {name}") from None
+                raise click.UsageError(f"--set {setting}: {name} does not accept {value!r}") from None
         else:
             known = ", ".join([*_SETTINGS, "spark.…"])
             raise click.UsageError(f"--set {setting}: there is no setting {name!r}; the settings are: {known}")

@@ -33,7 +33,9 @@ class TimeType(click.ParamType["Time"]):
         """Read it."""
         parts = [part.strip() for part in str(value).split(",")]
         if len(parts) > 2 or not all(part.isdecimal() or (not part and len(parts) == 2) for part in parts):
-            self.fail(f"{value!r} is no time: a whole number, or of a view with two times SYSTEM,EVENT", param, ctx)
+            self.fail(
+                f"a time must be a whole number, or SYSTEM,EVENT for a view with two times, got {value!r}", param, ctx
+            )
         times = [int(part) if part else None for part in parts]
         return times[0] if len(times) == 1 else (times[0], times[1])
 
@@ -59,7 +61,7 @@ class TimeType(click.ParamType["Time"]):
     metavar="NAME=FILE",
     help="Files to ask too, or instead: .parquet, .csv (with a header), .json (an object a line).",
 )
-@click.option("--at", type=TimeType(), metavar="TIME", help="Read at this time, one that is kept (default: now).")
+@click.option("--at", type=TimeType(), metavar="TIME", help="Read at this time, which must be retained (default: now).")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Form of the rows (default: that of --out, or table).")
 @click.option(
     "--out",
@@ -130,5 +132,5 @@ def _form(form: str | None, file: Path | None, *, as_json: bool) -> str:
     if form == "table" and file is not None:
         raise click.UsageError(f"--out {file}: its name says no form; end it in {', '.join(SUFFIXES)}, or say --format")
     if form == "parquet" and file is None:
-        raise click.UsageError("--format parquet is no text: name a file with --out")
+        raise click.UsageError("--format parquet writes a file, not text: name it with --out")
     return form

@@ -103,9 +103,7 @@ def _text_of(pipeline: str) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         name = "the standard input" if pipeline == "-" else pipeline
-        raise StatementError(
-            f"{name} is no text in UTF-8, at byte {error.start}: is it a file of statements?"
-        ) from None
+        raise StatementError(f"{name} is not UTF-8 text, at byte {error.start}: is it a file of statements?") from None
 
 
 class Pipeline:

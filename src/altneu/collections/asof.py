@@ -52,13 +52,13 @@ class AsOfOptions:
         """
         if self.mode not in MODES:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
-            given = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is no as-of join"
+            given = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is not an as-of join"
             raise PlanError(f"{given}; there are three:{listed}")
         for name, value in (("allow_exact_matches", self.exact), ("simultaneous", self.simultaneous)):
             if not isinstance(value, bool):
                 raise PlanError(f"{name}={value!r} is neither True nor False")
         if self.direction not in ("backward", "forward", "nearest"):
-            raise PlanError(f"direction={self.direction!r} is none of backward, forward and nearest")
+            raise PlanError(f"direction must be 'backward', 'forward' or 'nearest', got {self.direction!r}")
         if self.how not in ("inner", "left"):
             raise PlanError(
                 f"how={self.how!r}: an as-of join is inner or left, for its rows are those of the left side"
@@ -69,16 +69,16 @@ class AsOfOptions:
                 "mode='revising' goes by timestamps: say time='column', or left_time= and right_time= of the two sides"
             )
         if self.times is None and chooses:
-            raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: say time='column'")
+            raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: give time='column'")
         if self.times is None and self.ties is not None:
-            raise PlanError("ties= says which of the right rows with one timestamp is met: say time='column'")
+            raise PlanError("ties= chooses among right rows with equal timestamps: give time='column'")
         if self.mode == "logical" and (self.times is not None or self.how != "inner"):
             raise PlanError(
-                "mode='logical' goes by the times of updates alone: it takes no timestamps and no how='left'; "
+                "mode='logical' uses the times of updates alone: it takes no timestamps and no how='left'; "
                 "mode='locked' has both"
             )
         if self.mode == "revising" and not self.simultaneous:
-            raise PlanError("mode='revising' does not depend on when rows came, so it takes no simultaneous=False")
+            raise PlanError("mode='revising' does not depend on when rows arrived, so it takes no simultaneous=False")
 
 
 def times_of(time: str | None, left: str | None, right: str | None) -> tuple[str, str] | None:
@@ -206,7 +206,9 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
         units = micros // day
     if units is None:
         wanted = _INSTEAD.get(TIMESTAMP if kind == TIMESTAMP_NTZ else kind, "a whole number")
-        raise TypeMismatchError(f"tolerance={tolerance!r}: timestamps of type {type_name(kind)} want {wanted}")
+        raise TypeMismatchError(
+            f"tolerance must be {wanted} for timestamps of type {type_name(kind)}, got {tolerance!r}"
+        )
     if not 0 <= units < 2**63:
         raise PlanError(f"tolerance={tolerance!r}: a distance is not negative, and fits 64 bits")
     return units

@@ -860,8 +860,8 @@ def source(
         )
     if time is not None and (by or distinct):
         raise PlanError(
-            f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: what a "
-            "correction to the past takes the place of is not told by a key alone; retract the row that was there"
+            f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: a key "
+            "alone does not say which row a correction to the past replaces; retract that row"
         )
     return Collection(ir.Source(name, columns, keep, time, by, distinct))
 

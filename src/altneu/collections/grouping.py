@@ -49,7 +49,7 @@ def check_names(names: Sequence[str]) -> None:
         raise SchemaError(f"two columns are called {twice!r}; give one of them another name")
     reserved = next((n for n in names if n.startswith("#")), None)
     if reserved is not None:
-        raise SchemaError(f"column {reserved!r}: names that begin with # are kept for altneu's own columns; rename it")
+        raise SchemaError(f"column {reserved!r}: names that begin with # are reserved for altneu; rename it")
 
 
 def user_schema(schema: str | pa.Schema) -> pa.Schema:

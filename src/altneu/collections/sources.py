@@ -64,7 +64,7 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         raise SchemaError(f"the frame for source {source!r} cannot be made an Arrow table: {reason}") from error
     except Exception as error:
         raise SourceFailedError(
-            f"the frame for source {source!r} failed, and nothing of it is kept: {error}"
+            f"the frame for source {source!r} failed, and none of its rows were inserted: {error}"
         ) from error
 
 
@@ -90,7 +90,7 @@ def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[An
         unknown = [k for k in row if k not in columns]
         if unknown:
             raise SchemaError(
-                f"row {i} for source {source!r} has {unknown[0]!r}, which is no column; "
+                f"row {i} for source {source!r} has {unknown[0]!r}, which is not a column; "
                 f"the columns are: {', '.join(columns)}"
             )
         return tuple(row.get(n) for n in columns)

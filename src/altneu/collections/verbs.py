@@ -351,7 +351,7 @@ class LinearVerbs(ABC):
             TypeMismatchError: arguments that make no series.
         """
         if not isinstance(as_, str):
-            raise PlanError(f"generate_series(as_={as_!r}): the new column's name, a text, is wanted")
+            raise PlanError(f"generate_series(as_=...): as_ must be the new column's name, got {as_!r}")
         if not isinstance(outer, bool):
             raise PlanError(f"generate_series(outer=...) must be True or False, got {outer!r}")
 
@@ -562,7 +562,7 @@ def _own(schema: pa.Schema) -> list[str]:
 
 def _refuse_version(verb: str, version: Version) -> None:
     if version is not None:
-        raise PlanError(f"{verb}(version={version!r}): a version is given for a Python function, and here is none")
+        raise PlanError(f"{verb}(version={version!r}): version belongs to a Python function, and this call has none")
 
 
 def _shown(argument: object) -> str:
@@ -599,7 +599,7 @@ def _ticks(value: Number, schema: pa.Schema, what: str) -> Expr:
 
 def _plain_int(value: object, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise PlanError(f"delay({what}={value!r}): a whole number of ticks is wanted")
+        raise PlanError(f"delay({what}=...): {what} must be a whole number of ticks, got {value!r}")
     return value
 
 

@@ -114,9 +114,9 @@ def _refuse_commands(source: ir.Source) -> None:
     if source.commanded_by is not None:
         what = "has a key" if source.key else "is a set"
         raise InputError(
-            f"source {source.name!r} {what}: all of its rows are kept as long as a view reads it, so that any view can "
-            f"be added. Where none does, session.drop_source({source.name!r}) lets it be declared anew, with keep=True "
-            "so that its rows stay, and inserted into"
+            f"source {source.name!r} {what}: the session keeps all of its rows as long as a view reads it, so "
+            f"that any view can be added. If no view reads it, call session.drop_source({source.name!r}), declare it "
+            "again with keep=True so that its rows stay, and insert them"
         )
 
 
@@ -134,8 +134,8 @@ def _folded(engine: Engine, name: str) -> int:
         ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(engine.retain)
         raise InputError(
             f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the rows "
-            f"given do not say what the source held then. The history is kept for: {'; '.join(ends)}. End them, or "
-            "open the session without retain=, and backfill then"
+            f"given do not say what the source held then. The history is retained for: {'; '.join(ends)}. End them, "
+            "or open the session without retain=, and backfill then"
         )
     return max(since, 0)
 

@@ -174,7 +174,7 @@ class Catalogue:
             error = PlanError if name in self.nodes else StorePlanError
             raise error(
                 f"view {name!r} was made {'without' if without else 'with'} contents: maintain({name!r}, ..., "
-                f"contents={contents}) cannot change that; leave it as it was, or drop({name!r}) and maintain it anew"
+                f"contents={contents}) cannot change that; leave it as it was, or drop({name!r}) and maintain it again"
             )
 
     def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
@@ -216,7 +216,7 @@ class Catalogue:
 
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
         if joins not in ("auto", "delta", "binary"):
-            raise PlanError(f'joins={joins!r} is none of "auto", "delta", "binary"')
+            raise PlanError(f'joins must be "auto", "delta" or "binary", got {joins!r}')
         node = without_indexes(optimise(collection.node))
         existing = self._journal.existing()
 
@@ -260,7 +260,7 @@ class Catalogue:
             if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
                 if found.name in self.kept and not self.readers(found.name):
                     raise PlanError(
-                        f"the rows of source {found.name!r} are kept under another declaration: it must be "
+                        f"the session keeps rows of source {found.name!r} under another declaration: it must be "
                         f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
                         "to delete these rows"
                     )

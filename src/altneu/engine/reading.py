@@ -78,7 +78,7 @@ class Known:
             )
         if at < self.since:
             raise HistoryGoneError(
-                f"at={at} is no longer kept: {self.title} can be read from {self.since} to {self.lower - 1}; "
+                f"at={at} is no longer retained: {self.title} can be read from {self.since} to {self.lower - 1}; "
                 f"{self.remedy}"
             )
         return at, *rest
@@ -86,8 +86,8 @@ class Known:
     def _kept_apart(self, event: int) -> int:
         if event < self.events:
             raise HistoryGoneError(
-                f"event time {event} is no longer kept apart: {self.title} can be read about {self.events} "
-                "or later, where what came before is counted in; Session(retain_events=...) keeps more"
+                f"event time {event} is no longer retained: {self.title} can be read about {self.events} "
+                "or later, which includes all earlier events; Session(retain_events=...) keeps more"
             )
         return min(event, LARGEST)
 
@@ -111,7 +111,7 @@ class Known:
     def gone(self, start: int) -> HistoryGoneError:
         """The error of asking for changes that are folded together."""
         return HistoryGoneError(
-            f"changes since {start - 1} are no longer kept: {self.title} has them since "
+            f"changes since {start - 1} are no longer retained: {self.title} has them since "
             f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
         )
 

@@ -52,8 +52,8 @@ class Subscription(Closing):
         self.view, self._on_change, self._on_time_end, self._form = view, on_change, on_time_end, form
         if snapshot and view.changes_only:
             raise ReadError(
-                f"view {view.name!r} was made with contents=False, of which there is no snapshot; leave snapshot out, "
-                "and the subscription gives what changes"
+                f"view {view.name!r} has contents=False and therefore no snapshot; leave snapshot out, "
+                "and the subscription delivers the changes"
             )
         snapshot = not view.changes_only if snapshot is None else snapshot
         self._snapshot = start if snapshot and start >= 0 else None  # the time of the snapshot that is still to come

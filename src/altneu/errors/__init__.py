@@ -110,7 +110,7 @@ class UpdateTimeError(PlanError):
 
     def __init__(self) -> None:
         super().__init__(
-            "update_time() is about when a row of a collection came, and this is no place for it: make it a column "
+            "update_time() says when a row of a collection arrived and cannot stand here: make it a column "
             'first, with select("*", came="update_time()"), in SQL SELECT *, update_time() AS came in a query in FROM'
         )
 

@@ -363,7 +363,8 @@ _INSTEAD = {
     "count(*) grouped by floor(x / width)",
     "product": "a product of doubles depends on the order of its factors; use exp(sum(ln(x))), or reduce(fn)",
     **dict.fromkeys(
-        ("grouping", "grouping_id"), "it tells the sets of GROUP BY ROLLUP, CUBE and GROUPING SETS, and there are none"
+        ("grouping", "grouping_id"),
+        "it distinguishes the sets of GROUP BY ROLLUP, CUBE and GROUPING SETS; this query has none",
     ),
     "approx_top_k": "it is a sketch; count the rows of each value and take top_k",
     "collect_union": "explode the arrays and use collect_set",

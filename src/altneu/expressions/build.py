@@ -93,7 +93,7 @@ class Builder:
             )
         if isinstance(node, exp.Window):
             raise UnsupportedFunctionError(
-                f"a window function is no expression here ({node.sql('spark')}): window(name=...) makes "
+                f"an expression cannot contain a window function ({node.sql('spark')}): window(name=...) makes "
                 "a column of it, in SQL a query in FROM"
             )
         if isinstance(node, exp.Star):

@@ -150,7 +150,7 @@ def parse_trees(text: str, exactly: int | None = None, *, ordered: bool = False)
     for tree in trees:
         _refuse_unread(tree, text)
     if exactly is not None and len(trees) != exactly:
-        raise ExpressionSyntaxError(f"cannot parse {text!r}: one expression is wanted, there are {len(trees)}")
+        raise ExpressionSyntaxError(f"cannot parse {text!r}: it must be one expression, got {len(trees)}")
     return trees
 
 

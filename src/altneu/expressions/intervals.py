@@ -60,7 +60,7 @@ def literal(node: exp.Expr) -> Literal:
 
 def _amount(text: str, unit: str, node: exp.Expr) -> Literal:
     if not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
-        raise ExpressionSyntaxError(f"{node.sql('spark')!r}: {text!r} is no number of {unit.lower()}s")
+        raise ExpressionSyntaxError(f"{node.sql('spark')!r}: {text!r} is not a number of {unit.lower()}s")
     if unit in _MONTHS:
         return Literal(int(text) * _MONTHS[unit], T.YEAR_MONTH)
     made = DayLiteral if unit in ("DAY", "WEEK") else Literal

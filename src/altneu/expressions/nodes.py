@@ -168,7 +168,7 @@ def _like_several(self: TreeBuilder, node: exp.Expr, name: str, escape: Sequence
 
 def _bracket(self: TreeBuilder, node: exp.Expr) -> Expr:
     if len(node.expressions) != 1:
-        raise ExpressionSyntaxError(f"{node.sql('spark')!r}: one index is wanted between brackets")
+        raise ExpressionSyntaxError(f"{node.sql('spark')!r}: brackets take one index")
     inner, index = self.build(node.this), self.build(node.expressions[0])
     if pt.is_struct(inner.type) and isinstance(index, Literal) and isinstance(index.value, str):
         return get_field(inner, index.value)
@@ -286,7 +286,7 @@ def _update_time(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
         UpdateTimeError: it has none.
     """
     if nodes:
-        raise TypeMismatchError(f"update_time() takes no argument, not {len(nodes)}: it is of the row")
+        raise TypeMismatchError(f"update_time() takes no argument, got {len(nodes)}: it belongs to the row")
     found = self.find(UPDATE_TIME)
     if found is None:
         raise UpdateTimeError

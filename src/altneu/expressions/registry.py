@@ -438,7 +438,7 @@ def function(name: str) -> Function:
         )
     verb = _MAKING_ROWS.get(name.lower())
     if verb is not None:
-        raise UnsupportedFunctionError(f"{name}() makes rows, and is no expression but a verb: {verb}")
+        raise UnsupportedFunctionError(f"{name}() produces rows: it is a verb and not an expression: {verb}")
     raise UnsupportedFunctionError(
         f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
     )

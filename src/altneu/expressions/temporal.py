@@ -322,8 +322,8 @@ def _untyped(symbol: str, left: Expr, right: Expr) -> Call:
 
 
 _INSIDE: dict[str, str] = {
-    "<=>": "<=> is no comparison that bounds a time; use = and, where a null is to be no bound, OR … IS NULL",
-    "logical_now": "it is a bigint and no condition; compare it, as in logical_now() < stop",
+    "<=>": "<=> cannot bound a time; use =, and add OR … IS NULL if null means unbounded",
+    "logical_now": "it is a bigint, not a condition; compare it, as in logical_now() < stop",
 }
 
 
@@ -352,4 +352,4 @@ def _several_times(term: Call, negated: bool) -> str:
 
 def _refusal(term: Call, negated: bool, why: str) -> TemporalPredicateError:
     shown = f"NOT ({term.text})" if negated else term.text
-    return TemporalPredicateError(f"`{shown}` is no bound of the times at which a row exists: {why}")
+    return TemporalPredicateError(f"`{shown}` cannot bound the times at which a row exists: {why}")

@@ -200,7 +200,7 @@ class _Call:
             return self._picked()
         if name not in AGGREGATES:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES])
-            raise UnsupportedFunctionError(f"{name}() is no window function; those are the aggregates and {known}")
+            raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls:
             raise UnsupportedFunctionError(f"{name}() has nulls ignored already; leave IGNORE NULLS out")
         frame = self._frame()
@@ -337,7 +337,7 @@ class _Call:
         if is_numeric(kind) and is_numeric(by.type):
             narrow = cast(by, kind, implicit=False)
             if not isinstance(narrow, Literal):
-                raise TypeMismatchError(f"the frame {shown!r}: {by.text} is no {T.type_name(kind)}")
+                raise TypeMismatchError(f"the frame {shown!r}: {by.text} must be {T.type_name(kind)}")
             by = narrow
         elif T.STRING in (kind, by.type):
             raise TypeMismatchError(f"the frame {shown!r} cannot reach to a value of {T.type_name(kind)}")

@@ -197,7 +197,7 @@ class Epoch(Lattice):
     def encode(self, value: object) -> tuple[int, ...]:
         """A whole number that is not negative, as itself."""
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value <= LARGEST:
-            raise TimeRangeError(f"{value!r} is no epoch; an epoch is a whole number from 0 to 2^63 - 1")
+            raise TimeRangeError(f"an epoch must be a whole number from 0 to 2^63 - 1, got {value!r}")
         return (int(value),)
 
     def decode(self, columns: tuple[int, ...]) -> object:
@@ -262,7 +262,7 @@ class Product(Lattice):
     def encode(self, value: object) -> tuple[int, ...]:
         """A tuple with one value a factor, as the columns of all."""
         if not isinstance(value, (tuple, list)) or len(value) != len(self.factors):
-            raise TimeRangeError(f"{value!r} is no time of {self!r}; it takes a tuple of {len(self.factors)}")
+            raise TimeRangeError(f"a time of {self!r} must be a tuple of {len(self.factors)}, got {value!r}")
         return tuple(c for factor, part in zip(self.factors, value, strict=True) for c in factor.encode(part))
 
     def decode(self, columns: tuple[int, ...]) -> object:
@@ -407,7 +407,7 @@ class AltNeu(Lattice):
         elif isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[1], (bool, np.bool_)):
             time, flag = value
         else:
-            raise TimeRangeError(f"{value!r} is no time of {self!r}; write alt(t), neu(t) or (t, flag)")
+            raise TimeRangeError(f"a time of {self!r} must be alt(t), neu(t) or (t, flag), got {value!r}")
         columns = self.inner.encode(time)
         if not self.is_total:
             return (*columns, int(flag))

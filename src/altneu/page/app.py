@@ -252,7 +252,7 @@ class App:
         name = request.path_params.get("name", "index.html")
         found = _file(name)
         if found is None:
-            raise Refused(404, f"there is no {request.url.path}; /api lists what there is")
+            raise Refused(404, f"{request.url.path} does not exist; /api lists the paths")
         return Response(found, media_type=_KINDS[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
 
 

@@ -79,9 +79,9 @@ def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
     def of(key: str) -> Samples:
         return [(labels, float(getattr(total, key))) for labels, total in did]
 
-    yield _counter("altneu_operator_rows_in", "Updates that came into an operator.", of("rows_in"), named)
-    yield _counter("altneu_operator_rows_out", "Updates that came out of it.", of("rows_out"), named)
-    yield _counter("altneu_operator_errors", "Error rows that came of it.", of("errors"), named)
+    yield _counter("altneu_operator_rows_in", "Updates that an operator received.", of("rows_in"), named)
+    yield _counter("altneu_operator_rows_out", "Updates that it produced.", of("rows_out"), named)
+    yield _counter("altneu_operator_errors", "Error rows that it produced.", of("errors"), named)
     yield _counter("altneu_operator_seconds", "Its work, added up over shards.", of("seconds"), named)
     yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
 
@@ -94,11 +94,11 @@ def _streams(shot: Shot) -> Iterator[Metric]:
         return [((t["name"],), float(t[key])) for t in told if t[key] is not None]
 
     yield _gauge("altneu_stream_active", "Whether a stream is followed just now.", of("active"), named)
-    yield _gauge("altneu_stream_lag", "How far lower is behind the greatest time that came.", of("lag"), named)
+    yield _gauge("altneu_stream_lag", "How far lower is behind the greatest time received.", of("lag"), named)
     yield _counter("altneu_stream_batches", "Micro-batches taken in this run.", of("batches"), named)
     yield _counter("altneu_stream_rows", "Rows taken, of all runs.", of("rows"), named)
     yield _counter(
-        "altneu_stream_late_rows", "Rows that came after their time was closed, of all runs.", of("late"), named
+        "altneu_stream_late_rows", "Rows that arrived after their time was closed, in all runs.", of("late"), named
     )
     yield _gauge("altneu_stream_batch_seconds", "Seconds of the last micro-batch.", of("last_seconds"), named)
     for key, name, help_ in (

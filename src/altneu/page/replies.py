@@ -46,7 +46,7 @@ def number(request: Request, name: str, default: int, least: int = 0, most: int 
     if given is None:
         return default
     if not _WHOLE.fullmatch(given) or not least <= int(given) <= most:
-        raise Refused(400, f"{name}={given[:40]!r} is no whole number from {least} to {most}")
+        raise Refused(400, f"{name} must be a whole number from {least} to {most}, got {given[:40]!r}")
     return int(given)
 
 
@@ -79,7 +79,7 @@ async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
     try:
         found = json.loads(b"".join(parts))
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"this is no JSON: {error}") from None
+        raise Refused(400, f"the body must be JSON: {error}") from None
     if not isinstance(found, dict):
         raise Refused(400, "post a JSON object")
     return found
@@ -93,5 +93,5 @@ def field(posted: dict[str, Any], name: str) -> str:
     """
     given = posted.get(name)
     if not isinstance(given, str) or any("\ud800" <= letter <= "\udfff" for letter in given):
-        raise Refused(400, f'"{name}" is missing, or is no text')
+        raise Refused(400, f'"{name}" must be a text')
     return given

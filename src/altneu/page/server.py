@@ -125,7 +125,7 @@ def serve(
             "(session.serve(host, token=secrets.token_urlsafe())), or say open_to_all=True"
         )
     if not 0 <= port < 1 << 16:
-        raise SetupError(f"port={port} is none: from 1 to 65535, or 0 for a free one")
+        raise SetupError(f"port must be from 1 to 65535, or 0 for a free one, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         sock = socket.create_server((host, port), family=family, backlog=128)

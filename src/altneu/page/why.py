@@ -29,7 +29,7 @@ def why(board: Board, view: str, id_: str) -> dict[str, Any]:
             raise Refused(404, f"no view {view!r}")
         row = board.windows.select(shot, view, Asked()).row(id_)
         if row is None:
-            raise Refused(404, "the row is not in the view any more: it went with a step")
+            raise Refused(404, "the row is not in the view any more: a step removed it")
         found = View(board.engine, view).explain_row(row)
     return {
         "view": found.view,

@@ -121,7 +121,7 @@ class _Cutter:
         kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
         found = ", ".join(map(repr, self._without(i)))
         nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
-        what = f"no more is kept of them than columns {', '.join(kept)}, of some rows" if kept else nobody
+        what = f"only columns {', '.join(kept)} of some rows are retained" if kept else nobody
         first = f"maintain view {self.view!r} in a session into which its rows are inserted anew"
         if name in self.called:
             first = (

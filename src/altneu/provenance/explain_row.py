@@ -84,7 +84,7 @@ def _the_row(name: str, found: Updates, row: Mapping[str, Any] | Sequence[Any]) 
     try:
         columns = tuple(array_of([given[f.name]], f.type) for f in fields)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise ReadError(f"the row is none of view {name!r}: {error}") from None
+        raise ReadError(f"the row does not fit view {name!r}: {error}") from None
     wanted = Rows(pa.schema(fields), columns, 1)
     meant = agreeing(found, wanted)
     if len(meant) == 1:

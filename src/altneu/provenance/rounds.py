@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from altneu.provenance.tracing import Tracer
 
 _NOT_FOLLOWED = (
-    "a loop is not followed round by round, because not all that it reads is kept (keep=True of its sources keeps it), "
-    "or because times are looked at inside it: all that it reads is told"
+    "the loop cannot be traced round by round, because the session does not keep all of its inputs (declare its "
+    "sources with keep=True), or because the loop inspects times: the explanation lists all of its inputs"
 )
 VARIABLE, OUTSIDE, ENTERING = "#variable", "#outside", "#entering"
 

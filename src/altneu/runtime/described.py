@@ -65,7 +65,9 @@ class Described:
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
-            raise StoreCorruptError(f"a commit does not say properly how a view is kept: {error}") from error
+            raise StoreCorruptError(
+                f"a commit describes a view in a form that this version cannot read: {error}"
+            ) from error
 
     def open_in(self, table: StateTable) -> None:
         """Let a table know the layouts."""

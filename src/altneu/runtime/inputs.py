@@ -84,8 +84,8 @@ class Commands:
         if kinds.null_count:
             row = kinds.is_null().index(True).as_py()
             raise SchemaError(
-                f"row {row} for source {source!r} has the command {column[row].as_py()!r}, which is none of "
-                f"{', '.join(COMMANDS)}"
+                f"row {row} for source {source!r}: the command must be one of {', '.join(COMMANDS)}, "
+                f"got {column[row].as_py()!r}"
             )
         return np.asarray(kinds, np.int64)
 

@@ -36,7 +36,7 @@ def bytes_in(memory: int | str) -> int:
     """
     found = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", str(memory).strip().lower())
     if found is None or isinstance(memory, bool) or int(found[1]) < 1:
-        raise PlanError(f'memory={memory!r} is no number of bytes; write 1073741824 or "1g"')
+        raise PlanError(f'memory must be a number of bytes such as 1073741824 or "1g", got {memory!r}')
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -130,7 +130,7 @@ class Compiling(event.Listener):
             return
         self.is_said = True
         sys.stderr.write(
-            "altneu: compiling kernels, which are kept for later: the first steps of an installation take "
+            "altneu: compiling kernels and caching them: the first steps of an installation take "
             "up to a minute; python -m altneu.warm compiles all of them ahead\n"
         )
 

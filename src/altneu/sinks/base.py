@@ -55,10 +55,10 @@ class Sink(ABC):
 
     def __init__(self, view: View, mode: Mode, key: Sequence[str], errors: OnErrors, lease: float | str) -> None:
         if mode not in MODES:
-            raise SinkError(f"mode={mode!r} is none of {', '.join(map(repr, MODES))}")
+            raise SinkError(f"mode must be one of {', '.join(map(repr, MODES))}, got {mode!r}")
         if (mode == "upsert") != bool(key):
             raise SinkError(
-                'mode="upsert" needs the columns by which a row is told: key=["id"]'
+                'mode="upsert" needs the columns that identify a row: key=["id"]'
                 if mode == "upsert"
                 else f'key={list(key)!r} is for mode="upsert"; mode={mode!r} goes by whole rows'
             )
@@ -197,7 +197,9 @@ class Sink(ABC):
 
     def _net(self, updates: Updates) -> Updates:
         if len(updates.times) > 1:
-            raise SinkError(f'view {self.view.name!r} has two times: a table of one of them is no table; mode="append"')
+            raise SinkError(
+                f'view {self.view.name!r} has two times, so it has no single table to write; use mode="append"'
+            )
         at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
         return consolidate(at_once, Epoch())
 

@@ -294,7 +294,7 @@ class DatabaseSink(Sink):
     def _refuse_key(self, key: Row) -> None:
         told = dict(zip(self.key, key, strict=True))
         raise SinkError(
-            f"view {self.view.name!r} has several rows of key {told}; choose a key that tells rows apart, or "
+            f"view {self.view.name!r} has several rows of key {told}; choose a key that identifies each row, or "
             'mode="merge"'
         )
 

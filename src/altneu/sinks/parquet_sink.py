@@ -87,7 +87,7 @@ class Version:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise SinkError(f"{where} does not say what a table is made of: {error}") from error
         if not fits:
-            raise SinkError(f"{where} has another format than this version knows, or names files that are none of it")
+            raise SinkError(f"{where} has a format that this version does not know, or names files outside the table")
         return cls(mark, *rest, files, old)
 
 
@@ -112,7 +112,7 @@ class ParquetSink(Sink):
         folder = folder_of(path)
         if not isinstance(folder, LocalFolder):
             raise SinkError(
-                f"{folder.where()} is no folder of a local disk; spark.readStream from format altneu writes there"
+                f"{folder.where()} is not on a local disk; use spark.readStream with format altneu to write there"
             )
         self._folder, self._buckets, self._keep = folder, buckets, keep
         self._names = (*self.followed.time_names(), "diff")
@@ -278,7 +278,7 @@ def parquet_files(path: str | os.PathLike[str]) -> list[str]:
     """
     folder = LocalFolder(Path(path))
     if not folder.has(TABLE):
-        raise SinkError(f"{folder.where()} is no table of a sink: it has no {TABLE}")
+        raise SinkError(f"{folder.where()} is not a table of a sink: it has no {TABLE}")
     version = Version.from_bytes(folder.read(TABLE), folder.where(TABLE))
     if version.mode == "append":
         return [folder.where(name) for name in folder.names() if _RANGE.fullmatch(name)]

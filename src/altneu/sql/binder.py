@@ -68,7 +68,7 @@ class Binder:
                 return binder.set_operations(tree, around)
             case exp.Subquery() if tree.args.get("joins") or holds_joins(tree):
                 shown = tree.sql("spark")[:80]
-                raise PlanError(f"a join in parentheses is no query: `{shown}`; write SELECT * before it, and FROM")
+                raise PlanError(f"a join in parentheses is not a query: `{shown}`; write SELECT * before it, and FROM")
             case exp.Subquery():
                 inner = binder.query(tree.this, around)
                 return binder.ordered(tree, inner, Scope(inner.relation, around))
@@ -77,7 +77,7 @@ class Binder:
                 return binder.ordered(tree, Answer(relation), Scope(relation, around))
             case exp.Table():
                 return Answer(binder.table(tree))
-        raise PlanError(f"{tree.key.upper()} is no query that can be kept: `{tree.sql('spark')[:80]}`")
+        raise PlanError(f"{tree.key.upper()} is not a query that a view can maintain: `{tree.sql('spark')[:80]}`")
 
     def table(self, tree: exp.Table) -> Relation:
         """A name in FROM."""

@@ -77,7 +77,7 @@ def parse_query(text: str) -> exp.Expr:
         raise ExpressionSyntaxError("a query is nested too deeply; split it into views or WITH parts") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
         found = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else _kind(trees[0])
-        raise ExpressionSyntaxError(f"one query is wanted (SELECT, VALUES, WITH ...), and this is {found}")
+        raise ExpressionSyntaxError(f"the text must be one query (SELECT, VALUES, WITH ...), got {found}")
     return trees[0]
 
 

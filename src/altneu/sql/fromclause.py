@@ -53,7 +53,7 @@ class FromClause:
         clause = tree.args.get("where")
         found = conjuncts(clocked(clause.this)) if clause else []
         if any(has_aggregate(c) for c in found):
-            raise PlanError("WHERE is asked of each row, and an aggregate is of a group: ask for it in HAVING")
+            raise PlanError("WHERE tests each row, and an aggregate belongs to a group: test it in HAVING")
         self.where = [c for c in found if not has_subquery(c)]
         self.nested = [c for c in found if has_subquery(c)]
         self.joins: list[exp.Join] = []
@@ -426,11 +426,13 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
     words = " ".join(word for word in (method, side, kind, "JOIN") if word)
     asked = [name for name in ("on", "using") if join.args.get(name) not in (None, [], exp.true())]
     if kind in ("SEMI", "ANTI") and (side in ("RIGHT", "FULL") or method == "ASOF"):
-        raise PlanError(f"not supported: {words}; put the side whose rows are wanted first, and write LEFT {kind} JOIN")
+        raise PlanError(
+            f"not supported: {words}; put the side whose rows the result has first, and write LEFT {kind} JOIN"
+        )
     if method == "ASOF" and side in ("RIGHT", "FULL"):
-        raise PlanError(f"not supported: {words}; put the side whose rows are kept first, and write ASOF LEFT JOIN")
+        raise PlanError(f"not supported: {words}; put the side that keeps all its rows first, and write ASOF LEFT JOIN")
     if method == "NATURAL" and asked:
-        raise PlanError(f"{words} takes no {asked[0].upper()}: it joins by the columns of both sides' names")
+        raise PlanError(f"{words} takes no {asked[0].upper()}: it joins by the columns that both sides have")
     if kind == "CROSS" and (side or method or "using" in asked):
         raise PlanError(f"{words}: CROSS JOIN pairs everything with everything; leave CROSS out")
 

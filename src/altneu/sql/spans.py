@@ -96,5 +96,5 @@ def _micros(given: exp.Expr) -> int:
         given = exp.Interval(this=given.copy())
     found = parse(given.copy(), _NO_ROWS)
     if found.type != T.DAY_TIME:
-        raise PlanError(f"`{given.sql('spark')}` is no span of days, hours, minutes or seconds, as a window is")
+        raise PlanError(f"`{given.sql('spark')}` must be a span of days, hours, minutes or seconds, as a window needs")
     return int(found.evaluate(Rows(_NO_ROWS, (), 1)).values.cast(pa.int64())[0].as_py())

@@ -374,4 +374,4 @@ def is_null(value: Expr) -> bool:
 
 def _columns(wanted: int, answer: Answer, what: str) -> SchemaError:
     found = [f.name for f in answer.relation.shown]
-    return SchemaError(f"{what} wants a query of {wanted} column(s), and this has {len(found)}: {', '.join(found)}")
+    return SchemaError(f"{what} needs a query of {wanted} column(s), got {len(found)}: {', '.join(found)}")

@@ -34,7 +34,7 @@ def with_times(tree: exp.Select) -> exp.Select:
     tree.set("expressions", named)
     for call in calls:
         if call.expressions:
-            raise PlanError(f"update_time() takes no argument, got `{call.sql('spark')}`: it is of the row")
+            raise PlanError(f"update_time() takes no argument, got `{call.sql('spark')}`: it belongs to the row")
         call.replace(exp.Column(this=exp.to_identifier(UPDATE_TIME, quoted=True)))
     return tree
 
@@ -56,14 +56,14 @@ def timed(relation: Relation | None, others: int) -> Relation:
     """
     if others:
         raise PlanError(
-            "update_time() is about when a row of one table, view or query came, and FROM has several here: put the "
-            "join into a query, SELECT *, update_time() AS came FROM (SELECT … FROM a JOIN b …) AS j, or take "
+            "update_time() says when a row of one table, view or query arrived, and FROM has several here: put "
+            "the join into a query, SELECT *, update_time() AS came FROM (SELECT … FROM a JOIN b …) AS j, or take "
             "update_time() of one side in a query of its own"
         )
     if relation is None:
         raise PlanError(
-            "update_time() is about when a row of a table, a view or a query in FROM came, and here is none that "
-            "stands by itself: put the query into FROM, SELECT *, update_time() AS came FROM (SELECT …) AS q"
+            "update_time() says when a row of a table, a view or a query in FROM arrived, and none stands by itself "
+            "here: put the query into FROM, SELECT *, update_time() AS came FROM (SELECT …) AS q"
         )
     node, name = with_update_time(relation.node), fresh("^update_time()", relation.node.schema.names)
     columns = columns_of(node.schema, node.schema.names)

@@ -89,7 +89,9 @@ class SegmentCache:
 def _check(path: Path, ref: SegmentRef, where: str) -> None:
     size = regular_size(path)
     if size != ref.bytes:
-        raise StoreCorruptError(f"{where} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
+        raise StoreCorruptError(
+            f"{where} has {size} bytes where the log says {ref.bytes}: the file was cut off or grew"
+        )
     if checksum_of(path) != ref.checksum:
         raise StoreCorruptError(f"{where} fails its checksum: bytes in it have changed")
 
@@ -103,5 +105,5 @@ def segment_cache() -> SegmentCache:
         folder.mkdir(parents=True, exist_ok=True)
     text = os.environ.get("ALTNEU_CACHE_BYTES", "")
     if text and not text.isdigit():
-        raise StoreError(f"ALTNEU_CACHE_BYTES={text!r} is no number of bytes")
+        raise StoreError(f"ALTNEU_CACHE_BYTES must be a number of bytes, got {text!r}")
     return SegmentCache(folder, int(text) if text else LARGEST)

@@ -129,7 +129,7 @@ def _from_header(header: Any, area: memoryview, digest: str) -> Commit:
         blobs[name] = area[offset : offset + length]
     delete = member("delete", list)
     if not all(type(key) is str for key in delete):
-        raise TypeError("a deleted key is no string")
+        raise TypeError("a deleted key must be a string")
     return Commit(
         number=member("number", int),
         transaction=member("transaction", str),

@@ -29,8 +29,8 @@ from altneu.store.surplus import over, surplus
 CHECKPOINT_EVERY = 50
 _FOLDERS = ("log", "segments", "scratch", "readers")
 _ADVICE = (
-    "recover=True opens the store at the last commit of which everything is there and sets aside what came after it, "
-    "and altneu.check_store(path) tells beforehand all that is damaged"
+    "recover=True opens the store at the last complete commit and quarantines everything after it; "
+    "altneu.check_store(path) reports all damage beforehand"
 )
 
 

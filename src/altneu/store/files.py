@@ -24,13 +24,13 @@ def failure(error: OSError, path: str | Path, doing: str) -> StoreError:
     """The store's error for one of the operating system.
 
     >>> failure(OSError(errno.ENOSPC, "No space left on device"), "s/log", "write")
-    StoreFullError('cannot write s/log: No space left on device; nothing of it is kept: make room and try again')
+    StoreFullError('cannot write s/log: No space left on device; nothing was written: make room and try again')
     """
     if error.errno == errno.ENOENT and doing == "read":
         return missing(path)  # gone since it was last looked at, as what never was there
     said = f"cannot {doing} {path}: {error.strerror or error}"
     if error.errno in _FULL:
-        return StoreFullError(f"{said}; nothing of it is kept: make room and try again")
+        return StoreFullError(f"{said}; nothing was written: make room and try again")
     return StoreError(said)
 
 
@@ -166,4 +166,4 @@ def parse_json(text: bytes | bytearray | memoryview, name: str | Path) -> Any:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} must be JSON")

@@ -235,7 +235,7 @@ class LocalFolder(Folder):
 def check_size(path: Path, ref: SegmentRef) -> None:
     """Refuse a local file that has not a segment's size."""
     if (size := regular_size(path)) != ref.bytes:
-        raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: it was cut off or grew")
+        raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: the file was cut off or grew")
 
 
 def is_unfinished(name: str) -> bool:

@@ -44,7 +44,9 @@ class Lease:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise StoreError(f"{self.name!r:.200} is no name of a lease: letters, digits, dashes, underscores, to 100")
+            raise StoreError(
+                f"the name of a lease must be up to 100 letters, digits, dashes and underscores, got {self.name!r:.200}"
+            )
 
     @property
     def file(self) -> str:
@@ -86,7 +88,9 @@ def lease_seconds(lease: float | str) -> float:
     elif not isinstance(lease, bool):
         seconds = float(lease)
     if not _SHORTEST <= seconds <= _LONGEST:
-        raise StoreError(f'lease={lease!r} is no time from a second on, such as "1 hour", "90 seconds" or 3600')
+        raise StoreError(
+            f'lease must be a span of at least a second such as "1 hour", "90 seconds" or 3600, got {lease!r}'
+        )
     return seconds
 
 

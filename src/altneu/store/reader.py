@@ -142,12 +142,12 @@ class StoreReader:
         """
         kept = least_commit(self._leases.live())
         if self._lease is None or kept is None or number <= kept:
-            raise HistoryGoneError(f"commit {number - 1} of {self.where} is not kept for any reader")
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is not retained for any reader")
         self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
         try:
             ledger, commit, _ = self._log.replay(number - 1)
         except StoreCorruptError as error:
-            raise HistoryGoneError(f"commit {number - 1} of {self.where} is no longer kept: {error}") from error
+            raise HistoryGoneError(f"commit {number - 1} of {self.where} is no longer retained: {error}") from error
         return Snapshot(self._folder, self._log, ledger, commit)
 
     def lease(self, lease: Lease) -> bool:

@@ -100,8 +100,7 @@ def _move(folder: Folder, names: Iterable[str], aside: Folder) -> None:
 def _tell(survey: Survey, number: int, moved: list[str], aside: Folder) -> None:
     lost = survey.top - number
     back = (
-        f"went back to commit {number}; the {lost} after it, up to {survey.top}, are no part of it any more: insert "
-        "again what they held"
+        f"went back to commit {number}; the {lost} after it, up to {survey.top}, are lost: insert their rows again"
         if lost
         else "lost no commit that is needed"
     )

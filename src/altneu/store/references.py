@@ -62,7 +62,7 @@ class SegmentRef:
 
     def __post_init__(self) -> None:
         if segment_number(self.name) is None:
-            raise StoreError(f"{self.name!r:.200} is no name of a segment (seg-<number>-<checksum>.arrow)")
+            raise StoreError(f"the name of a segment must be seg-<number>-<checksum>.arrow, got {self.name!r:.200}")
         if any(type(count) is not int or not 0 <= count < 2**63 for count in (self.rows, self.bytes)):
             raise StoreError(f"segment {self.name} has no plausible size: rows={self.rows!r}, bytes={self.bytes!r}")
         if not _DIGEST.fullmatch(self.checksum):

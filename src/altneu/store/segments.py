@@ -239,7 +239,7 @@ def _mapped(folder: Folder, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
         for batch in batches:
             batch.validate()
     except (pa.ArrowException, ValueError) as error:
-        raise StoreCorruptError(f"{path} is no Arrow file, or a damaged one: {error}") from error
+        raise StoreCorruptError(f"{path} is not an Arrow file, or is damaged: {error}") from error
     except OSError as error:
         if error.errno is None:  # Arrow's own complaint about the bytes, not the operating system's
             raise StoreCorruptError(f"{path} is a damaged Arrow file: {error}") from error

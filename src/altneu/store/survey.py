@@ -186,7 +186,7 @@ def _difference(segments: Folder, ref: SegmentRef) -> str | None:
     """What a segment's file has else than its reference says."""
     where = segments.where(ref.name)
     if (size := segments.sizes([ref.name])[ref.name]) != ref.bytes:
-        return f"{where} has {size} bytes where the log says {ref.bytes}: it was cut off or grew"
+        return f"{where} has {size} bytes where the log says {ref.bytes}: the file was cut off or grew"
     if segments.checksum(ref.name) != ref.checksum:
         return f"{where} fails its checksum: bytes in it have changed"
     return None

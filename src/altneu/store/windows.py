@@ -69,4 +69,4 @@ def _reader(
         try:
             yield pa.ipc.open_file(file, options=options)
         except pa.ArrowInvalid as error:
-            raise StoreCorruptError(f"{path} is no Arrow file, or a damaged one: {error}") from error
+            raise StoreCorruptError(f"{path} is not an Arrow file, or is damaged: {error}") from error

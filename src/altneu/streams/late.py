@@ -26,7 +26,7 @@ def late_rows(stream: Collection) -> Collection:
     """
     node = stream.node
     if not isinstance(node, ir.Source):
-        raise PlanError("late_rows takes a source as an.source(...) makes it: what is late is what came from outside")
+        raise PlanError("late_rows takes a source made by an.source(...): only rows from outside can be late")
     return Collection(late_source(node))
 
 

@@ -120,8 +120,8 @@ class Record:
             )
         if batch == self.batch + 1 and self.is_whole:
             return (
-                f"{had}, and batch {self.batch} of Spark's checkpoint is another one: checkpoint and store are of "
-                f"copies that went on each by itself. {again}"
+                f"{had}, and batch {self.batch} of Spark's checkpoint is another one: checkpoint and store are "
+                f"copies that have diverged. {again}"
             )
         if batch > self.batch:
             return (

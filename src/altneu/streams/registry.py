@@ -167,9 +167,9 @@ def _options(name: str, given: Mapping[str, Any]) -> Options:
     of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in given.items()}
     options = Options(**of)
     if options.late not in _LATE:
-        raise InputError(f'late={options.late!r} is none of "revise", "error", "drop"')
+        raise InputError(f'late must be "revise", "error" or "drop", got {options.late!r}')
     if options.max_rows is not None and whole_number(options.max_rows, "max_rows") < 1:
-        raise InputError(f"max_rows={options.max_rows!r}: a step takes at least one row")
+        raise InputError(f"max_rows must be at least 1, got {options.max_rows!r}")
     if options.watermark is not None:
         if whole_number(options.watermark, "watermark") < 0:
             raise InputError(f"watermark={options.watermark!r} is how much earlier rows may come, from 0 on")

@@ -147,13 +147,13 @@ def _counted(rows: pa.Table, columns: Sequence[str], schema: pa.Schema | None = 
         try:
             cast = column.cast(field.type)
         except pa.ArrowException as error:
-            raise SchemaError(f"column {field.name!r} of the expected table is no {type_name(field.type)}") from error
+            raise SchemaError(f"column {field.name!r} of the expected table must be {type_name(field.type)}") from error
         given.append(canonical(cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast))
     count = rows.num_rows
     if "diff" in rows.schema.names and "diff" not in columns:
         told = rows.column("diff")
         if not pa.types.is_integer(told.type) or told.null_count:
-            raise SchemaError(f"the diffs of a table are whole numbers, none of them null, not {type_name(told.type)}")
+            raise SchemaError(f"the diffs of a table must be whole numbers without nulls, got {type_name(told.type)}")
     diffs = rows.column("diff").to_numpy() if "diff" in rows.schema.names and "diff" not in columns else np.ones(count)
     made = Rows(pa.schema(fields), tuple(given), count)
     return consolidate(Updates(made, np.zeros((1, count), np.int64), diffs.astype(np.int64)), Epoch())

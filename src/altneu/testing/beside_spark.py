@@ -44,7 +44,7 @@ def assert_same_as_spark(
     """
     spark = spark or view._readings.spark  # type: ignore[attr-defined]
     if spark is None:
-        raise InputError("there is no Spark to compare with: assert_same_as_spark(view, query, spark)")
+        raise InputError("a comparison needs a Spark session: assert_same_as_spark(view, query, spark)")
     if isinstance(query, str) or callable(query):
         given = dict(tables) if tables is not None else _kept(view, at)
         with _shown(spark, given):

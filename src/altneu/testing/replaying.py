@@ -238,7 +238,7 @@ def _values(kind: pa.DataType) -> SearchStrategy[Any]:
     for is_it, values in _SIMPLE:
         if is_it(kind):
             return st.sampled_from(values)
-    raise InputError(f"there are no values for a column of type {kind}; say a strategy: columns={{name: strategy}}")
+    raise InputError(f"a column of type {kind} needs a strategy: columns={{name: strategy}}")
 
 
 _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], list[Any]], ...] = (

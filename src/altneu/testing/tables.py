@@ -123,7 +123,7 @@ def _column(name: str, cells: Sequence[str], kind: pa.DataType | None, lines: Se
     made = parse(f"cast(cell as {type_name(kind)})", rows.schema).evaluate(rows)
     if made.failed is not None and made.failed.any():
         at = int(made.failed.argmax())
-        raise SchemaError(f"line {lines[at]}, column {name!r}: {values[at]!r} is no {type_name(kind)}")
+        raise SchemaError(f"line {lines[at]}, column {name!r} must be {type_name(kind)}, got {values[at]!r}")
     return made.values
 
 
@@ -136,7 +136,9 @@ def _nested(name: str, values: Sequence[str | None], kind: pa.DataType, lines: S
                 read = list(read.items()) if isinstance(read, dict) else [tuple(pair) for pair in read]
             array_of([read], kind)
         except (ValueError, TypeError, pa.ArrowException) as error:
-            raise SchemaError(f"line {line}, column {name!r}: {value!r} is no {type_name(kind)}: {error}") from error
+            raise SchemaError(
+                f"line {line}, column {name!r} must be {type_name(kind)}, got {value!r}: {error}"
+            ) from error
         made.append(read)
     return array_of(made, kind)
 

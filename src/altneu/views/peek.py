@@ -137,9 +137,9 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
         operation = plan.nodes[plan.arrangements[name]].operation
         if isinstance(operation, ArrangeOp) and operation.locked and operation.locked.times and name not in existing:
             raise PlanError(
-                "update_time() is kept by views, and none keeps it of these rows: in a query that is answered once all "
-                "of them would come now. CREATE MATERIALIZED VIEW … AS SELECT *, update_time() AS came FROM …, in "
-                "Python session.maintain(...), and query that"
+                "only views record update_time(), and none records it for these rows: in a query that is answered once "
+                "they would all arrive now. Query a view that has it: CREATE MATERIALIZED VIEW … AS SELECT *, "
+                "update_time() AS came FROM …, in Python session.maintain(...)"
             )
 
 

@@ -95,8 +95,8 @@ class Moment:
             told = self.views[name].get("kept")
             if told is None:
                 raise ReadError(
-                    f"the store does not say how view {name!r} is kept, as the altneu that wrote it could not: "
-                    "open it once with a session of this version, maintain the view there, and advance"
+                    f"an older version of altneu wrote the store, without the layout of view {name!r}: open it once "
+                    "with a session of this version, maintain the view there, and advance"
                 )
             self._described[name] = Described.from_json(told)
             self._described[name].open_in(self.table)
@@ -180,8 +180,8 @@ class StoreReadings(Closing):
             if self.store_id != history and self.subscribers.since is not None:
                 self.subscribers.end()
                 raise HistoryGoneError(
-                    f"the store {self._store.where} went back to an earlier commit after damage: what subscriptions "
-                    "were given since is no part of it; they are closed, subscribe anew"
+                    f"the store {self._store.where} went back to an earlier commit after damage and lost what "
+                    "subscriptions have delivered since; they are closed, subscribe again"
                 )
             try:
                 self.subscribers.deliver(f"the reader is at {self.lower}")

@@ -230,8 +230,8 @@ class View:
 
         if not isinstance(self._readings, Engine):
             raise ReadError(
-                f"a reader has the rows of view {self.name!r} and not its query; explain_row is asked of the session "
-                "that maintains it, or of one opened on the store with the same views"
+                f"a reader has the rows of view {self.name!r} but not its query; call explain_row in the session that "
+                "maintains it, or in one opened on the store with the same views"
             )
         with self._readings.lock:
             return explain_row(self._readings, self.name, row, at)

@@ -120,7 +120,8 @@ def _extract_rule(args: Arguments) -> Typing:
     name = _FIELDS.get(str(getattr(args[0], "value", "")).lower())
     if name is None:
         raise TypeMismatchError(
-            f"extract: {args[0].text} is no part of a date; the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
+            f"extract: {args[0].text} is not a part of a date; "
+            f"the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
         )
     known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
     want = T.TIMESTAMP if name in _CLOCK else T.DATE

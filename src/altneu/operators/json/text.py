@@ -75,7 +75,7 @@ def _misfit(field: pa.Field, unit: str, fitting: Sequence[str]) -> str:
     kind = T.type_name(field.type)
     known = ", ".join(map(repr, fitting))
     remedy = f"its units are {known}" if known else "only dates and timestamps have one; leave it out"
-    return f"unit={unit!r} is none of field {field.name!r}, which is {kind}: {remedy}"
+    return f"unit={unit!r} does not fit field {field.name!r} of type {kind}: {remedy}"
 
 
 def parse_json(

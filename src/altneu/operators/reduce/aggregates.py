@@ -103,9 +103,9 @@ def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
     types = [_type_of(name, schema) for name in aggregate.arguments]
     if aggregate.function == "count":
         if aggregate.distinct and not types:
-            raise TypeMismatchError("count(distinct *) names no columns; name those whose values are to be told apart")
+            raise TypeMismatchError("count(distinct *) names no columns; name those whose distinct values it counts")
         if aggregate.distinct and any(pa.types.is_map(t) for t in types):
-            raise TypeMismatchError(f"{aggregate}: maps cannot be told apart; take map_entries first")
+            raise TypeMismatchError(f"{aggregate}: maps cannot be compared; take map_entries first")
         return pa.int64()
     if len(types) != _argument_count(aggregate):
         raise TypeMismatchError(f"{aggregate} takes {_argument_count(aggregate)} columns, not {len(types)}")

@@ -181,7 +181,7 @@ def _chosen(
 ) -> tuple[str, str]:
     """Whether the relations should be joined at once, and why."""
     if joins != "auto":
-        return joins, ", as was asked for"
+        return joins, ", as requested"
     if is_cyclic(variables):
         return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
     if tree.steps:

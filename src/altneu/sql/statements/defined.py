@@ -101,7 +101,7 @@ class Definitions(Mapping[str, Collection]):
             said = f"{found.name!r} is a {found.kind}" if found else f"there is no {name!r}"
             wanted = " or ".join(kinds) or "name"
             known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)
-            raise StatementError(f"{said}; a {wanted} is wanted, of which there are: {known or '(none)'}")
+            raise StatementError(f"{said}; the statement needs a {wanted}; there are: {known or '(none)'}")
         return found
 
     def put(self, defined: Defined) -> None:
@@ -168,9 +168,9 @@ class Definitions(Mapping[str, Collection]):
                 todo += [below for below in found.depends if below not in todo]
             elif name in views and self._engine.ports(views[name]).changes_only:
                 raise StatementError(
-                    f"view {views[name]!r} was made without contents (CONTENTS = FALSE), so that no query can read it; "
-                    "SUBSCRIBE and CREATE SINK tell what changes in it, and CREATE VIEW gives its query a name whose "
-                    "rows are computed when they are asked for"
+                    f"view {views[name]!r} has no contents (CONTENTS = FALSE), so no query can read it; SUBSCRIBE and "
+                    "CREATE SINK deliver its changes, and CREATE VIEW gives its query a name whose rows are computed "
+                    "on demand"
                 )
 
     def __getitem__(self, name: str) -> Collection:

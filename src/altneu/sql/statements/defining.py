@@ -212,7 +212,9 @@ class Definer:
         statement: CreateIndex = defined.statement
         plain = self.known.reading({})
         if statement.of not in plain:
-            raise StatementError(f"there is no {statement.of!r} to index; there are: {', '.join(plain) or '(none)'}")
+            raise StatementError(
+                f"cannot index {statement.of!r}, which does not exist; there are: {', '.join(plain) or '(none)'}"
+            )
         collection = plain[statement.of]
         defined.depends = plain.names_read
         self._engine.maintain(defined.name, collection.arrange_by(*columns_named(collection, statement.columns)))

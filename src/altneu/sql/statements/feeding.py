@@ -76,8 +76,8 @@ class Feeds:
             for text in names.values():
                 if text not in data.column_names:
                     raise StatementError(
-                        f"source {source.name!r}: without Spark TIME and DIFF are columns, and {text!r} is none of "
-                        f"{', '.join(data.column_names)}"
+                        f"source {source.name!r}: without Spark TIME and DIFF must be columns, and {text!r} is not "
+                        f"among {', '.join(data.column_names)}"
                     )
         given: dict[str, Any] = {}
         if statement.times:
@@ -166,8 +166,8 @@ class Feeds:
             return
         if source.view is None or statement.envelope.kind != "none" or statement.times or statement.diff:
             raise StatementError(
-                f"source {source.name!r} is read once: what is new in it is told by comparing it with its rows, which "
-                "a source has that is declared with KEEP, without ENVELOPE, TIME and DIFF; FROM STREAM takes new files"
+                f"source {source.name!r} is read once. REFRESH finds new rows by comparison with the rows that the "
+                "source keeps: declare it with KEEP, without ENVELOPE, TIME and DIFF; FROM STREAM takes new files"
             )
         self._insert(source)
         view = View(self._engine, source.view)

@@ -59,9 +59,9 @@ def _paths(origin: Origin) -> list[str]:
             found += inside if Path(path).is_dir() else [path] * Path(path).is_file()
         if len(found) == before:
             raise StatementError(
-                f"there is no file {place!r}, from {Path.cwd()}; a path that does not begin with / is taken from there"
+                f"there is no file {place!r}, from {Path.cwd()}; a path that does not begin with / is relative to it"
                 if not Path(place).is_absolute()
-                else f"there is no file {place!r}: make it first, or mend the path"
+                else f"there is no file {place!r}: create it first, or correct the path"
             )
     return found
 

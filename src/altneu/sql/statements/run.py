@@ -189,7 +189,7 @@ class Statements:
 
     def _outside(self, what: str) -> None:
         if self._open:
-            raise StatementError(f"{what} is no part of a transaction; COMMIT or ROLLBACK first")
+            raise StatementError(f"{what} cannot run inside a transaction; COMMIT or ROLLBACK first")
 
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
@@ -351,7 +351,9 @@ class Statements:
     def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
         target = self._written(name)
         if target.view is None:
-            raise StatementError(f"source {name!r} does not keep its rows, so none can be told; declare it with KEEP")
+            raise StatementError(
+                f"source {name!r} does not keep its rows, so it cannot list them; declare it with KEEP"
+            )
         if self._open and target.name in self._changed:
             raise StatementError(
                 f"{name!r} has changes that wait for COMMIT, which DELETE and UPDATE do not see before; COMMIT first"
@@ -386,9 +388,9 @@ class Statements:
             sources = [self.known.defined(name, "SOURCE") for name in statement.names]
             for source in sources:
                 if source.statement.origin.kind != "stream":
-                    raise StatementError(f"source {source.name!r} is no stream: {source.statement.origin}")
+                    raise StatementError(f"source {source.name!r} is not a stream: {source.statement.origin}")
         if not sources:
-            raise StatementError("no stream is there to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
+            raise StatementError("there is no stream to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
         if self._engine.has_pending:
             self._step()
         now, trigger = bool(statement.options.get("AVAILABLE_NOW", False)), statement.options.get("TRIGGER")
