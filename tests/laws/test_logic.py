@@ -258,21 +258,21 @@ def test_what_makes_no_sense_is_refused_when_the_plan_is_built(make, error):
 @pytest.mark.parametrize(
     ("fields", "unit", "error", "words"),
     [
-        ("x long, late timestamp", "min", "PlanError", r"unit='min' .* field 'late', which is timestamp: .* 's', 'ms'"),
+        ("x long, late timestamp", "min", "PlanError", r"unit='min' .* field 'late' of type timestamp: .* 's', 'ms'"),
         (
             "late timestamp",
             {"late": "d"},
             "PlanError",
-            r"unit='d' .* field 'late', which is timestamp: .* 's', 'ms', 'us'",
+            r"unit='d' .* field 'late' of type timestamp: .* 's', 'ms', 'us'",
         ),
         (
             "days array<date>",
             {"days": "ms"},
             "PlanError",
-            r"unit='ms' .* field 'days', .* array<date>: its units are 'd'",
+            r"unit='ms' .* field 'days' of type array<date>: its units are 'd'",
         ),
-        ("x long", "min", "PlanError", r"unit='min' .* field 'x', which is bigint: only dates .* leave it out"),
-        ("x long, late timestamp", {"x": "ms"}, "PlanError", r"unit='ms' .* field 'x', which is bigint"),
+        ("x long", "min", "PlanError", r"unit='min' .* field 'x' of type bigint: only dates .* leave it out"),
+        ("x long, late timestamp", {"x": "ms"}, "PlanError", r"unit='ms' .* field 'x' of type bigint"),
         ("late timestamp", {"later": "ms"}, "UnknownColumnError", r"no column 'later' \(in unit\); .*: late"),
         ("x long, a interval day", "", "TypeMismatchError", r"field 'a': JSON is not read as interval.* as a string"),
         ("s struct<b: interval day>", "", "TypeMismatchError", r"field 's': JSON is not read as interval.* a string"),

@@ -135,7 +135,7 @@ WRONG = [
     ("api/rows?view=orders&offset=1e9", 400, "must be a whole number"),
     ("api/rows?view=orders&limit=100000", 400, "from 1 to 1000"),
     ("api/rows?view=orders&sort=nope", 400, "the columns are: item, price, qty"),
-    ("api/steps?n=x", 400, "n='x'"),
+    ("api/steps?n=x", 400, "got 'x'"),
     ("api/nothing", 404, "/api/nothing"),
     ("nothing.js", 404, "/api lists the paths"),
     ("..%2Fapp.py", 404, "not found"),

@@ -380,8 +380,8 @@ def test_ties_are_said_and_tell_plans_apart():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"mode": "locked", "ties": "seq"}, "say time='column'"),
-        ({"mode": "logical", "ties": "seq"}, "say time='column'"),
+        ({"mode": "locked", "ties": "seq"}, "give time='column'"),
+        ({"mode": "logical", "ties": "seq"}, "give time='column'"),
         ({"mode": "revising", "time": "at", "ties": "seq + 1"}, "names columns of the right side"),
         ({"mode": "revising", "time": "at", "ties": "nothing"}, "no column 'nothing'"),
         ({"mode": "revising", "time": "at", "ties": 5}, "ties must be an order of the right side's columns, .*got 5"),

@@ -254,7 +254,7 @@ def test_history_that_is_kept_apart_is_in_the_way_and_goes(tmp_path):
             session.insert("a", rows)
             session.advance()
         with pytest.raises(
-            InputError, match=r"times before 1 can be read, from 0 on.*kept for: retain=\. .*without retain="
+            InputError, match=r"times before 1 can be read, from 0 on.*retained for: retain=\. .*without retain="
         ):
             session.backfill("a", ROWS)
     with an.Session(path=tmp_path) as session:

@@ -217,7 +217,7 @@ def test_without_keep_rows_go_with_the_last_view():
         ):
             session.maintain("users", USERS)
         with pytest.raises(
-            InputError, match=r"source 'users' has a key: .* session.drop_source\('users'\) declare it again"
+            InputError, match=r"source 'users' has a key: .* session.drop_source\('users'\), declare it again"
         ):
             session.backfill(USERS, [(1, "a")])
         session.drop_source("users")

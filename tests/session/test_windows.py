@@ -280,15 +280,15 @@ def test_a_session_that_leaves_64_bits_is_an_error_row_until_it_goes():
     ("make", "message"),
     [
         (lambda: sliding(EVENTS, "at", 0), r"length must be a whole number of ticks from 1 on, got 0"),
-        (lambda: sliding(EVENTS, "at", 1.5), r"length=1\.5"),
-        (lambda: sliding(EVENTS, "at", True), r"length=True"),
+        (lambda: sliding(EVENTS, "at", 1.5), r"length must be .*, got 1\.5"),
+        (lambda: sliding(EVENTS, "at", True), r"length must be .*, got True"),
         (lambda: sliding(EVENTS, "at", 5, grace=-1), r"grace must be a whole number of ticks from 0 on, got -1"),
         (lambda: tumbling(EVENTS, "at", 5, keep=0), r"keep must be a whole number of ticks from 1 on, got 0"),
         (lambda: tumbling(EVENTS, "at", 5, offset="3"), r"offset must be a whole number of ticks, got '3'"),
-        (lambda: hopping(EVENTS, "at", 5, 0), r"every=0"),
-        (lambda: session_windows(EVENTS, "at", 0), r"gap=0"),
+        (lambda: hopping(EVENTS, "at", 5, 0), r"every must be .*, got 0"),
+        (lambda: session_windows(EVENTS, "at", 0), r"gap must be .*, got 0"),
         (lambda: session_windows(EVENTS, "at", 5, longest=9), r"longest=9 lets events go .* say keep=ticks too"),
-        (lambda: session_windows(EVENTS, "at", 5, longest=0, keep=1), r"longest=0"),
+        (lambda: session_windows(EVENTS, "at", 5, longest=0, keep=1), r"longest must be .*, got 0"),
     ],
 )
 def test_numbers_that_make_no_window_are_refused(make, message):
