@@ -196,7 +196,7 @@ def test_timeline_in_one_step(data_dir, truth):
 def test_timeline_on_spark(spark, data_dir, truth):
     timeline = Timeline(data_dir, truth, "ca-GrQc")
     with an.Session(spark, placement="spark", retain="all") as session:
-        follow(session, timeline, [10, 11], lambda part: spark.createDataFrame(part.to_arrow()))
+        follow(session, timeline, [10], lambda part: spark.createDataFrame(part.to_arrow()))
 
 
 def follow(session, timeline, cuts, convert=lambda part: part):

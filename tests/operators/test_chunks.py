@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu.columnar import threads
 from altneu.columnar.rows import Rows
 from altneu.linear.normal import normalise
 from altneu.operators.linear import logic as linear
@@ -28,8 +29,8 @@ def test_chunks_on_threads_give_what_one_pass_gives(monkeypatch, columns):
     bound = normalise(logic.bind(schema), schema)
     whole = linear.run_logic(bound, updates)
     monkeypatch.setattr(linear, "CHUNK", 16)
-    for threads in (1, 3):
-        monkeypatch.setattr(linear, "THREADS", threads)
+    for count in (1, 3):
+        monkeypatch.setattr(threads._threads, "count", count)
         for made, wanted in zip(linear.run_logic(bound, updates), whole, strict=True):
             assert len(made)
             assert made.rows.to_pylist() == wanted.rows.to_pylist()

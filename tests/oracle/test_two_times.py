@@ -147,7 +147,7 @@ def test_an_event_time_beyond_all_is_the_last():
 
 
 def test_a_number_of_event_times_is_asked_for():
-    with pytest.raises(an.errors.PlanError, match="retain_events=-1"):
+    with pytest.raises(an.errors.PlanError, match="retain_events must be a whole number of at least 0, got -1"):
         Session(retain_events=-1)
 
 

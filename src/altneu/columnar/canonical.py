@@ -102,10 +102,14 @@ def _one_float(column: pa.Array) -> pa.Array:
         if column.null_count == 0
         else column.fill_null(0).to_numpy(zero_copy_only=False)
     )
-    odd = np.isnan(values) | ((values == 0) & np.signbit(values))
+    nan = np.isnan(values)
+    odd = nan | ((values == 0) & np.signbit(values))
     if not odd.any():
         return column
-    fixed = np.where(np.isnan(values), np.nan, values + 0.0).astype(values.dtype)
+    fixed = np.where(nan, np.nan, values + 0.0).astype(values.dtype)
+    words = f"u{values.itemsize}"
+    if (fixed.view(words) == values.view(words)).all():
+        return column
     mask = np.asarray(column.is_null()) if column.null_count else None
     return pa.array(fixed, column.type, mask=mask)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from itertools import accumulate
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from numba.extending import intrinsic
 
 from altneu.columnar.narrow import Narrow, NarrowRows
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
+from altneu.columnar.threads import in_parts
 from altneu.errors import TooWideError, TypeMismatchError
 
 Mask = npt.NDArray[np.bool_]
@@ -140,7 +142,7 @@ def load_narrow(address: int, width: int, least: int, position: int) -> int:
     return least + int(code)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         if not mask[k]:
@@ -165,7 +167,7 @@ def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints,
                         mask[k] = False
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         a, b = _part(starts, left[k]), _part(starts, right[k])
@@ -175,7 +177,7 @@ def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) 
             mask[k] = False
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _equal_bytes(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         if not mask[k]:
@@ -199,7 +201,7 @@ def _equal_bytes(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask)
             mask[k] = size == 0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.NDArray[Any]) -> None:
     # out has unsigned items of the width, two of eight bytes for a width of sixteen
     for k in range(len(index)):
@@ -248,7 +250,7 @@ def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.
     return total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
     for k in range(len(index)):
         if offsets[k] == offsets[k + 1]:
@@ -315,14 +317,10 @@ class Stack:
         mask = np.ones(len(left), np.bool_)
         for column in range(len(self.schema)):
             kind, width, table, _ = self._table(column)
-            if kind is Kind.FIXED:
-                _equal_fixed(table, self.starts, width, left, right, mask)
-            elif kind is Kind.BYTES:
-                _equal_bytes(table, self.starts, left, right, mask)
-            elif kind is Kind.BITS:
-                _equal_bits(table, self.starts, left, right, mask)
-            elif kind is Kind.NESTED:
+            if kind is Kind.NESTED:
                 mask &= equal_values(self._stacked(column), left, right)
+            elif kind is not Kind.NULL:
+                in_parts(len(left), partial(_equal_part, (kind, width, table), self.starts, left, right, mask))
         return mask
 
     def take(self, index: Ints) -> Rows:
@@ -347,6 +345,19 @@ class Stack:
         return encode(self.take(index))
 
 
+def _equal_part(
+    source: tuple[Kind, int, Ints], starts: Ints, left: Ints, right: Ints, mask: Mask, start: int, stop: int
+) -> None:
+    kind, width, table = source
+    left, right, mask = left[start:stop], right[start:stop], mask[start:stop]
+    if kind is Kind.FIXED:
+        _equal_fixed(table, starts, width, left, right, mask)
+    elif kind is Kind.BYTES:
+        _equal_bytes(table, starts, left, right, mask)
+    else:
+        _equal_bits(table, starts, left, right, mask)
+
+
 def _gather(source: _Table, starts: Ints, index: Ints, dtype: pa.DataType) -> pa.Array:
     kind, width, table, nullable = source
     size = len(index)
@@ -361,14 +372,15 @@ def _gather(source: _Table, starts: Ints, index: Ints, dtype: pa.DataType) -> pa
         if total < 0:
             raise TooWideError(f"{size} rows hold over {COLUMN_BYTES} bytes in one column; gather fewer at a time")
         content = np.empty(total, np.uint8)
-        _gather_bytes(table, starts, index, offsets, content)
+        in_parts(size, lambda a, b: _gather_bytes(table, starts, index[a:b], offsets[a : b + 1], content))
         return pa.Array.from_buffers(dtype, size, [valid, pa.py_buffer(offsets), pa.py_buffer(content)], nulls)
     if kind is Kind.BITS:
         data: npt.NDArray[Any] = np.zeros((size + 7) >> 3, np.uint8)
         _gather_bitmap(table, starts, 0, index, data)
     else:
-        data = np.empty(size * max(width // 8, 1), f"u{min(width, 8)}")
-        _gather_fixed(table, starts, width, index, data)
+        items = max(width // 8, 1)
+        data = np.empty(size * items, f"u{min(width, 8)}")
+        in_parts(size, lambda a, b: _gather_fixed(table, starts, width, index[a:b], data[items * a : items * b]))
     return pa.Array.from_buffers(dtype, size, [valid, pa.py_buffer(data)], nulls)
 
 

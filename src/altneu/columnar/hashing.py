@@ -39,6 +39,7 @@ from altneu.columnar.columns import (
     raw,
 )
 from altneu.columnar.rows import Rows
+from altneu.columnar.threads import in_parts
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -152,9 +153,10 @@ def _hash_into(column: pa.Array, out: Hashes, first: bool) -> None:
         return
     data, valid, offsets, offset = raw(column, kind)
     if kind is Kind.BYTES:
-        _hash_bytes(data, valid, offsets, offset, out, first)
-    else:
-        _hash_words(data, valid, offset, width, _READ.get(column.type.id, _INT), out, first)
+        in_parts(len(out), lambda a, b: _hash_bytes(data, valid, offsets, offset + a, out[a:b], first))
+        return
+    read = _READ.get(column.type.id, _INT)
+    in_parts(len(out), lambda a, b: _hash_words(data, valid, offset + a, width, read, out[a:b], first))
 
 
 def _hash_nested(column: pa.Array, out: Hashes, first: bool) -> None:
@@ -194,7 +196,7 @@ def fold(before: np.uint64, then: np.uint64) -> np.uint64:
     return mix(_rotate(before, 23) ^ then)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _hash_words(data: int, valid: int, offset: int, width: int, read: int, out: Hashes, first: bool) -> None:
     floats = np.empty(1, np.float64)
     bits = floats.view(np.uint64)
@@ -233,7 +235,7 @@ def _merge_lane(h: np.uint64, lane: np.uint64) -> np.uint64:
     return (h ^ _round(np.uint64(0), lane)) * _P1 + _P4
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def xxh64(address: int, size: int) -> np.uint64:
     """XXH64 with seed 0 of ``size`` bytes at ``address``."""
     at, end = address, address + size
@@ -262,7 +264,7 @@ def xxh64(address: int, size: int) -> np.uint64:
     return h ^ (h >> np.uint64(32))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _hash_bytes(data: int, valid: int, offsets: int, offset: int, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
         i = offset + k

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numba
 import numpy as np
 
+from altneu.columnar import threads
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.rows import Ints
@@ -23,7 +24,7 @@ SMALL = 48  # at most: insertion sort
 BUCKET = 2048  # at most: quicksort; beyond: scattered by the next bits
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _insertion(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
     for i in range(low + 1, high):
         a, b, c = k[i], v[i], p[i]
@@ -34,7 +35,7 @@ def _insertion(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
         k[j + 1], v[j + 1], p[j + 1] = a, b, c
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _quick(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
     """Quicksort by (k, v) with Hoare's partition; equal elements are shared out, so runs of them do no harm."""
     stack = np.empty(128, np.int64)
@@ -77,7 +78,7 @@ def _quick(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
         low, high = stack[top], stack[top + 1]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _leading(low: np.uint64, high: np.uint64) -> int:
     """How many bits from the lowest up still differ within [low, high]."""
     bits, differ = 0, low ^ high
@@ -87,7 +88,7 @@ def _leading(low: np.uint64, high: np.uint64) -> int:
     return bits
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _scatter(k: Hashes, v: Hashes, p: Ints, low: int, high: int, k2: Hashes, v2: Hashes, p2: Ints) -> Ints:
     """Scatter [low, high) by the highest bits that differ; return the bucket bounds, empty when all rows are equal."""
     none = np.empty(0, np.int64)
@@ -126,7 +127,7 @@ def _scatter(k: Hashes, v: Hashes, p: Ints, low: int, high: int, k2: Hashes, v2:
     return bounds
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _is_sorted(k: Hashes, v: Hashes) -> bool:
     for i in range(1, len(k)):  # noqa: SIM110 -- Numba compiles loops to better code than generators
         if k[i - 1] > k[i] or (k[i - 1] == k[i] and v[i - 1] > v[i]):
@@ -134,9 +135,22 @@ def _is_sorted(k: Hashes, v: Hashes) -> bool:
     return True
 
 
+@numba.njit(cache=True, nogil=True)
+def _sort_buckets(k: Hashes, v: Hashes, p: Ints, k2: Hashes, v2: Hashes, p2: Ints, buckets: Ints) -> None:
+    """Sort each bucket by itself; ``buckets`` are their bounds, and two calls for different buckets share no row."""
+    pending = [buckets]
+    while len(pending) > 0:
+        bounds = pending.pop()
+        for b in range(len(bounds) - 1):
+            low, high = bounds[b], bounds[b + 1]
+            if high - low > BUCKET:
+                pending.append(_scatter(k, v, p, low, high, k2, v2, p2))
+            else:
+                _quick(k, v, p, low, high)
+
+
 @numba.njit(cache=True)
-def _sort(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
-    """Sorted copies of both hashes and the permutation that sorts them, by (key hash, value hash)."""
+def _sort_few(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
     n = len(key_hash)
     p = np.arange(n)
     if _is_sorted(key_hash, value_hash):
@@ -144,17 +158,22 @@ def _sort(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
     k, v = key_hash.copy(), value_hash.copy()
     if n <= BUCKET:
         _quick(k, v, p, 0, n)
-        return k, v, p
-    k2, v2, p2 = np.empty_like(k), np.empty_like(v), np.empty_like(p)
-    pending = [(0, n)]
-    while len(pending) > 0:
-        low, high = pending.pop()
-        bounds = _scatter(k, v, p, low, high, k2, v2, p2)
-        for b in range(len(bounds) - 1):
-            if bounds[b + 1] - bounds[b] > BUCKET:
-                pending.append((bounds[b], bounds[b + 1]))
-            else:
-                _quick(k, v, p, bounds[b], bounds[b + 1])
+    else:
+        _sort_buckets(k, v, p, np.empty_like(k), np.empty_like(v), np.empty_like(p), np.array([0, n]))
+    return k, v, p
+
+
+def _sort(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
+    """Sorted copies of both hashes and the permutation that sorts them, by (key hash, value hash)."""
+    n = len(key_hash)
+    parts = min(threads.count(), n // threads.LEAST)
+    if parts < 2 or _is_sorted(key_hash, value_hash):
+        return _sort_few(key_hash, value_hash)
+    k, v, p = key_hash.copy(), value_hash.copy(), np.arange(n)
+    beside = np.empty_like(k), np.empty_like(v), np.empty_like(p)
+    bounds = _scatter(k, v, p, 0, n, *beside)
+    cuts = [0, *np.searchsorted(bounds, [n * i // parts for i in range(1, parts)]).tolist(), len(bounds) - 1]
+    threads.run(list(pairwise(cuts)), lambda start, stop: _sort_buckets(k, v, p, *beside, bounds[start : stop + 1]))
     return k, v, p
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.columnar.lookup import by_probe, expand, gather_words, locate, renumber, rows_of_hits
+from altneu.columnar.lookup import by_probe, expand, gather_words, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import Sorted, Unsorted, settle
@@ -708,7 +708,7 @@ def _search(blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, 
     if len(probes) > 1 and not (probes[1:] >= probes[:-1]).all():
         order = np.argsort(probes, kind="stable")
         probes = probes[order]
-    hits = locate(table, probes)
+    hits = locate_all(table, probes)
     if not len(hits):
         return hits, []
     used = [blocks[i] for i in renumber(hits, len(table)).tolist()]

@@ -7,7 +7,6 @@ between two steps stays in the processor's cache and what a table function makes
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import threads
 from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Apply, Rows
 from altneu.errors import ERROR_SCHEMA, TooWideError
@@ -45,7 +45,6 @@ from altneu.trace.update import Updates, consolidate
 
 CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
 FEW_CHUNKS = 4  # for fewer, threads cost more than they save
-THREADS = min(4, os.cpu_count() or 1)  # of this process; a Spark task has one core, and is given one
 SLICE = 1 << 16  # rows that a table function makes at a time
 PIECE = 1 << 18  # rows that are handed on together
 EXPANDED_CHUNK = 1 << 14  # rows that threads expand at a time
@@ -74,9 +73,9 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
         return Updates.concat(oks, output, width, apply), Updates.concat(errors, ERROR_SCHEMA, width, apply)
 
     alone = any(isinstance(s, FunctionStep) for s in logic.steps)  # a user's function may not expect company
-    if len(starts) < FEW_CHUNKS or THREADS < 2 or alone:
+    if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
         return joined(list(map(run, starts)), map)
-    with ThreadPoolExecutor(THREADS) as pool:  # kernels let go of Python's lock
+    with ThreadPoolExecutor(threads.count()) as pool:  # kernels let go of Python's lock
         return joined(list(pool.map(run, starts)), pool.map)
 
 
@@ -111,13 +110,13 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
             found = _some(rest)
 
     alone = any(isinstance(s, FunctionStep) for s in logic.steps)
-    if len(starts) < FEW_CHUNKS or THREADS < 2 or alone:
+    if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
         for start in starts:
             yield from drained(begun(start))
         return
-    with ThreadPoolExecutor(THREADS) as pool:
-        for at in range(0, len(starts), THREADS):
-            for one in list(pool.map(begun, starts[at : at + THREADS])):
+    with ThreadPoolExecutor(threads.count()) as pool:
+        for at in range(0, len(starts), threads.count()):
+            for one in list(pool.map(begun, starts[at : at + threads.count()])):
                 yield from drained(one)
 
 

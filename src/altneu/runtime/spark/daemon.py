@@ -23,11 +23,11 @@ def preload() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         for name in PRELOADED:
             importlib.import_module(name)
-        from altneu.operators.linear import logic as linear
+        from altneu.columnar import threads
         from altneu.runtime.spark.worker import warm
 
         warm()
-        linear.THREADS = 1  # Spark gives a task one core
+        threads.limit(1)  # Spark gives a task one core
     gc.collect()
     gc.freeze()
 
