@@ -66,7 +66,7 @@ class AsOfOptions:
         chooses = self.direction != "backward" or self.tolerance is not None or not self.exact
         if self.times is None and self.mode == "revising":
             raise PlanError(
-                "mode='revising' compares timestamps: give time='column', or left_time= and right_time= of the two sides"
+                "mode='revising' takes timestamps: give time='column', or left_time= and right_time= of the two sides"
             )
         if self.times is None and chooses:
             raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: give time='column'")
