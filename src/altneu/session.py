@@ -634,11 +634,11 @@ class Session(Closing):
         True
         """
         require("page", "session.serve")
-        from altneu.page import Board, serve
+        from altneu.page import Monitor, serve
 
         self._engine.check_open()
         page = serve(
-            Board(self._engine, self._streams, self.statements),
+            Monitor(self._engine, self._streams, self.statements),
             host,
             port,
             allow_writes=allow_writes,

@@ -12,7 +12,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import SetupError
-from altneu.page import asked
+from altneu.page import console
 from altneu.page import rows as page_rows
 from altneu.page.app import ADDRESSES
 from tests.page.conftest import SCRIPT
@@ -255,9 +255,9 @@ def test_what_is_posted_is_read_with_care(client):
 # while a step runs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", ["--5", "1" * 5000, "\u0663", "1.5"])
-def test_a_number_that_is_none_is_refused(client, asked):
-    answer = client.get("/api/steps", params={"n": asked})
+@pytest.mark.parametrize("number", ["--5", "1" * 5000, "\u0663", "1.5"])
+def test_a_number_that_is_none_is_refused(client, number):
+    answer = client.get("/api/steps", params={"n": number})
     assert (answer.status_code, "must be a whole number" in answer.json()["error"]["message"]) == (400, True)
 
 
@@ -280,7 +280,7 @@ def test_looking_waits_for_no_step_and_a_query_says_what_it_waits_for(client, se
     session.view("orders").subscribe(slow, snapshot=False)
     session.insert("orders", [("late", 1, 1)])
     running = threading.Thread(target=session.advance)
-    monkeypatch.setattr(asked, "PATIENCE", 0.2)
+    monkeypatch.setattr(console, "PATIENCE", 0.2)
     running.start()
     try:
         assert entered.wait(20)

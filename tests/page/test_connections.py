@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from altneu.page import asked, connections
+from altneu.page import connections, console
 from tests.page.flooded import HALF, flood
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -123,7 +123,7 @@ def test_a_query_of_many_tokens_is_refused_before_it_is_parsed(client, monkeypat
     status, message = sql(f"SELECT '{'x' * (1 << 18)}'")
     assert status == 413
     assert "at most 262,144 bytes" in message
-    monkeypatch.setattr(asked, "MOST_TOKENS", 3)
+    monkeypatch.setattr(console, "MOST_TOKENS", 3)
     assert sql("SELECT 1, 2")[0] == 413
     assert sql("SELECT 1")[0] == 200
 

@@ -20,15 +20,15 @@ from starlette.routing import Route
 
 from altneu.engine.history import KEPT
 from altneu.errors import AltneuError
-from altneu.page import metrics, told, uplot
-from altneu.page.asked import ask
-from altneu.page.board import CHANGES_KEPT, STEPS_KEPT, Board
+from altneu.page import metrics, payloads, uplot
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.connections import most_connections
-from altneu.page.graph import explained_of, graph_told, picture
+from altneu.page.console import ask
+from altneu.page.graph import explained_of, graph_payload, picture
+from altneu.page.monitor import CHANGES_KEPT, STEPS_KEPT, Monitor
 from altneu.page.replies import MOST_ROWS, Json, Refused, body, field, number, refusal, text
-from altneu.page.rows import Asked, errors_of
-from altneu.page.shot import Shot
+from altneu.page.rows import RowQuery, errors_of
+from altneu.page.snapshot import Snapshot
 from altneu.page.why import why
 
 PAUSE = 0.1  # seconds between two pieces of news: what happens in between comes together
@@ -39,16 +39,16 @@ Endpoint = Callable[[Request], Any]
 
 
 class App:
-    """The endpoints over a board; those that wait for the session do so in threads of their own."""
+    """The endpoints over a monitor; those that wait for the session do so in threads of their own."""
 
-    def __init__(self, board: Board, *, allow_writes: bool) -> None:
-        self.board, self.allow_writes = board, allow_writes
+    def __init__(self, monitor: Monitor, *, allow_writes: bool) -> None:
+        self.monitor, self.allow_writes = monitor, allow_writes
         self.closing = False
         self._queries = anyio.CapacityLimiter(_QUERIES)
-        self._registry = metrics.registered(board)
+        self._registry = metrics.registered(monitor)
         self._news: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told, self._listeners = False, 0
+        self._notified, self._listeners = False, 0
 
     def starlette(self) -> Starlette:
         """The application."""
@@ -86,42 +86,42 @@ class App:
 
     def session(self, _: Request) -> dict[str, Any]:
         """The session, and its views in short."""
-        return told.session_told(self.board, allow_writes=self.allow_writes)
+        return payloads.session_payload(self.monitor, allow_writes=self.allow_writes)
 
     def steps(self, request: Request) -> dict[str, Any]:
         """The last steps."""
         n, after = number(request, "n", 300, 1, KEPT), number(request, "after", 0)
-        return {"steps": [told.step_told(p) for p in self.board.engine.past.last(n) if p.number > after]}
+        return {"steps": [payloads.step_payload(p) for p in self.monitor.engine.past.last(n) if p.number > after]}
 
     def view(self, request: Request) -> dict[str, Any]:
         """A view."""
-        shot, name = self._view(request)
-        return told.view_told(self.board, shot, name)
+        snapshot, name = self._view(request)
+        return payloads.view_payload(self.monitor, snapshot, name)
 
     def rows(self, request: Request) -> dict[str, Any]:
         """Some rows of a view."""
-        shot, name = self._view(request)
+        snapshot, name = self._view(request)
         sort = request.query_params.get("sort")
         descending = number(request, "descending", 0, 0, 1) == 1
-        asked = Asked(request.query_params.get("filter", ""), sort, descending)
-        found = self.board.windows.select(shot, name, asked)
+        query = RowQuery(request.query_params.get("filter", ""), sort, descending)
+        found = self.monitor.windows.select(snapshot, name, query)
         window = found.window(number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS))
-        return window | {"lower": shot.lower}
+        return window | {"lower": snapshot.lower}
 
     def changes(self, request: Request) -> dict[str, Any]:
         """The last changes of a view."""
-        shot, name = self._view(request)
+        snapshot, name = self._view(request)
         after, limit = number(request, "after", 0), number(request, "limit", 20, 1, STEPS_KEPT)
-        found = [c for c in self.board.changes(name) if c.past.number > after][:limit]
-        times = shot.coordinates(name) or ("time",)
+        found = [c for c in self.monitor.changes(name) if c.past.number > after][:limit]
+        times = snapshot.coordinates(name) or ("time",)
         rows = number(request, "rows", CHANGES_KEPT, 0, CHANGES_KEPT)
-        shown = [told.change_told(change, rows) for change in found]
-        return {"columns": columns_of(shot.ports(name).schema), "times": list(times), "changes": shown}
+        shown = [payloads.change_payload(change, rows) for change in found]
+        return {"columns": columns_of(snapshot.ports(name).schema), "times": list(times), "changes": shown}
 
     def errors(self, request: Request) -> dict[str, Any]:
         """Some errors of a view."""
-        shot, name = self._view(request)
-        found = self.board.windows.remembered((shot, name, "errors"), lambda: errors_of(shot, name))
+        snapshot, name = self._view(request)
+        found = self.monitor.windows.remembered((snapshot, name, "errors"), lambda: errors_of(snapshot, name))
         offset, limit = number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS)
         end = min(offset + limit, found.count)
         rows = cells_of(found.slice(min(offset, end), end))
@@ -129,66 +129,66 @@ class App:
 
     def graph(self, request: Request) -> dict[str, Any]:
         """The operators of all views or of one, and the picture of them."""
-        shot, view = self.board.shot, None
+        snapshot, view = self.monitor.snapshot, None
         if request.query_params.get("view"):
-            shot, view = self._view(request)
-        remembered = self.board.windows.remembered
-        found = remembered((shot, view, "graph"), lambda: explained_of(shot, view, self.board.facts()))
-        told: dict[str, Any] = {"plan": str(id(shot.plan))} | graph_told(found)
+            snapshot, view = self._view(request)
+        remembered = self.monitor.windows.remembered
+        found = remembered((snapshot, view, "graph"), lambda: explained_of(snapshot, view, self.monitor.facts()))
+        payload: dict[str, Any] = {"plan": str(id(snapshot.plan))} | graph_payload(found)
         if number(request, "picture", 0, 0, 1):
-            told["picture"] = remembered((id(shot.plan), view, "picture"), lambda: picture(found))
-        return told
+            payload["picture"] = remembered((id(snapshot.plan), view, "picture"), lambda: picture(found))
+        return payload
 
     def sources(self, _: Request) -> dict[str, Any]:
         """The sources."""
-        shot = self.board.shot
-        return {"sources": [told.source_told(self.board, shot, name) for name in shot.sources]}
+        snapshot = self.monitor.snapshot
+        return {"sources": [payloads.source_payload(self.monitor, snapshot, name) for name in snapshot.sources]}
 
     def streams(self, _: Request) -> dict[str, Any]:
         """The streams that are followed."""
-        return {"streams": told.streams_told(self.board.shot)}
+        return {"streams": payloads.streams_payload(self.monitor.snapshot)}
 
     def jobs(self, _: Request) -> dict[str, Any]:
         """The Spark jobs of the session."""
-        return told.jobs_told(self.board)
+        return payloads.jobs_payload(self.monitor)
 
-    def _view(self, request: Request) -> tuple[Shot, str]:
+    def _view(self, request: Request) -> tuple[Snapshot, str]:
         """The view that a request names.
 
         Raises:
             Refused: there is none.
         """
-        shot, name = self.board.shot, text(request, "view")
-        if name not in shot.views:
-            raise Refused(404, f"no view {name!r}; the views are: {', '.join(shot.views) or '(none)'}")
-        return shot, name
+        snapshot, name = self.monitor.snapshot, text(request, "view")
+        if name not in snapshot.views:
+            raise Refused(404, f"no view {name!r}; the views are: {', '.join(snapshot.views) or '(none)'}")
+        return snapshot, name
 
-    # what is asked --------------------------------------------------------------------------------------------------
+    # queries ---------------------------------------------------------------------------------------------------------
 
     async def sql(self, request: Request) -> dict[str, Any]:
         """What a statement gives."""
         statement = field(await body(request), "text")
-        asked = partial(ask, self.board, statement, allow_writes=self.allow_writes)
-        return await anyio.to_thread.run_sync(asked, limiter=self._queries)
+        answer = partial(ask, self.monitor, statement, allow_writes=self.allow_writes)
+        return await anyio.to_thread.run_sync(answer, limiter=self._queries)
 
     async def why(self, request: Request) -> dict[str, Any]:
         """Why a row is there."""
         posted = await body(request)
-        asked = partial(why, self.board, field(posted, "view"), field(posted, "row"))
-        return await anyio.to_thread.run_sync(asked, limiter=self._queries)
+        answer = partial(why, self.monitor, field(posted, "view"), field(posted, "row"))
+        return await anyio.to_thread.run_sync(answer, limiter=self._queries)
 
     # news -----------------------------------------------------------------------------------------------------------
 
     def tell(self) -> None:
         """There is news; called by the session's thread."""
-        if self._listeners and not self._told and self._loop is not None:
-            self._told = True
+        if self._listeners and not self._notified and self._loop is not None:
+            self._notified = True
             self._loop.call_soon_threadsafe(self._wake)
 
     def begin(self) -> None:
         """Hear of news, from now on, in the loop that this is called in."""
         self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
-        self.board.on_news = self.tell
+        self.monitor.on_change = self.tell
 
     def end(self) -> None:
         """Have all who listen go; called in the loop."""
@@ -197,7 +197,7 @@ class App:
 
     def _wake(self) -> None:
         assert self._news is not None
-        heard, self._news, self._told = self._news, asyncio.Event(), False
+        heard, self._news, self._notified = self._news, asyncio.Event(), False
         heard.set()
 
     async def news(self, request: Request) -> Response:
@@ -225,11 +225,11 @@ class App:
         while not self.closing:
             assert self._news is not None
             news = self._news
-            past = [p for p in self.board.engine.past.last() if p.number > after]
-            session = await run_in_threadpool(told.session_told, self.board, allow_writes=self.allow_writes)
+            past = [p for p in self.monitor.engine.past.last() if p.number > after]
+            session = await run_in_threadpool(payloads.session_payload, self.monitor, allow_writes=self.allow_writes)
             if past or session != before:
                 after, before = past[-1].number if past else after, session
-                data = {"steps": [told.step_told(p) for p in past], "session": session}
+                data = {"steps": [payloads.step_payload(p) for p in past], "session": session}
                 yield ServerSentEvent(json.dumps(data, ensure_ascii=False), event="news", id=str(after))
                 await asyncio.sleep(PAUSE)
             try:

@@ -9,21 +9,21 @@ from typing import Any
 from altneu.explain import Explained, Facts, Measured, Operator, explained, svg
 from altneu.explain.details import details
 from altneu.explain.text import seconds_of, size_of
-from altneu.page.shot import Shot
+from altneu.page.snapshot import Snapshot
 
 _STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 
 
-def explained_of(shot: Shot, view: str | None, known: Facts) -> Explained:
-    """The operators of a view, or of all, as of a shot, with what was measured."""
-    sizes, none = shot.sizes, (0, 0)
+def explained_of(snapshot: Snapshot, view: str | None, known: Facts) -> Explained:
+    """The operators of a view, or of all, as of a snapshot, with what was measured."""
+    sizes, none = snapshot.sizes, (0, 0)
     rows, size = (lambda name: sizes.get(name, none)[0]), (lambda name: sizes.get(name, none)[1])
     facts = replace(known, rows=rows, bytes=size, event_times=None)
-    with shot.lock:
-        return explained(shot.plan, view, facts)
+    with snapshot.lock:
+        return explained(snapshot.plan, view, facts)
 
 
-def graph_told(found: Explained) -> dict[str, Any]:
+def graph_payload(found: Explained) -> dict[str, Any]:
     """What changes from step to step."""
     return {"operators": [_operator(o) for o in found.operators], "views": [v.to_dict() for v in found.views]}
 

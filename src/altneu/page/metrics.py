@@ -1,4 +1,4 @@
-"""What Prometheus is told that is looked up when it asks: state, errors, times, streams, Spark, memory."""
+"""Metrics for Prometheus that are computed on request: state, errors, times, streams, Spark, memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from altneu.page.board import Board
 from altneu.page.graph import explained_of
+from altneu.page.monitor import Monitor
+from altneu.page.payloads import streams_payload
 from altneu.page.rows import count_errors
-from altneu.page.shot import Shot
-from altneu.page.told import streams_told
+from altneu.page.snapshot import Snapshot
 
 Labels = tuple[str, ...]
 Samples = Iterable[tuple[Labels, float]]
@@ -22,23 +22,23 @@ Samples = Iterable[tuple[Labels, float]]
 class Looked(Collector):
     """Gauges of a session as of its last commit; asking waits for no step."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
 
     def collect(self) -> Iterator[Metric]:
         """All of them."""
-        shot = self._board.shot
-        yield _gauge("altneu_lower", "The frontier: times before it are closed.", [((), shot.lower)])
-        yield _gauge("altneu_since", "The least time that can be read.", [((), shot.since)])
-        doing = self._board.engine.past.doing
+        snapshot = self._monitor.snapshot
+        yield _gauge("altneu_lower", "The frontier: times before it are closed.", [((), snapshot.lower)])
+        yield _gauge("altneu_since", "The least time that can be read.", [((), snapshot.since)])
+        doing = self._monitor.engine.past.doing
         seconds = 0.0 if doing is None else doing.seconds
         yield _gauge("altneu_step_running_seconds", "How long the step that runs has run.", [((), seconds)])
-        failed = float(self._board.engine.past.failed is not None)
+        failed = float(self._monitor.engine.past.failed is not None)
         yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
-        yield from _state(shot)
-        yield from _operators(self._board, shot)
-        yield from _streams(shot)
-        jobs = self._board.engine.jobs
+        yield from _state(snapshot)
+        yield from _operators(self._monitor, snapshot)
+        yield from _streams(snapshot)
+        jobs = self._monitor.engine.jobs
         yield _counter("altneu_spark_jobs", "Spark jobs that steps were.", [((), jobs.count)])
         yield _counter("altneu_spark_job_seconds", "Wall time of them.", [((), jobs.seconds)])
         read = [((source,), float(rows)) for source, rows in jobs.read.items()]
@@ -59,20 +59,20 @@ def _counter(name: str, help_: str, samples: Samples, labels: Labels = ()) -> Me
     return family
 
 
-def _state(shot: Shot) -> Iterator[Metric]:
-    sizes, arranged, viewed = shot.sizes, ("arrangement",), ("view",)
+def _state(snapshot: Snapshot) -> Iterator[Metric]:
+    sizes, arranged, viewed = snapshot.sizes, ("arrangement",), ("view",)
     rows = [((name,), float(updates)) for name, (updates, _) in sizes.items()]
     size = [((name,), float(size)) for name, (_, size) in sizes.items()]
     yield _gauge("altneu_arrangement_updates", "Updates that an arrangement keeps.", rows, arranged)
     yield _gauge("altneu_arrangement_bytes", "Bytes that an arrangement keeps, about.", size, arranged)
-    kept = [((name,), float(sizes.get(shot.ports(name).contents, (0, 0))[0])) for name in shot.views]
+    kept = [((name,), float(sizes.get(snapshot.ports(name).contents, (0, 0))[0])) for name in snapshot.views]
     yield _gauge("altneu_view_updates", "Updates that a view's contents keep.", kept, viewed)
-    errors = [((name,), float(count_errors(shot, name))) for name in shot.views]
+    errors = [((name,), float(count_errors(snapshot, name))) for name in snapshot.views]
     yield _gauge("altneu_view_errors", "Rows and groups that failed below a view.", errors, viewed)
 
 
-def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
-    found = board.windows.remembered((shot, None, "graph"), lambda: explained_of(shot, None, board.facts()))
+def _operators(monitor: Monitor, snapshot: Snapshot) -> Iterator[Metric]:
+    found = monitor.windows.remembered((snapshot, None, "graph"), lambda: explained_of(snapshot, None, monitor.facts()))
     named: Labels = ("operator", "kind", "label")
     did = [((o.id, o.kind, o.label), o.total) for o in found.operators if o.total is not None]
 
@@ -86,12 +86,12 @@ def _operators(board: Board, shot: Shot) -> Iterator[Metric]:
     yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
 
 
-def _streams(shot: Shot) -> Iterator[Metric]:
-    told = streams_told(shot)
+def _streams(snapshot: Snapshot) -> Iterator[Metric]:
+    streams = streams_payload(snapshot)
     named: Labels = ("stream",)
 
     def of(key: str) -> Samples:
-        return [((t["name"],), float(t[key])) for t in told if t[key] is not None]
+        return [((t["name"],), float(t[key])) for t in streams if t[key] is not None]
 
     yield _gauge("altneu_stream_active", "Whether a stream is followed just now.", of("active"), named)
     yield _gauge("altneu_stream_lag", "How far lower is behind the greatest time received.", of("lag"), named)
@@ -105,15 +105,15 @@ def _streams(shot: Shot) -> Iterator[Metric]:
         ("inputRowsPerSecond", "input", "Rows a second that come, as Spark shows it (StreamingQueryProgress)."),
         ("processedRowsPerSecond", "processed", "Rows a second that are taken, as Spark shows it."),
     ):
-        rates = [((t["name"],), float(t["spark"][key])) for t in told if t["spark"] and t["spark"][key] is not None]
+        rates = [((t["name"],), float(t["spark"][key])) for t in streams if t["spark"] and t["spark"][key] is not None]
         yield _gauge(f"altneu_stream_{name}_rows_per_second", help_, rates, named)
 
 
-def registered(board: Board) -> CollectorRegistry:
-    """The board's registry, with what is looked up in it."""
-    board.registry.register(Looked(board))
-    ProcessCollector(registry=board.registry)
-    return board.registry
+def registered(monitor: Monitor) -> CollectorRegistry:
+    """The monitor's registry, with what is looked up in it."""
+    monitor.registry.register(Looked(monitor))
+    ProcessCollector(registry=monitor.registry)
+    return monitor.registry
 
 
 def exposed(registry: CollectorRegistry) -> bytes:

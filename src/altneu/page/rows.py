@@ -19,7 +19,7 @@ from altneu.engine.reading import refuse_without_contents
 from altneu.errors import ReadError, UnknownColumnError
 from altneu.operators.kernels.spans import show_row
 from altneu.page.cells import cells_of, columns_of
-from altneu.page.shot import Shot
+from altneu.page.snapshot import Snapshot
 from altneu.runtime.read import contents, summed
 from altneu.trace.update import Updates
 from altneu.views.view import View, errors_kept
@@ -31,7 +31,7 @@ KEPT = 6  # parts and selections that are remembered
 
 
 @dataclass(frozen=True)
-class Asked:
+class RowQuery:
     """Which rows of a view: those that have ``text`` in some column, in order of one."""
 
     text: str = ""
@@ -82,17 +82,17 @@ class Windows:
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def select(self, shot: Shot, name: str, asked: Asked) -> Selection:
+    def select(self, snapshot: Snapshot, name: str, query: RowQuery) -> Selection:
         """The rows of a view that are asked for.
 
-        Cost:   once for each shot and what is asked: adds up the view's updates (0.2 s a million), filters, sorts.
+        Cost:   once for each snapshot and query: adds up the view's updates (0.2 s a million), filters, sorts.
 
         Raises:
             UnknownColumnError: it is to be sorted by something else.
             ReadError: by a column that has no order.
         """
-        found, whole = self.remembered((shot, name), lambda: part_of(shot, name))
-        return self.remembered((shot, name, asked), lambda: _selected(found, whole, asked))
+        found, whole = self.remembered((snapshot, name), lambda: part_of(snapshot, name))
+        return self.remembered((snapshot, name, query), lambda: _selected(found, whole, query))
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """What was made for a key, made now if it is not remembered."""
@@ -108,25 +108,29 @@ class Windows:
         return made
 
 
-def part_of(shot: Shot, name: str) -> tuple[Updates, bool]:
+def part_of(snapshot: Snapshot, name: str) -> tuple[Updates, bool]:
     """The rows of a view with their counts, and whether they are all: of a large view, those whose keys hash lowest."""
-    refuse_without_contents(shot.ports(name), name)
-    time, contained = shot.known(name).readable(None), shot.ports(name).contents
-    with shot.lock:
-        total = shot.table.rows(contained)
+    refuse_without_contents(snapshot.ports(name), name)
+    time, contained = snapshot.known(name).readable(None), snapshot.ports(name).contents
+    with snapshot.lock:
+        total = snapshot.table.rows(contained)
         if total <= MOST:
-            return contents(shot.table, contained, time), True
-        upper, layout = int((1 << 64) * (MOST / total)), shot.table.layouts[contained]
-        states = [s for shard in shot.table.shards_of(contained) if (s := shot.table.get(contained, shard)) is not None]
+            return contents(snapshot.table, contained, time), True
+        upper, layout = int((1 << 64) * (MOST / total)), snapshot.table.layouts[contained]
+        states = [
+            s
+            for shard in snapshot.table.shards_of(contained)
+            if (s := snapshot.table.get(contained, shard)) is not None
+        ]
         parts = [summed([b.between(0, upper) for b in s.spine.batches], layout, time) for s in states]
     return Updates.concat(parts, layout.schema, 1), False
 
 
-def _selected(found: Updates, whole: bool, asked: Asked) -> Selection:
+def _selected(found: Updates, whole: bool, query: RowQuery) -> Selection:
     of, counted = len(found), int(found.diffs.sum())
-    if asked.text:
-        found = found.filter(having(found.rows, asked.text))
-    order = _order(found.rows, asked)
+    if query.text:
+        found = found.filter(having(found.rows, query.text))
+    order = _order(found.rows, query)
     return Selection(found if order is None else found.take(order), of, counted, whole)
 
 
@@ -151,14 +155,14 @@ def _as_text(column: pa.Array) -> pa.Array:
     return pc.cast(column, pa.string())
 
 
-def _order(rows: Rows, asked: Asked) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+def _order(rows: Rows, query: RowQuery) -> np.ndarray[Any, np.dtype[np.int64]] | None:
     """The positions of the rows in order; None: as they are."""
-    if asked.sort is not None:
-        if asked.sort not in rows.schema.names:
-            raise UnknownColumnError(asked.sort, rows.schema.names, "the order of the rows")
-        if not _has_order(rows.schema.field(asked.sort).type):
-            raise ReadError(f"column {asked.sort!r} cannot be sorted by: its values are nested")
-        names = [asked.sort]
+    if query.sort is not None:
+        if query.sort not in rows.schema.names:
+            raise UnknownColumnError(query.sort, rows.schema.names, "the order of the rows")
+        if not _has_order(rows.schema.field(query.sort).type):
+            raise ReadError(f"column {query.sort!r} cannot be sorted by: its values are nested")
+        names = [query.sort]
     elif rows.count <= SORTED:
         names = [f.name for f in rows.schema if _has_order(f.type)]
     else:
@@ -166,7 +170,7 @@ def _order(rows: Rows, asked: Asked) -> np.ndarray[Any, np.dtype[np.int64]] | No
     if not names or not rows.count:
         return None
     table = pa.table([rows.column(name) for name in names], names=[str(i) for i in range(len(names))])
-    way = "descending" if asked.descending else "ascending"
+    way = "descending" if query.descending else "ascending"
     return np.asarray(pc.sort_indices(table, [(name, way) for name in table.column_names])).astype(np.int64)
 
 
@@ -174,18 +178,19 @@ def _has_order(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_interval(kind))
 
 
-def errors_of(shot: Shot, name: str) -> Rows:
+def errors_of(snapshot: Snapshot, name: str) -> Rows:
     """The errors of a view, each once."""
-    readings: Any = shot
+    readings: Any = snapshot
     return Rows.from_batch(View(readings, name).errors())
 
 
-def count_errors(shot: Shot, name: str) -> int:
+def count_errors(snapshot: Snapshot, name: str) -> int:
     """How many errors a view has, those of negative counts left out, which only its rows tell."""
-    kept = [shot.sizes.get(origin, (0, 0))[0] for origin in shot.ports(name).errors]
+    kept = [snapshot.sizes.get(origin, (0, 0))[0] for origin in snapshot.ports(name).errors]
     if not any(kept) or sum(kept) > MOST_ERRORS:
         return sum(kept)
-    if name not in shot.errors:
-        with shot.lock:
-            shot.errors[name] = errors_kept(shot.table, shot.ports(name), shot.known(name).readable(None)).count
-    return shot.errors[name]
+    if name not in snapshot.errors:
+        with snapshot.lock:
+            time = snapshot.known(name).readable(None)
+            snapshot.errors[name] = errors_kept(snapshot.table, snapshot.ports(name), time).count
+    return snapshot.errors[name]

@@ -13,9 +13,9 @@ import uvicorn
 from altneu.engine.closing import Closing
 from altneu.errors import SetupError
 from altneu.page.app import App
-from altneu.page.board import Board
 from altneu.page.connections import Admission, most_connections
 from altneu.page.guard import Guard, is_loopback
+from altneu.page.monitor import Monitor
 
 _GRACE = 2  # seconds that answers under way have when the page is closed
 
@@ -28,7 +28,7 @@ class Page(Closing):
 
     def __init__(
         self,
-        board: Board,
+        monitor: Monitor,
         sock: socket.socket,
         host: str,
         *,
@@ -40,8 +40,8 @@ class Page(Closing):
         shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host  # noqa: S104
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
         self.url += "" if token is None else f"?token={quote(token)}"
-        self._board, self._sock, self._on_close = board, sock, closed
-        self._app = App(self._board, allow_writes=allow_writes)
+        self._monitor, self._sock, self._on_close = monitor, sock, closed
+        self._app = App(self._monitor, allow_writes=allow_writes)
         app = Guard(self._app.starlette(), host, port, token)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
@@ -71,7 +71,7 @@ class Page(Closing):
             if self._closed:
                 return
             self._closed = True
-        self._board.close()
+        self._monitor.close()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self._thread:
@@ -103,7 +103,7 @@ class Page(Closing):
 
 
 def serve(
-    board: Board,
+    monitor: Monitor,
     host: str,
     port: int,
     *,
@@ -131,4 +131,4 @@ def serve(
         sock = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 takes a free one") from error
-    return Page(board, sock, host, allow_writes=allow_writes, token=token, closed=closed)
+    return Page(monitor, sock, host, allow_writes=allow_writes, token=token, closed=closed)

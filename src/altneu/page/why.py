@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from altneu.page.asked import PATIENCE
-from altneu.page.board import Board
 from altneu.page.cells import cell, cells_of, table_of
+from altneu.page.console import PATIENCE
+from altneu.page.monitor import Monitor
 from altneu.page.replies import Refused
-from altneu.page.rows import Asked
+from altneu.page.rows import RowQuery
 from altneu.views.view import View
 
 MOST = 200  # rows of a source, or of an operator on the way, that are shown
 
 
-def why(board: Board, view: str, id_: str) -> dict[str, Any]:
+def why(monitor: Monitor, view: str, id_: str) -> dict[str, Any]:
     """What ``view.explain_row`` says of the row of an id; of many input rows the first.
 
     Raises:
@@ -23,14 +23,14 @@ def why(board: Board, view: str, id_: str) -> dict[str, Any]:
     """
     if not (len(id_) == 16 and all(c in "0123456789abcdef" for c in id_)):
         raise Refused(400, '"row" is the id of a row, as /api/rows gives it')
-    with board.locked(PATIENCE):
-        shot = board.shot
-        if view not in shot.views:
+    with monitor.locked(PATIENCE):
+        snapshot = monitor.snapshot
+        if view not in snapshot.views:
             raise Refused(404, f"no view {view!r}")
-        row = board.windows.select(shot, view, Asked()).row(id_)
+        row = monitor.windows.select(snapshot, view, RowQuery()).row(id_)
         if row is None:
             raise Refused(404, "the row is not in the view any more: a step removed it")
-        found = View(board.engine, view).explain_row(row)
+        found = View(monitor.engine, view).explain_row(row)
     return {
         "view": found.view,
         "row": {name: cell(value) for name, value in found.row.items()},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from altneu.page.board import Board
 from altneu.page.cells import table_of
+from altneu.page.monitor import Monitor
 from altneu.page.replies import Refused
 from altneu.sql.statements.parser import count_tokens, parse
 from altneu.sql.statements.result import Result
@@ -18,7 +18,7 @@ MOST_TOKENS = 10_000  # of a query: parsing and planning take up to a tenth of a
 PATIENCE = 60.0  # seconds that a query waits for a step that runs
 
 
-def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
+def ask(monitor: Monitor, text: str, *, allow_writes: bool) -> dict[str, Any]:
     """What the last of some statements gives, at most ``MOST`` rows of it.
 
     SELECT, SHOW and EXPLAIN take no step: they are answered with the rows there are.
@@ -33,9 +33,9 @@ def ask(board: Board, text: str, *, allow_writes: bool) -> dict[str, Any]:
         raise Refused(400, "no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
     for statement in statements:
         _check(statement, allow_writes=allow_writes)
-    with board.locked(PATIENCE):
+    with monitor.locked(PATIENCE):
         begin = time.perf_counter()
-        result = _answer(board, text, statements)
+        result = _answer(monitor, text, statements)
         seconds = time.perf_counter() - begin
     if not result.has_rows:
         return {"message": result.message, "seconds": seconds}
@@ -69,8 +69,8 @@ def _check(statement: Statement, *, allow_writes: bool) -> None:
         )
 
 
-def _answer(board: Board, text: str, statements: list[Statement]) -> Result:
+def _answer(monitor: Monitor, text: str, statements: list[Statement]) -> Result:
     if all(isinstance(s, Select | Show | Explain) for s in statements):
-        return [board.statements.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
-    found: Result = board.statements.run(text)
+        return [monitor.statements.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
+    found: Result = monitor.statements.run(text)
     return found

@@ -1,4 +1,4 @@
-"""What the page knows of a session: its last shot, its last changes, and counts for Prometheus, kept step by step."""
+"""The page's view of a session: its last snapshot, its last changes, and counts for Prometheus, updated by steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from altneu.errors import ReadError
 from altneu.explain import Facts
 from altneu.page.counts import Counts
 from altneu.page.rows import Windows
-from altneu.page.shot import Shot, mark_of
+from altneu.page.snapshot import Snapshot, mark_of
 from altneu.sql.statements import Statements
 from altneu.streams import Streams
 from altneu.trace.update import Updates
@@ -35,7 +35,7 @@ class Change:
     shown: Updates
 
 
-class Board:
+class Monitor:
     """Follows a session; any thread may ask it.
 
     The session tells it after each step, under its lock. What happens outside of steps, as when a view is added, is
@@ -48,11 +48,11 @@ class Board:
         self.registry = CollectorRegistry()
         self.counts = Counts(self.registry)
         self.started, self.trouble = time.time(), ""
-        self.on_news: Callable[[], object] = _nothing
+        self.on_change: Callable[[], object] = _nothing
         self._changes: dict[str, deque[Change]] = {}
         self._seen = 0
         with engine.lock:
-            self._shot, self._facts, self._wanted = Shot(engine, streams), engine.facts(), 0.0
+            self._snapshot, self._facts, self._wanted = Snapshot(engine, streams), engine.facts(), 0.0
             for past in engine.past.last():
                 self.counts.step(past.step)
             self._seen = engine.past.count
@@ -61,17 +61,17 @@ class Board:
     def close(self) -> None:
         """Hear nothing more of the session."""
         self._end()
-        self.on_news = _nothing
+        self.on_change = _nothing
 
     @property
-    def shot(self) -> Shot:
+    def snapshot(self) -> Snapshot:
         """The session as of its last commit, or, while it is busy, as of the one before."""
-        if mark_of(self.engine) != self._shot.mark and self.engine.lock.acquire(blocking=False):
+        if mark_of(self.engine) != self._snapshot.mark and self.engine.lock.acquire(blocking=False):
             try:
-                self._shot = Shot(self.engine, self.streams)
+                self._snapshot = Snapshot(self.engine, self.streams)
             finally:
                 self.engine.lock.release()
-        return self._shot
+        return self._snapshot
 
     def facts(self) -> Facts:
         """What operators did, by the last step; steps tell it for a while after somebody has asked."""
@@ -106,7 +106,7 @@ class Board:
     def _told(self) -> None:
         """A step has ended; the session waits for this, so that nothing that goes wrong here may reach it."""
         try:
-            self._shot = Shot(self.engine, self.streams)
+            self._snapshot = Snapshot(self.engine, self.streams)
             if time.monotonic() < self._wanted:
                 self._facts = self.engine.facts()
             for past in self.engine.past.last(1):
@@ -117,14 +117,14 @@ class Board:
             self.trouble = ""
         except Exception as error:  # noqa: BLE001  # shown on the page
             self.trouble = f"what the last step changed could not be read: {type(error).__name__}: {error}"
-        self.on_news()
+        self.on_change()
 
     def _note_changes(self, past: Past) -> None:
         for name, total in past.step.changes_out.items():
-            if not total or name not in self._shot.views:
+            if not total or name not in self._snapshot.views:
                 continue
-            contained = self._shot.ports(name).contents
-            layout = self._shot.table.layouts[contained]
+            contained = self._snapshot.ports(name).contents
+            layout = self._snapshot.table.layouts[contained]
             shown = self.engine.journal.first_outputs(contained, layout, CHANGES_KEPT)
             self._changes.setdefault(name, deque(maxlen=STEPS_KEPT)).append(Change(past, total, shown))
 

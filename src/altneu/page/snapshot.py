@@ -14,11 +14,11 @@ from altneu.streams import Streams
 TEMPORARY = "#"  # views of this beginning are a statement's own
 
 
-class Shot:
+class Snapshot:
     """What a session keeps as of a commit: as much of ``Readings`` as contents and errors of a view need.
 
-    States of arrangements are immutable, so a shot names them and copies none. Whoever takes one holds the session's
-    lock; its own is held while it is read, as what was only named is then opened.
+    States of arrangements are immutable, so a snapshot refers to them without copies. It is taken under the session's
+    lock and read under its own, because reading opens states that it only names.
 
     Cost:   an entry for each arrangement and shard.
     """
@@ -82,5 +82,5 @@ def place_of(engine: Engine) -> str:
 
 
 def mark_of(engine: Engine) -> tuple[object, ...]:
-    """What is another one when a shot is out of date."""
+    """What is another one when a snapshot is out of date."""
     return engine.steps, engine.lower, engine.shards, tuple(engine.views)

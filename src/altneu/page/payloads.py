@@ -8,38 +8,38 @@ from typing import Any
 import numpy as np
 
 from altneu.engine.history import Past
-from altneu.page.board import Board, Change
 from altneu.page.cells import cells_of, columns_of
+from altneu.page.monitor import Change, Monitor
 from altneu.page.rows import count_errors
-from altneu.page.shot import TEMPORARY, Shot
+from altneu.page.snapshot import TEMPORARY, Snapshot
 from altneu.streams import Status
 from altneu.streams.stream import Stream
 
 
-def session_told(board: Board, *, allow_writes: bool) -> dict[str, Any]:
+def session_payload(monitor: Monitor, *, allow_writes: bool) -> dict[str, Any]:
     """What the head of the page shows, and how its views are."""
-    engine, shot = board.engine, board.shot
+    engine, snapshot = monitor.engine, monitor.snapshot
     past = engine.past
     doing, failed = past.doing, past.failed
     return {
-        "served": board.started,
-        "store": shot.place,
+        "served": monitor.started,
+        "store": snapshot.place,
         "spark": engine.spark is not None,
         "placement": engine.placement,
-        "shards": shot.shards,
-        "lower": shot.lower,
-        "since": shot.since,
+        "shards": snapshot.shards,
+        "lower": snapshot.lower,
+        "since": snapshot.since,
         "steps": past.count,
-        "kept": dict(zip(("updates", "bytes"), shot.kept, strict=True)),
+        "kept": dict(zip(("updates", "bytes"), snapshot.kept, strict=True)),
         "doing": None if doing is None else {"text": doing.text, "seconds": doing.seconds},
         "failed": None if failed is None else {"ended": failed.ended, "error": failed.error},
-        "trouble": board.trouble,
+        "trouble": monitor.trouble,
         "allow_writes": allow_writes,
-        "views": [view_in_short(shot, name) for name in shot.views],
+        "views": [view_in_short(snapshot, name) for name in snapshot.views],
     }
 
 
-def step_told(past: Past) -> dict[str, Any]:
+def step_payload(past: Past) -> dict[str, Any]:
     """A step."""
     step = past.step
     return {
@@ -55,20 +55,20 @@ def step_told(past: Past) -> dict[str, Any]:
     }
 
 
-def view_in_short(shot: Shot, name: str) -> dict[str, Any]:
+def view_in_short(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """How much a view keeps, how many errors it has, and whether it has contents to be shown."""
-    ports = shot.ports(name)
-    updates, size = shot.sizes.get(ports.contents, (0, 0))
-    errors, contents = count_errors(shot, name), not ports.changes_only
+    ports = snapshot.ports(name)
+    updates, size = snapshot.sizes.get(ports.contents, (0, 0))
+    errors, contents = count_errors(snapshot, name), not ports.changes_only
     return {"name": name, "updates": updates, "bytes": size, "errors": errors, "contents": contents}
 
 
-def view_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
+def view_payload(monitor: Monitor, snapshot: Snapshot, name: str) -> dict[str, Any]:
     """A view: its columns, times, and the statement that made it, if one did."""
-    known, defined = shot.known(name), board.engine.definitions.get(name.lower())
-    return view_in_short(shot, name) | {
-        "columns": columns_of(shot.ports(name).schema),
-        "key": list(shot.table.layouts[shot.ports(name).contents].key),
+    known, defined = snapshot.known(name), monitor.engine.definitions.get(name.lower())
+    return view_in_short(snapshot, name) | {
+        "columns": columns_of(snapshot.ports(name).schema),
+        "key": list(snapshot.table.layouts[snapshot.ports(name).contents].key),
         "since": known.since,
         "lower": known.lower,
         "times": list(known.coordinates or ("time",)),
@@ -76,7 +76,7 @@ def view_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
     }
 
 
-def change_told(change: Change, rows: int) -> dict[str, Any]:
+def change_payload(change: Change, rows: int) -> dict[str, Any]:
     """What a step changed in a view, at most so many rows; at each time those that go before those that come."""
     shown = change.shown.take(np.lexsort((change.shown.diffs > 0, change.shown.times[0]))[:rows])
     step = change.past.step
@@ -92,28 +92,28 @@ def change_told(change: Change, rows: int) -> dict[str, Any]:
     }
 
 
-def source_told(board: Board, shot: Shot, name: str) -> dict[str, Any]:
+def source_payload(monitor: Monitor, snapshot: Snapshot, name: str) -> dict[str, Any]:
     """A source: its columns, whether it ever had rows, and where they come from."""
-    source, defined = shot.sources[name], board.engine.definitions.get(name.lower())
+    source, defined = snapshot.sources[name], monitor.engine.definitions.get(name.lower())
     return {
         "name": name,
         "columns": columns_of(source.schema),
         "times": list(source.coordinates or ("time",)),
-        "filled": name in shot.filled,
+        "filled": name in snapshot.filled,
         "definition": None if defined is None else defined["text"],
-        "stream": name in shot.streams,
+        "stream": name in snapshot.streams,
     }
 
 
-def jobs_told(board: Board) -> dict[str, Any]:
+def jobs_payload(monitor: Monitor) -> dict[str, Any]:
     """The Spark jobs of the session: how many, how long, the last ones, and the rows that they read by source."""
-    jobs = board.engine.jobs
+    jobs = monitor.engine.jobs
     return {"count": jobs.count, "seconds": jobs.seconds, "read": jobs.read, "last": [asdict(j) for j in [*jobs.last]]}
 
 
-def streams_told(shot: Shot) -> list[dict[str, Any]]:
+def streams_payload(snapshot: Snapshot) -> list[dict[str, Any]]:
     """The streams that are followed, or were."""
-    return [_stream(stream, stream.status_at(record, shot.lower)) for stream, record in shot.streams.values()]
+    return [_stream(stream, stream.status_at(record, snapshot.lower)) for stream, record in snapshot.streams.values()]
 
 
 def _stream(stream: Stream, status: Status) -> dict[str, Any]:
