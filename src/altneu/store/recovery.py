@@ -45,7 +45,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
     moved = _mend_identity(survey, aside) if survey.lacks_identity else []
     if number < survey.top:
         gone.append((number, survey.top))
-        told: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
+        info: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
         parent, frontier = (survey.log.root, None) if commit is None else (commit.digest, commit.frontier)
         change = Commit(
             number=survey.top + 1,
@@ -55,7 +55,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
             checkpoint=True,
             frontier=frontier,
             set={**ledger.state, RECOVERED: survey.top + 1},
-            info=told,
+            info=info,
             blobs=ledger.blobs,
         )
         CommitLog(folder.child("log"), survey.log.root, durable=durable).put(change)

@@ -185,11 +185,11 @@ def _settled(folder: Folder, log: CommitLog, keep: int) -> _Looked:
 def _sized(folder: Folder, found: Surplus, loose: Mapping[str, tuple[str, ...]], leases: tuple[str, ...]) -> Tidied:
     def sizes(place: str, names: tuple[str, ...]) -> dict[str, int]:
         child = _place(folder, place)
-        told = {}
+        bytes_of = {}
         for name in names:
             if child.has(name):  # a session beside may have taken it meanwhile
-                told[f"{place}/{name}" if place else name] = child.sizes([name])[name]
-        return told
+                bytes_of[f"{place}/{name}" if place else name] = child.sizes([name])[name]
+        return bytes_of
 
     return Tidied(
         sizes("log", tuple(commit_name(n) for n in found.commits)),
