@@ -45,6 +45,7 @@ def reduce_spec_of(node: ir.Reduce) -> kernels.ReduceSpec:
             return kernels.PythonReduce(node.key, function.call, result, node.input.schema, with_diffs)
         case ir.AsOfReduce(side, stamp, left, right, shown, rule, keeps):
             return UnionSpec(node.schema, node.key, side, stamp, left, right, shown, _rule(rule), keeps)
+    raise AssertionError(node.reducer)
 
 
 def asof_spec_of(node: ir.AsOf) -> AsofSpec:

@@ -15,19 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.linear import (
-    BoundLogic,
-    Emit,
-    Extend,
-    FilterFunction,
-    GenerateSeries,
-    Negate,
-    Outputs,
-    ParseJson,
-    Project,
-    RowStep,
-    Unnest,
-)
+from altneu.linear import BoundLogic, Negate, Outputs
+from altneu.linear.lineage import projections
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.locked import locked_layout, times_spec
 from altneu.operators.asof.operation import AsofOp, LockedOp
@@ -645,7 +634,7 @@ def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
 
 
 def _check_times(node: ir.Node) -> None:
-    verb = ir.told_by_arrival(node)
+    verb = node.arrival_verb
     names = ir.coordinates(node) if verb else None
     if names:
         raise PlanError(
@@ -690,20 +679,13 @@ def _group_label(key: Key) -> str:
 def spread_after(logic: BoundLogic, spread: Key | None) -> Key | None:
     """By which columns rows are still spread after linear logic."""
     for step in logic.steps:
-        if spread is None or isinstance(step, _KEEPS_COLUMNS):
-            continue
-        if isinstance(step, Project):
-            outputs: tuple[Outputs, ...] = (step.outputs,)
-        elif isinstance(step, Emit):
-            outputs = tuple(u.outputs for u in step.updates)
-        else:
+        made = projections(step)
+        if spread is None or made is None:
             return None
-        spreads = {_carried(o, spread) for o in outputs}
-        spread = spreads.pop() if len(spreads) == 1 else None
+        if made:
+            spreads = {_carried(outputs, spread) for outputs in made}
+            spread = spreads.pop() if len(spreads) == 1 else None
     return spread
-
-
-_KEEPS_COLUMNS = (RowStep, FilterFunction, Extend, GenerateSeries, Unnest, ParseJson)
 
 
 def _carried(outputs: Outputs, spread: Key) -> Key | None:

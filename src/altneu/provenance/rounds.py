@@ -65,7 +65,7 @@ def _is_about_time(loop: ir.Loop) -> bool:
     for body in loop.bodies:
         for node in inside(body):
             moved = isinstance(node, ir.Linear) and not node.logic.keeps_times
-            if moved or isinstance(node, ir.Moments | ir.Latest) or ir.is_by_arrival(node):
+            if moved or isinstance(node, ir.Moments | ir.Latest) or node.is_by_arrival:
                 return True
     return False
 

@@ -94,7 +94,7 @@ class Tracer:
             if support.number in demand.readers:
                 self.traced.supports[i] = replace(support, inputs=(*support.inputs, number))
         shown = rows if rows.count or not partly else partly[0]
-        self.traced.supports.append(Support(number, label(node), shown, (), not partly, self.rounds))
+        self.traced.supports.append(Support(number, node.title, shown, (), not partly, self.rounds))
         if isinstance(node, ir.Source):
             if rows.count:
                 self.traced.leaf(node.name, rows)
@@ -239,26 +239,3 @@ def _numbered(rows: Rows, name: str, numbers: Ints | None = None) -> Rows:
     numbers = np.arange(rows.count) if numbers is None else numbers
     schema = pa.schema([*rows.schema, pa.field(name, pa.int64(), nullable=False)])
     return rows.widened(schema, [pa.array(numbers, pa.int64())])
-
-
-def label(node: ir.Node) -> str:
-    """One line for an operator, in the words of EXPLAIN."""
-    match node:
-        case ir.Source(name):
-            return f"source {name}"
-        case ir.Linear(_, logic):
-            return str(logic)
-        case ir.Join():
-            return f"join on {', '.join(node.left_key)}"
-        case ir.MultiJoin():
-            return f"join of {len(node.parts)} collections"
-        case ir.AsOf():
-            return f"as-of join on {', '.join(node.left_key)}"
-        case ir.UpdateTime():
-            return "update_time()"
-        case ir.Reduce(_, key, reducer):
-            return f"{reducer}, group by {', '.join(key)}" if key else f"{reducer}, one group"
-        case ir.Result(loop, index):
-            return f"{loop.names[index]} of the loop over {', '.join(loop.names)}"
-        case _:
-            return type(node).__name__.lower()

@@ -154,7 +154,7 @@ def planned(engine: Engine, collection: Collection) -> tuple[Plan, ir.Node]:
     collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
     nodes = [node] if (upon := catalogue.upon_views(collection)) is None else [node, upon]
-    if any(map(ir.is_by_arrival, ir.walk(node))):
+    if any(below.is_by_arrival for below in ir.walk(node)):
         nodes.reverse()  # what a view has seen come, a rewritten plan would let come now
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
         plan = catalogue.lowered(engine.shards, more={NAME: node})

@@ -34,7 +34,7 @@ from altneu.linear.mapping import mapped
 from altneu.linear.normal import normalise
 from altneu.plan.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
 from altneu.plan.paths import Keyed, delta_paths, is_cyclic
-from altneu.plan.rewrite.transform import readers, replaced, with_inputs
+from altneu.plan.rewrite.transform import readers, replaced
 
 Joins = Literal["auto", "delta", "binary"]
 Exists = Callable[[Node, tuple[str, ...]], bool]
@@ -120,7 +120,7 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
         node, is_entered = todo.pop()
         place = node.fingerprint
         if is_entered:
-            done[place] = with_inputs(made[place], [done[i.fingerprint] for i in made[place].inputs])
+            done[place] = made[place].over([done[i.fingerprint] for i in made[place].inputs])
         elif place not in made:
             made[place] = change(node)
             if isinstance(node, UpdateTime):

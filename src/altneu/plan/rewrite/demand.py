@@ -19,25 +19,10 @@ from altneu.expressions import Column, Expr
 from altneu.linear import BoundLogic, Temporal
 from altneu.linear.asked import ask, asked_first, parts_of, without_first
 from altneu.linear.mapping import mapped
-from altneu.plan.ir import (
-    Aggregates,
-    ArrangedBy,
-    AsOf,
-    Concat,
-    Consolidate,
-    Inspect,
-    Join,
-    Latest,
-    Linear,
-    Moments,
-    Node,
-    Reduce,
-    Source,
-    walk,
-)
+from altneu.plan.ir import Concat, Linear, Node, Source, walk
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.questions import Answering, Questions, Test
-from altneu.plan.rewrite.transform import transform, with_inputs
+from altneu.plan.rewrite.transform import transform
 
 Wanted = dict[Test, bool]  # and whether it has passed something that keeps state, for whose sake it goes down
 Kinds = tuple[type[Test], ...]
@@ -81,7 +66,7 @@ class _Flow:
         passed = self._passed(node, i, below)
         self.edges[node.fingerprint, i] = passed
         self.wanted[below.fingerprint] = _both(self.wanted.get(below.fingerprint), passed)
-        place = below.fingerprint, arrangement_of(node, i)
+        place = below.fingerprint, node.arrangement(i)
         if place[1] is not None:
             self.arranged[place] = _both(self.arranged.get(place), passed)
 
@@ -105,13 +90,11 @@ class _Flow:
                     logic = ask(logic, new.input.schema, test).logic
             below = new.input
             return Linear(below, without_first(logic, below.schema, lambda t: self.is_known(below, t)))
-        if not isinstance(new, Concat | Join | AsOf | Reduce | Latest | Consolidate | Moments):
-            return new
-        return with_inputs(new, [self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
+        return new.over([self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
 
     def _fitted(self, old: Node, i: int, below: Node) -> Node:
         """An input with the tests that could not go into it, unless that would keep an arrangement twice."""
-        place = old.inputs[i].fingerprint, arrangement_of(old, i)
+        place = old.inputs[i].fingerprint, old.arrangement(i)
         passed = self.arranged[place] if place[1] is not None else self.edges[old.fingerprint, i]
         tests = [t for t, kept in passed.items() if (kept or not t.tolerant) and not self.is_known(below, t)]
         return Linear(below, BoundLogic(tuple(tests))) if tests else below
@@ -123,31 +106,14 @@ def _both(one: Wanted | None, other: Wanted) -> Wanted:
     return {t: kept or one[t] for t, kept in other.items() if t in one}
 
 
-def arrangement_of(node: Node, i: int) -> object:
-    """What tells arrangements of a node's input apart, None where it keeps none."""
-    match node:
-        case Join(left_key=left, right_key=right):
-            return (left, right)[i]
-        case AsOf(left_key=left, right_key=right, stamps=stamps):
-            if node.locked and (i == 0 or stamps is None):
-                return right if i else None
-            return (left, right)[i], stamps[i] if stamps else None
-        case Reduce(_, key, reducer):
-            kept = reducer if isinstance(reducer, Aggregates) else "counts"
-            return (key, kept) if node.accumulable else key
-        case _:
-            return None
-
-
 def test_below(node: Node, i: int, test: Test) -> Test | None:
     """A test of a node's rows as one of an input's rows; None when the input cannot decide it."""
-    columns = _columns_below(node, i)
+    columns = {} if node.hands_on else node.lineage(i)
     schema = node.inputs[i].schema
     names = test.columns_read(node.schema)
     if not names or not names <= columns.keys():
         return None
-    moves = isinstance(node, Reduce | Latest | Moments) or (isinstance(node, AsOf) and node.locked)
-    if isinstance(test, Temporal) and moves:
+    if isinstance(test, Temporal) and node.moves_times:
         return None
     fields = {n: schema.field(columns[n]) for n in names}
     if any(node.schema.field(n).type != f.type for n, f in fields.items()):
@@ -174,33 +140,14 @@ def _over(test: Test, columns: dict[str, Expr]) -> Test:
     return mapped(test, lambda e: e.substitute(columns))
 
 
-def _columns_below(node: Node, i: int) -> dict[str, str]:
-    """For columns of a node, those of an input that have the same values on every row that counts."""
-    match node:
-        case Concat(parts):
-            return dict(zip(node.schema.names, parts[i].schema.names, strict=True))
-        case Consolidate() | Moments():
-            return {n: n for n in node.schema.names}
-        case Reduce(_, key) | Latest(_, key):
-            return {k: k for k in key}
-        case Join(left_key=left, right_key=right):
-            mine, theirs = ((left, right), (right, left))[i]
-            same = dict(zip(theirs, mine, strict=True))
-            return {n: c if side == i else same[c] for n, side, c in node.outputs if side == i or c in same}
-        case AsOf():
-            return {n: c for n, side, c in node.outputs if side == i == 0}
-        case _:
-            return {}
-
-
 def _is_known(node: Node, test: Test) -> Answering:
     """Whether all rows of a node are known to pass a test."""
     if isinstance(node, Linear):
         asked = ask(node.logic, node.input.schema, test)
         return asked.known or (asked.before is not None and (yield node.input, asked.before))
-    if isinstance(node, Inspect | ArrangedBy):
-        return (yield node.input, test)
-    one_is_enough = isinstance(node, Join | AsOf)
+    if node.hands_on:
+        return (yield node.inputs[0], test)
+    one_is_enough = node.needs_every_input
     for i, below in enumerate(node.inputs):
         asked_below = test_below(node, i, test)
         passed = asked_below is not None and (yield below, asked_below)

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.linear import Filter, FilterFunction, Negate
-from altneu.plan.ir import (
-    Aggregates,
-    ArrangedBy,
-    Concat,
-    Consolidate,
-    CountOf,
-    Differentiate,
-    Distinct,
-    Inspect,
-    Integrate,
-    Latest,
-    Linear,
-    Node,
-    Reduce,
-    inputs_first,
-)
+from altneu.plan.ir import Concat, Consolidate, Differentiate, Distinct, Integrate, Node, Reduce, inputs_first
 from altneu.plan.rewrite.transform import transform
 
 
@@ -50,30 +34,10 @@ def _without(node: Node) -> Node:
 @inputs_first
 def _is_consolidated(node: Node) -> bool:
     """Whether no two updates of a node have equal row and time."""
-    match node:
-        case Consolidate() | Reduce(_, _, Distinct() | CountOf()):
-            return True
-        case Linear(below, logic):
-            only_drops = all(isinstance(s, Filter | FilterFunction | Negate) for s in logic.steps)
-            return only_drops and not logic.delay and _is_consolidated(below)
-        case Inspect(below) | ArrangedBy(below) | Differentiate(below) | Integrate(below):
-            return _is_consolidated(below)
-        case _:
-            return False
+    return node.is_consolidated([*map(_is_consolidated, node.inputs)])
 
 
 @inputs_first
 def _is_set(node: Node) -> bool:
     """Whether every row of a node is there once."""
-    match node:
-        case Reduce(_, _, Distinct() | CountOf()) | Latest():
-            return True
-        case Reduce(_, _, Aggregates(_, default_row)):
-            return not default_row
-        case Linear(below, logic):
-            only_drops = all(isinstance(s, Filter | FilterFunction) for s in logic.steps)
-            return only_drops and not logic.delay and _is_set(below)
-        case Consolidate(below) | Inspect(below) | ArrangedBy(below):
-            return _is_set(below)
-        case _:
-            return False
+    return node.is_set([*map(_is_set, node.inputs)])

@@ -20,7 +20,7 @@ from altneu.plan.ir import (
     free_levels,
     ordered,
 )
-from altneu.plan.rewrite.transform import transform, with_inputs
+from altneu.plan.rewrite.transform import transform
 
 
 def hoist_bindings(node: Node) -> Node:
@@ -165,7 +165,7 @@ def _rebuilt(root: Node, level: int, change: Callable[[Node, Node], Node], known
         elif below := [i for i in node.inputs if i.fingerprint not in done]:
             waiting += below
         else:
-            made = with_inputs(node, [done[i.fingerprint] for i in node.inputs])
+            made = node.over([done[i.fingerprint] for i in node.inputs])
             done[waiting.pop().fingerprint] = change(made, node)
     return done[root.fingerprint]
 

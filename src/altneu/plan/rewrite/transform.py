@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from altneu.plan.ir import Node, ordered, walk
 
@@ -17,7 +15,7 @@ def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
     """
     done: dict[str, Node] = {}
     for node in walk(root):
-        done[node.fingerprint] = change(with_inputs(node, [done[i.fingerprint] for i in node.inputs]), node)
+        done[node.fingerprint] = change(node.over([done[i.fingerprint] for i in node.inputs]), node)
     return done[root.fingerprint]
 
 
@@ -28,25 +26,8 @@ def replaced(root: Node, instead: Mapping[str, Node]) -> Node:
     """
     done = dict(instead)
     for node in ordered(root, key=lambda n: n.fingerprint, without=lambda n: n.fingerprint in done):
-        done[node.fingerprint] = with_inputs(node, [done[i.fingerprint] for i in node.inputs])
+        done[node.fingerprint] = node.over([done[i.fingerprint] for i in node.inputs])
     return done[root.fingerprint]
-
-
-def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The node over other inputs, in the order of ``node.inputs``; itself when they are those it has."""
-    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
-        return node
-    given = iter(inputs)
-    return replace(node, **dict(_changed(node, given)))  # type: ignore[type-var]
-
-
-def _changed(node: Node, given: Iterator[Node]) -> Iterator[tuple[str, Any]]:
-    for field in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, field.name)
-        if isinstance(value, Node):
-            yield field.name, next(given)
-        elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
-            yield field.name, tuple(next(given) for _ in value)
 
 
 def readers(root: Node) -> Counter[str]:

@@ -1,0 +1,59 @@
+"""Which columns linear logic hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from altneu.expressions import Expr
+from altneu.linear.bound import BoundLogic
+from altneu.linear.steps import (
+    Emit,
+    Extend,
+    FilterFunction,
+    GenerateSeries,
+    Outputs,
+    ParseJson,
+    Project,
+    RowStep,
+    Step,
+    Unnest,
+)
+
+_ADDS = (RowStep, FilterFunction, Extend, GenerateSeries, Unnest, ParseJson)
+"""Steps that hand on all columns, and may add some."""
+
+
+def projections(step: Step) -> Sequence[Outputs] | None:
+    """The columns that a step makes of a row, once for each row that it becomes; none: all of them, and perhaps more.
+
+    None where nothing is known of them.
+    """
+    if isinstance(step, _ADDS):
+        return ()
+    if isinstance(step, Project):
+        return (step.outputs,)
+    if isinstance(step, Emit):
+        return tuple(update.outputs for update in step.updates) or None
+    return None
+
+
+def handed_on(logic: BoundLogic, schema: pa.Schema) -> dict[str, str]:
+    """The output columns of linear logic that hand on an input column, each with that."""
+    names = {name: name for name in schema.names}
+    for step in logic.steps:
+        made = projections(step)
+        if made is None:
+            return {}
+        if made:
+            names = _through(names, made)
+    return names
+
+
+def _through(names: Mapping[str, str], made: Sequence[Sequence[tuple[str, Expr]]]) -> dict[str, str]:
+    """The columns that each of some projections hands on from the same one."""
+    found = [
+        {n: names[e.column_name] for n, e in outputs if e.is_column and e.column_name in names} for outputs in made
+    ]
+    return {n: old for n, old in found[0].items() if all(other.get(n) == old for other in found)}

@@ -1,0 +1,91 @@
+"""What the moments of a time mean: changes as collections, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from altneu.operators.node import Columns, Unary, same_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Unary):
+    """What goes into a scope of moments, two for each time, or out of it.
+
+    ``level`` is that of the innermost loop that was being written (-1: none): the times are those there. ``depth``
+    counts the scopes of moments inside one another at that level, from 1.
+    """
+
+    depth: int = 1
+    level: int = -1
+
+    def describe(self) -> str:
+        """Which scope."""
+        return f"{self.level}.{self.depth}"
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """All columns."""
+        return {n: n for n in self.schema.names}
+
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """The same rows."""
+        return same_columns(self.input, known)
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """What is needed."""
+        return needed
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """As the input."""
+        return empty[0]
+
+    @property
+    def moves_times(self) -> bool:
+        """It does."""
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class _Entering(Moments):
+    """Into a scope of moments."""
+
+    def free(self, below: frozenset[int]) -> frozenset[int]:
+        """The loop whose times have these moments is one that is read."""
+        return below | {self.level} if self.level >= 0 else below
+
+    def moments(self, below: dict[int, int]) -> dict[int, int]:
+        """The scope that it makes."""
+        return below | {self.level: self.depth}
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiate(_Entering, tag="Differentiate"):
+    """The changes of a collection, each there at the earlier moment of its time and gone at the later one."""
+
+    def is_consolidated(self, inputs: Sequence[bool]) -> bool:
+        """As the input."""
+        return inputs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ToNeu(_Entering, tag="ToNeu"):
+    """A collection in a scope of moments, each change at the later moment of its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Integrate(Moments, tag="Integrate"):
+    """What earlier moments add up to, at the times outside the scope; later moments are forgotten."""
+
+    def is_consolidated(self, inputs: Sequence[bool]) -> bool:
+        """As the input."""
+        return inputs[0]
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """It forgets later moments."""
+        return True
+
+    def moments(self, below: dict[int, int]) -> dict[int, int]:
+        """Out of the scope."""
+        inside = below.get(self.level)
+        return below if inside is None else below | {self.level: min(inside, self.depth - 1)}

@@ -1,0 +1,59 @@
+"""What an equijoin of several collections at once means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from altneu.operators.node import Columns, Key, Node, all_columns
+
+
+@dataclass(frozen=True, eq=False)
+class MultiJoin(Node, tag="MultiJoin"):
+    """Equijoin of several collections at once, without intermediate results; what a tree of ``Join`` may become.
+
+    ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
+    ``outputs`` lists (name, variable); ``schema`` is that of the tree. ``reason`` is what EXPLAIN says of the choice,
+    and ``reused`` are the parts and keys that had been arranged when it was made.
+    """
+
+    parts: tuple[Node, ...]
+    variables: tuple[Key, ...]
+    outputs: tuple[tuple[str, str], ...]
+    schema: pa.Schema
+    reason: str = field(default="", compare=False)
+    reused: frozenset[tuple[int, Key]] = field(default=frozenset(), compare=False)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The parts."""
+        return self.parts
+
+    def describe(self) -> str:
+        """Variables and outputs."""
+        return f"{self.variables} {self.outputs}"
+
+    @property
+    def title(self) -> str:
+        """How many there are."""
+        return f"join of {len(self.parts)} collections"
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """None: it is made when tests have been pushed."""
+        return {}
+
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """Rows that agree on the variables that outputs tell."""
+        told = {variable: name for name, variable in self.outputs if name in known}
+        columns = zip(self.parts[i].schema.names, self.variables[i], strict=True)
+        return {column: told[variable] for column, variable in columns if variable in told}
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """All columns: it is made when columns have been pruned."""
+        return all_columns(self.parts[i])
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """Not known: it is made when constants have been folded."""
+        return False

@@ -1,0 +1,128 @@
+"""What loops, their variables and their results mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from altneu.expressions import Expr
+from altneu.operators.node import Leaf, Node, Unary, Whole
+
+
+def open_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nulls allowed everywhere: a round may bring what the first collection had not."""
+    return pa.schema([f.with_nullable(True) for f in schema])
+
+
+@dataclass(frozen=True, eq=False)
+class Variable(Leaf, tag="Variable"):
+    """What a variable of a loop holds at the start of a round.
+
+    ``level`` counts the loops around it that were being written when its own was, so that of two loops one inside the
+    other each knows its variables.
+    """
+
+    level: int
+    index: int
+    schema: pa.Schema
+
+    def describe(self) -> str:
+        """Which variable of which loop."""
+        return f"{self.level}.{self.index}"
+
+    def free(self, below: frozenset[int]) -> frozenset[int]:
+        """Its loop."""
+        return below | {self.level}
+
+
+@dataclass(frozen=True, eq=False)
+class EnterAt(Unary, Whole, tag="EnterAt"):
+    """A collection from outside of which each row enters a loop at the round that an expression says."""
+
+    rounds: Expr
+    level: int
+
+    def describe(self) -> str:
+        """The expression and the loop."""
+        return f"{self.rounds.sql} {self.level}"
+
+    def free(self, below: frozenset[int]) -> frozenset[int]:
+        """The loop that it enters."""
+        return below | {self.level} if self.level >= 0 else below
+
+
+MAX_ROUNDS = 1_000_000
+"""A loop that needs more rounds is taken for one that never ends, unless it says how many it may have."""
+_FIRST_MAX_ROUNDS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Whole, tag="Loop"):
+    """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
+
+    No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
+    variables then are what they are, else a loop that needs more fails. ``unread`` numbers variables that no
+    body reads, so that nothing of them comes round; ``hoisted`` is what EXPLAIN says of those that were taken out.
+    """
+
+    names: tuple[str, ...]
+    initial: tuple[Node, ...]
+    bodies: tuple[Node, ...]
+    level: int
+    max_rounds: int
+    stops: bool = False
+    unread: tuple[int, ...] = ()
+    hoisted: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What the variables begin as, then what becomes of them."""
+        return (*self.initial, *self.bodies)
+
+    def _schema(self) -> pa.Schema:
+        """That of the first variable."""
+        return self.variable(0).schema
+
+    def variable(self, index: int) -> Variable:
+        """A variable as the bodies read it."""
+        return Variable(self.level, index, open_schema(self.initial[index].schema))
+
+    def describe(self) -> str:
+        """Names and bounds; the bound that is the default is told as it was when the first stores were written."""
+        limit = _FIRST_MAX_ROUNDS if self.max_rounds == MAX_ROUNDS and not self.stops else self.max_rounds
+        return f"{self.names} {self.level} {limit} {self.stops}" + f" {self.unread}" * bool(self.unread)
+
+    def free(self, below: frozenset[int]) -> frozenset[int]:
+        """Its own variables are part of it."""
+        return below - {self.level}
+
+    def moments(self, below: dict[int, int]) -> dict[int, int]:
+        """A loop leaves those of its own level."""
+        return {level: depth for level, depth in below.items() if level < self.level}
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Whole, tag="Result"):
+    """What a variable of a loop comes to."""
+
+    loop: Loop
+    index: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The loop."""
+        return (self.loop,)
+
+    def _schema(self) -> pa.Schema:
+        """That of the variable."""
+        return self.loop.variable(self.index).schema
+
+    def describe(self) -> str:
+        """Which variable."""
+        return str(self.index)
+
+    @property
+    def title(self) -> str:
+        """The variable, and the loop."""
+        return f"{self.loop.names[self.index]} of the loop over {', '.join(self.loop.names)}"

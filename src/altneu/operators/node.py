@@ -1,0 +1,325 @@
+"""What every logical node is: a collection, described, with the facts about it that rules, lowering and provenance ask.
+
+Nodes know nothing of rows. An operator's node stands in its folder, in ``node.py``; ``altneu.plan.ir`` has all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
+
+import pyarrow as pa
+
+from altneu.expressions import Column
+from altneu.linear import Project
+from altneu.types import to_ddl
+
+T = TypeVar("T")
+Key = tuple[str, ...]
+Columns = frozenset[str]
+Outputs = tuple[tuple[str, int, str], ...]
+"""The columns of a node with two sides: name, side, column of that side."""
+
+
+def inputs_first(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A function of a node that calls itself on the node's inputs: computed once a node, inputs before the node.
+
+    So a plan may be of any depth, and what is shared costs once. The result is kept with the node, which never changes.
+
+    Cost:   one call of ``function`` for each node that has not been asked before.
+    """
+    place = f"#{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def found(node: Any) -> T:
+        known = node.__dict__
+        if place not in known:
+            for below in ordered(node, without=lambda n: place in n.__dict__):
+                below.__dict__[place] = function(below)
+        result: T = known[place]
+        return result
+
+    return found
+
+
+class Node(ABC):
+    """A collection, described.
+
+    ``tag`` is what fingerprints call a class, whatever it is renamed to: stored views are found by them.
+    """
+
+    tag: ClassVar[str]
+    schema: pa.Schema
+
+    def __init_subclass__(cls, tag: str = "") -> None:
+        super().__init_subclass__()
+        if tag:
+            cls.tag = tag
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Collections this one is computed from."""
+        return ()
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line that tells this node from any other over the same inputs."""
+
+    @property
+    @inputs_first
+    def fingerprint(self) -> str:
+        """Stable across processes: equal plans have equal fingerprints, so that they share state."""
+        text = "\n".join([self.tag, self.describe(), to_ddl(self.schema), *(i.fingerprint for i in self.inputs)])
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """One line for a reader of explanations."""
+        return type(self).__name__.lower()
+
+    def over(self, inputs: Sequence[Node]) -> Node:
+        """The node over other inputs, in the order of ``inputs``; itself when they are those it has."""
+        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+            return self
+        return replace(self, **dict(_changed(self, iter(inputs))))  # type: ignore[type-var]
+
+    # which column is which ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """For columns of the node, those of an input that have the same values on every row that counts.
+
+        A test of these columns may be asked of the input instead: what fails it there makes nothing here that passes.
+        """
+
+    @abstractmethod
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """Which rows of an input decide rows of the node of which some columns are known.
+
+        They agree with these on the columns of the input that are named here, each with the node's column that says so.
+        """
+
+    # which columns are read -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """The columns of an input that the node reads when these are needed of it."""
+
+    def at_least(self, needed: Columns) -> Columns:
+        """What is kept of the node when these are needed: one column at least, so that its rows remain rows."""
+        return needed or frozenset(self.schema.names[:1])
+
+    @property
+    def picks(self) -> bool:
+        """Whether it picks columns of its input itself, so that one who cuts the input to them gains nothing."""
+        return False
+
+    def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:  # nothing is left out
+        """The node over inputs that have what it reads, without columns that are not needed of it."""
+        return self.over(inputs)
+
+    # what is kept ---------------------------------------------------------------------------------------------------
+
+    def arrangement(self, i: int) -> Hashable | None:  # no input is arranged
+        """What tells arrangements of an input apart, None where none is kept of it."""
+        return None
+
+    # what its rows are ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """Whether the node is known to be empty, whatever sources hold, when it is known which of its inputs are."""
+
+    def is_set(self, inputs: Sequence[bool]) -> bool:  # nothing is known
+        """Whether every row is there once, when it is known of which inputs that is so."""
+        return False
+
+    def is_consolidated(self, inputs: Sequence[bool]) -> bool:  # nothing is known
+        """Whether no two updates have equal row and time, when it is known of which inputs that is so."""
+        return False
+
+    @property
+    def needs_every_input(self) -> bool:
+        """Whether each row is made of a row of every input, and not of one of any."""
+        return False
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its rows are those of its input, asked for by name: rules leave what is below as it is."""
+        return False
+
+    @property
+    def moves_times(self) -> bool:
+        """Whether its rows change at times at which no row of its input does that decides them."""
+        return False
+
+    @property
+    def arrival_verb(self) -> str | None:
+        """The verb of a node that takes one time, outside loops, because it is about when rows come."""
+        return None
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """Whether what the node gives depends on when the rows came that are there, and not on them alone."""
+        return False
+
+    # loops and moments ----------------------------------------------------------------------------------------------
+
+    def free(self, below: frozenset[int]) -> frozenset[int]:
+        """The levels of loops whose variables the node reads, when those are ``below`` that its inputs read."""
+        return below
+
+    def moments(self, below: dict[int, int]) -> dict[int, int]:
+        """The depth of the moments that its rows are in, by level, when this is what its inputs' rows are in."""
+        return below
+
+
+def _changed(node: Node, given: Iterator[Node]) -> Iterator[tuple[str, Any]]:
+    for field in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, field.name)
+        if isinstance(value, Node):
+            yield field.name, next(given)
+        elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
+            yield field.name, tuple(next(given) for _ in value)
+
+
+class Leaf(Node):
+    """A collection that is computed from no other."""
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """There is no input."""
+        raise IndexError(i)
+
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """There is no input."""
+        raise IndexError(i)
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """There is no input."""
+        raise IndexError(i)
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """Not known."""
+        return False
+
+
+class Derived(Node):
+    """A collection whose columns follow from those of its inputs."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return _schema_of(self)
+
+    def _schema(self) -> pa.Schema:
+        raise NotImplementedError(type(self).__name__)
+
+
+@inputs_first
+def _schema_of(node: Node) -> pa.Schema:
+    return node._schema() if isinstance(node, Derived) else node.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Derived):
+    """A collection made of one other; where nothing else is said it has the same columns."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    def _schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+
+class Whole(Derived):
+    """A collection whose rows are told apart by all of their columns: rules leave its inputs as they are."""
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """A row is the same row of an input."""
+        return same_columns(self.inputs[i], known)
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """All columns."""
+        return all_columns(self.inputs[i])
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """Not known."""
+        return False
+
+
+def all_columns(node: Node) -> Columns:
+    """The columns of a node."""
+    return frozenset(node.schema.names)
+
+
+def same_columns(below: Node, known: Columns) -> dict[str, str]:
+    """The columns of an input that are known of a node whose rows are rows of it."""
+    return {c: c for c in below.schema.names if c in known}
+
+
+def up_to(below: Node, fixed: Columns, needed: Columns) -> Columns:
+    """Columns of an input whose ties are decided by all of them in turn: those behind all that are needed may go."""
+    names = below.schema.names
+    last = max((at for at, n in enumerate(names) if n in needed - fixed), default=-1)
+    return fixed | frozenset(names[: last + 1])
+
+
+def own_columns(outputs: Outputs, known: Columns) -> list[dict[str, str]]:
+    """What is known of both sides of a node: columns of each, with the output that says so."""
+    own: list[dict[str, str]] = [{}, {}]
+    for name, side, column in outputs:
+        if name in known:
+            own[side].setdefault(column, name)
+    return own
+
+
+def projection(schema: pa.Schema, columns: Columns) -> Project:
+    """Of a schema's columns some."""
+    return Project(tuple((f.name, Column(f.name, f.type, f.nullable)) for f in schema if f.name in columns))
+
+
+def inputs_of(node: Node) -> Sequence[Node]:
+    """The inputs of a node."""
+    return node.inputs
+
+
+def ordered(
+    *roots: Node,
+    below: Callable[[Node], Sequence[Node]] = inputs_of,
+    key: Callable[[Node], Hashable] = id,
+    without: Callable[[Node], bool] = lambda _: False,
+) -> Iterator[Node]:
+    """The roots and the nodes below them, inputs first, each ``key`` once; those ``without`` which with all below them.
+
+    Nothing is recursive here, so that a plan may be of any depth.
+
+    Cost:   a visit for each node, and a look at each of its inputs.
+    """
+    seen: set[Hashable] = set()
+    todo = [(root, False) for root in reversed(roots)]
+    while todo:
+        node, is_entered = todo.pop()
+        if is_entered:
+            yield node
+        elif (place := key(node)) not in seen and not without(node):
+            seen.add(place)
+            todo.append((node, True))
+            todo += [(lower, False) for lower in reversed(below(node))]
+
+
+def walk(*roots: Node) -> Iterator[Node]:
+    """Every node below the roots, inputs first, each fingerprint once."""
+    return ordered(*roots, key=lambda node: node.fingerprint)

@@ -1,0 +1,129 @@
+"""What functions of groups mean: the node, and what it knows of its reducer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pyarrow as pa
+
+from altneu.operators.node import Columns, Key, Node, Unary, all_columns
+
+
+class Reducer(ABC):
+    """What becomes of each group of rows; fingerprints are made of its repr, which tells it from all others."""
+
+    is_whole: ClassVar[bool] = False
+    """Whether groups are equal rows."""
+
+    @abstractmethod
+    def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
+        """The columns of the result over rows of a schema; ``key`` are those of the key."""
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether the state is a few numbers per group and not the group."""
+        return False
+
+    @property
+    def accumulated(self) -> Hashable:
+        """What tells the numbers from those of other reducers; all that count rows have the same."""
+        return "counts"
+
+    @property
+    def makes_sets(self) -> bool:
+        """Whether every row of the result is there once."""
+        return False
+
+    @property
+    def consolidates(self) -> bool:
+        """Whether no two updates of the result have equal row and time."""
+        return False
+
+    def reads(self, below: Node, key: Key, needed: Columns) -> Columns:  # all decide what is made
+        """The columns that are read of the input when these are needed of the result."""
+        return all_columns(below)
+
+    def at_least(self, needed: Columns) -> Columns:
+        """What is computed when these columns are needed."""
+        return needed
+
+    def fewer(self, node: Reduce, needed: Columns) -> Node:  # nothing is left out
+        """A node with this reducer without what nobody reads of it."""
+        return node
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Unary, tag="Reduce"):
+    """A function of each group of rows with equal key; an empty group yields nothing."""
+
+    key: Key
+    reducer: Reducer
+
+    @property
+    def title(self) -> str:
+        """The reducer and the key."""
+        return f"{self.reducer}, group by {', '.join(self.key)}" if self.key else f"{self.reducer}, one group"
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether the state is a few numbers per group and not the group."""
+        return self.reducer.accumulable
+
+    def _schema(self) -> pa.Schema:
+        """What the reducer makes of the key columns and the input's."""
+        schema = self.input.schema
+        return pa.schema(self.reducer.columns(schema, [schema.field(k) for k in self.key]))
+
+    def describe(self) -> str:
+        """Key and reducer."""
+        return f"{self.key} {self.reducer!r}"
+
+    def arrangement(self, i: int) -> Hashable:
+        """The key, and the numbers that are kept of each group."""
+        return (self.key, self.reducer.accumulated) if self.accumulable else self.key
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """The key: a group is there as a whole or not at all."""
+        return {k: k for k in self.key}
+
+    def decides(self, i: int, known: Columns) -> Mapping[str, str]:
+        """The rows of the group."""
+        columns = self.input.schema.names if self.reducer.is_whole else self.key
+        return {c: c for c in columns if c in known}
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """What the reducer reads."""
+        return self.reducer.reads(self.input, self.key, needed)
+
+    def at_least(self, needed: Columns) -> Columns:
+        """One column, and one aggregate."""
+        return super().at_least(self.reducer.at_least(needed))
+
+    @property
+    def picks(self) -> bool:
+        """Numbers are made of columns, whatever others there are."""
+        return self.accumulable
+
+    def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:
+        """Without what nobody reads."""
+        return self.reducer.fewer(replace(self, input=inputs[0]), needed)
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """An empty group makes nothing."""
+        return empty[0]
+
+    def is_set(self, inputs: Sequence[bool]) -> bool:
+        """As the reducer says."""
+        return self.reducer.makes_sets
+
+    def is_consolidated(self, inputs: Sequence[bool]) -> bool:
+        """As the reducer says."""
+        return self.reducer.consolidates
+
+    @property
+    def moves_times(self) -> bool:
+        """What a group makes goes when its rows change."""
+        return True

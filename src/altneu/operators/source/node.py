@@ -1,0 +1,73 @@
+"""What sources and constants mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from altneu.operators.node import Columns, Leaf, Node
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Leaf, tag="Source"):
+    """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views.
+
+    With a ``key``, or ``distinct``, what comes in are commands, and an arrangement of the rows that are there is kept.
+    """
+
+    name: str
+    schema: pa.Schema
+    keep: bool = False
+    coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
+    key: tuple[str, ...] | None = None
+    distinct: bool = False
+
+    def describe(self) -> str:
+        """The name, whether all of it is kept, the coordinates of its times when they are two, and its key."""
+        kept = f"{self.name} kept" if self.keep else self.name
+        timed = kept if self.coordinates is None else f"{kept} {self.coordinates}"
+        return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
+
+    @property
+    def commanded_by(self) -> tuple[str, ...] | None:
+        """The columns by which rows take each other's place, None where rows only add up."""
+        return self.key or (tuple(self.schema.names) if self.distinct else None)
+
+    @property
+    def arranged_by(self) -> tuple[str, ...] | None:
+        """The columns by which all of its rows are kept, None where they are not."""
+        return self.commanded_by or (tuple(self.schema.names) if self.keep else None)
+
+    @property
+    def plain(self) -> Source:
+        """The same rows where they only add up."""
+        return Source(self.name, self.schema, self.keep, self.coordinates)
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return f"source {self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Leaf, tag="Constant"):
+    """Rows that are there from the least time on and never change."""
+
+    rows: tuple[tuple[object, ...], ...]
+    schema: pa.Schema
+
+    def describe(self) -> str:
+        """The rows."""
+        return repr(self.rows)
+
+    def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:  # there are none
+        """The rows without the other columns."""
+        at = [i for i, n in enumerate(self.schema.names) if n in needed]
+        rows = tuple(tuple(row[i] for i in at) for row in self.rows)
+        return Constant(rows, pa.schema([self.schema.field(i) for i in at]))
+
+    def is_nothing(self, empty: Sequence[bool]) -> bool:
+        """Whether it has no row."""
+        return not self.rows
