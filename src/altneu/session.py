@@ -382,7 +382,7 @@ class Session(Closing):
 
     @property
     def statements(self) -> Statements:
-        """The interpreter of ``sql``, for tools that need the result of each statement: ``statements.results(text)``."""
+        """The interpreter of ``sql``, for tools that need every result: ``statements.results(text)``."""
         from altneu.sql.statements import Statements
 
         with self._engine.lock:
