@@ -13,7 +13,7 @@ from altneu.errors import AltneuError, StoreCorruptError, StoreError
 from altneu.runtime.described import schema_from_text
 from altneu.sql.statements import parse
 from altneu.sql.statements.tree import CreateSink, CreateSource
-from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy
+from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, vacuum_store
 from altneu.store.identity import read_identity
 from altneu.store.references import References, admit
 from altneu.streams.record import Record
@@ -201,7 +201,7 @@ def _files(folder: Folder) -> Told:
     places = {place: _sizes(folder.child(place)) for place in ("log", "segments", "scratch")}
     status: Told = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
     try:
-        status["removable"] = {"bytes": tidy(folder, dry_run=True).bytes}
+        status["removable"] = {"bytes": vacuum_store(folder, dry_run=True).bytes}
     except StoreError as error:  # a damaged log, which health tells of
         status["removable"] = {"bytes": None, "error": str(error)}
     return status
