@@ -44,21 +44,21 @@ class Session(Closing):
     its last whole commit (docs/stores.md). Times are whole numbers from 0; a session has one clock, ``lower``, before
     which everything is closed.
 
-    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them; what
-    readers and subscriptions still ask for is kept too. Of sources with two times ``retain_events`` keeps that many
-    event times before the last closed time apart (default: all); what is about earlier ones counts as of the first
-    of these. ``shards`` is the number of parts of all state on Spark (default: its cores); a store's is parted
-    further by a multiple of it (``reshard``). ``memory`` is what a task, or a step in the driver, may use, in bytes
-    or as "1g" (docs/running.md). ``check_functions`` calls every Python function of the views twice: where the two
-    differ the step is refused with an ``ImpureFunctionError``, which names the function and the row
-    (docs/python_functions.md). Safe to share between threads.
+    ``retain`` keeps that many times before the last closed one readable (``at=``), ``"all"`` all of them; history that
+    readers and subscriptions need is retained too. For sources with two times ``retain_events`` retains that many event
+    times before the last closed time (default: all); rows about earlier ones count as of the first of these. ``shards``
+    is the number of shards of all state on Spark (default: its cores); a multiple splits the shards of a store
+    (``reshard``). ``memory`` limits a task, or a step in the driver, in bytes or as "1g" (docs/running.md).
+    ``check_functions`` calls every Python function of the views twice: if the results differ, the step is refused with
+    an ``ImpureFunctionError`` that names the function and the row (docs/python_functions.md). Safe to share between
+    threads.
 
-    ``placement`` says where a step is computed, and each round of a loop by itself; ``Step.placement`` says where it
-    was. "auto" is the driver for up to a million rows, else Spark. What counts are the rows that were inserted, that
-    fall due, or that a view added late reads. Of DataFrames up to 200,000 rows, all together, are brought to the
-    driver: one row more is asked for, whatever Spark expects of them, and if it comes, Spark reads the DataFrame from
-    the beginning. A join that makes more than ten million matches in the driver is computed again on Spark. "driver" is
-    always the driver, to which DataFrames of any size are then brought; "spark" is always Spark.
+    ``placement`` decides where a step, and each round of a loop, is computed; ``Step.placement`` says where it was.
+    "auto" is the driver for up to a million rows, else Spark. It counts inserted rows, future rows whose time is
+    closed, and rows that a view added late reads. Up to 200,000 rows of a step's DataFrames are fetched into the
+    driver: altneu requests one row more, whatever Spark's estimate, and if that row exists, Spark reads the DataFrame
+    from the beginning. A join with more than ten million matches in the driver is computed again on Spark. "driver" is
+    always the driver, which then fetches DataFrames of any size; "spark" is always Spark.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -111,9 +111,9 @@ class Session(Closing):
     # life -------------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the store and of scratch files; what was committed stays, what was only inserted does not.
+        """Release the store and scratch files; committed rows stay, rows that were only inserted are lost.
 
-        Streams that are followed are stopped first, each after the micro-batch that it is at, and pages are closed.
+        It first stops followed streams, each after its current micro-batch, and closes pages.
         """
         self._streams.stop()
         for page in [*self._pages]:
@@ -122,7 +122,7 @@ class Session(Closing):
 
     @property
     def lock(self) -> Lock:
-        """Held by every call, and again by who holds it: several calls inside it come one right after the other."""
+        """The reentrant lock that every call takes: hold it to make several calls without others in between."""
         return self._engine.lock
 
     @property
@@ -142,17 +142,17 @@ class Session(Closing):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the sources that the maintained views are made of, and of those whose rows are kept."""
+        """Names of the sources that maintained views read, and of those whose rows are kept."""
         return self._engine.sources
 
     @property
     def collections(self) -> dict[str, Collection]:
-        """The maintained views as they were written, the sources they are made of and those kept, by name."""
+        """The maintained views as written, the sources that they read and kept sources, by name."""
         return self._engine.collections
 
     @property
     def lower(self) -> int:
-        """The frontier: times before it are closed; the next insert happens at it unless told otherwise."""
+        """The frontier: times before it are closed; the next insert has this time unless it gives another."""
         return self._engine.lower
 
     @property
@@ -182,39 +182,39 @@ class Session(Closing):
         trust_functions: bool = False,
         contents: bool = True,
     ) -> View:
-        """Keep a collection right from now on, under a name.
+        """Maintain a collection under a name: keep it up to date from now on.
 
-        A view added late is computed from what other views keep, without re-reading sources. What came before
-        ``since`` counts as of then at the latest, as its own times are not kept: a late view with a ``delay`` may lack
-        it for as long as the delay is, from ``since`` on. What is between ``differentiate`` and ``integrate`` depends
-        on when rows came, and takes all of that as having come at ``since``.
+        A view added late is computed from the state of other views, without re-reading sources. Rows from before
+        ``since`` count as arrived at ``since``, because their own times are not retained: a late view with a ``delay``
+        may lack them for the length of the delay, from ``since`` on. A plan between ``differentiate`` and ``integrate``
+        depends on when rows arrived, and treats all of these as arrived at ``since``.
 
-        In a store that has the view already, its state is taken up where it was left; a store that is opened again
-        wants all its views maintained, or dropped, before the next ``advance``.
+        If the store has the view already, it continues from its stored state; in a reopened store all views must be
+        maintained, or dropped, before the next ``advance``.
 
-        ``strict`` refuses a plan in which some operator's cost per step is bounded only by everything.
+        ``strict`` refuses a plan with an operator that re-reads everything on every change.
 
-        ``joins`` says how three and more collections are joined: "delta" keeps no intermediate result, "binary" keeps
-        them all, and "auto" takes what has less to build beside what is arranged already, and delta joins for cyclic
-        patterns; ``explain`` says which and why. A view that is there keeps what it has.
+        ``joins`` chooses how three and more collections are joined: "delta" stores no intermediate result, "binary"
+        stores them all, and "auto" takes the plan with fewer new arrangements, and delta joins for cyclic patterns;
+        ``explain`` shows the choice and the reason. An existing view keeps its plan.
 
-        A view that the store has is refused where one of its Python functions reads something else than it did
-        (docs/python_functions.md): the error says which, and what. ``trust_functions`` takes it up all the same; it is
-        for functions that give for every row what they gave before, and for another Python, whose code cannot be
-        compared.
+        A stored view is refused if one of its Python functions, or anything that it reads, has changed
+        (docs/python_functions.md): the error names the function and the change. ``trust_functions`` accepts it all the
+        same; use it if the functions still return the same results for every row, or for another version of Python,
+        whose code cannot be compared.
 
-        With ``contents=False`` only what changes is wanted: ``view.changes()``, subscriptions, sinks, and the counts of
-        a ``Step`` are as of any other view, and nothing of the result is kept but what waits for its time and the
-        history that is asked for (``retain``, open subscriptions, leases). What its operators keep, and errors, are
-        there as ever. Reading its contents is refused; a view upon the same collection has contents of its own, as
-        long as its rows can be computed from what is kept.
+        With ``contents=False`` the view stores no contents: ``view.changes()``, subscriptions, sinks, and the counts of
+        a ``Step`` work as for any other view, and of its result only future updates and the retained history
+        (``retain``, open subscriptions, leases) are stored. Its operators' state and its errors are stored as usual.
+        Reading its contents is refused; another view of the same collection can have contents, if its rows can be
+        computed from existing state.
 
         Raises:
-            PlanError: the name is taken by another collection, ``joins="delta"`` is not possible, or the view is there
+            PlanError: the name belongs to another collection, ``joins="delta"`` is not possible, or the view exists
                 with other ``contents``.
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
-            HydrationError: rows are needed that nothing keeps; ``backfill`` gives them again.
+            HydrationError: the view needs rows that no state has; ``backfill`` gives them again.
 
         >>> import altneu as an
         >>> readings = an.source("readings", "sensor string, degrees long")
@@ -233,27 +233,27 @@ class Session(Closing):
         return View(self._engine, name)
 
     def backfill(self, source: str | Collection, rows: Any, *, diff: int | str = 1) -> None:
-        """Give the rows that a source holds now once more, and keep them: as if it had ``keep=True`` from the start.
+        """Give a source's present rows again, and keep them, as if it had ``keep=True`` from the start.
 
-        For a late view that needs rows which nothing keeps: maintain it afterwards. ``rows`` are as for ``insert``,
-        every row of the source as often as it is there, at the last closed time; ``diff`` is a count or the name of a
-        column. What was inserted since the last ``advance`` is not among them. A source that no view reads is given as
-        it was declared, by what ``an.source`` made. Of a source that is kept already the rows are checked, and no more.
+        For a late view that needs rows that no state has: call this, then maintain the view. ``rows`` are as for
+        ``insert``: every row of the source as often as it counts, at the last closed time; ``diff`` is a count or the
+        name of a column. Rows inserted since the last ``advance`` must not be among them. If no view reads the source,
+        pass the collection that ``an.source`` returned. For a source that is kept already, the rows are only checked.
 
-        They are compared with everything that is kept of what stateless verbs make of the source alone: its rows,
-        filtered or with fewer columns, and the counts and sums of its groups. What no view keeps cannot be checked:
-        rows that every view leaves out, columns that none reads, rows that were inserted with times in the future and
-        that every view leaves out. If these are wrong, later views will be. ``drop_source`` lets go of what is kept.
+        They are compared with all state that stateless verbs derive from the source alone: its rows, filtered or with
+        fewer columns, and the counts and sums of its groups. Data that no view stores cannot be checked: rows, also
+        future ones, that every view filters out, and columns that no view reads. If these are wrong, later views will
+        be wrong. ``drop_source`` frees the kept rows.
 
         Cost:   the rows are read once, and go through the operators whose state they are compared with; that state is
                 read once; on Spark this is one job. Afterwards as ``keep=True``.
-        Law:    a view filled from it is what it would be had it been there from the start, of what is there at the last
-                closed time (tests/oracle/test_backfill.py).
+        Law:    a view filled from it equals one maintained from the start, as of the last closed time
+                (tests/oracle/test_backfill.py).
 
         Raises:
-            InputError: they are not the rows that the source holds (it names the source, the operator that keeps
-                something else, and a row that differs); or the source never had any; or changes of it wait for their
-                time; or times before the last are kept apart (``retain``); or it has two times. Nothing has changed.
+            InputError: the rows differ from those of the source (the error names the source, the operator whose state
+                differs, and such a row); or the source never had any; or it has future updates; or earlier times
+                are retained (``retain``); or it has two times. Nothing has changed.
             UnknownSourceError: there is no such source.
             PlanError: it is declared otherwise than here.
             SchemaError: the rows do not fit its columns.
@@ -281,13 +281,13 @@ class Session(Closing):
         self._engine.drop(name)
 
     def drop_source(self, name: str) -> None:
-        """Forget a source that no view reads: the rows kept of it, those that wait, and how far its stream was taken.
+        """Forget a source that no view reads: its kept rows, its future rows, and the position of its stream.
 
         The rows of a source with ``keep=True`` are kept from the first ``maintain`` that reads it until they are
-        dropped here: while no view reads it, it takes inserts, goes with a reshard and into a session that is opened
-        again, and a later view of it has all of its rows. A source that is dropped may be declared anew, otherwise too.
+        dropped here: even while no view reads it, it accepts inserts and survives resharding and reopening, and a later
+        view of it has all of its rows. A dropped source may be declared again, also differently.
 
-        Where views still read a source that was given to ``backfill``, its rows are kept no more, and that is all.
+        For a source that was given to ``backfill`` and that views still read, only the kept rows are dropped.
 
         Raises:
             UnknownSourceError: there is no such source.
@@ -322,7 +322,7 @@ class Session(Closing):
     def explain(self, name: str, *, analyze: bool = False, form: Form = "text") -> str:
         """What a view's operators cost: keys, exchanges, state kept, and what bounds a step's cost.
 
-        Of a reduce over two times also how many event times its groups have, which a correction is followed through.
+        For a reduce over two times it also shows how many event times its groups have, which a correction goes through.
         ``analyze`` adds what each operator did since the session was opened: rows, seconds, steps, bytes kept. ``form``
         is "text", "json", "svg", a picture, or "html", a page with the picture in it.
 
@@ -341,16 +341,16 @@ class Session(Closing):
         return self._engine.explained(name)
 
     def reshard(self, shards: int) -> None:
-        """Part all state into more shards, a multiple of what there are, and commit: no source is read again.
+        """Split all state into more shards, a multiple of the present number, and commit; no source is read again.
 
-        What the views show, and their plans, stay as they are. ``Session(path, shards=...)`` with a multiple does the
+        The contents of views, and their plans, do not change. ``Session(path, shards=...)`` with a multiple does the
         same before the first step.
 
         Cost:   all state is read and written once: in the driver where it is small, else by one Spark job.
         Law:    every step after it gives what it would have given before (tests/session/test_reshard.py).
 
         Raises:
-            PlanError: it is no multiple; nothing has happened.
+            PlanError: it is not a multiple; nothing has happened.
             StorePlanError: the store has views that are not maintained here.
             StepFailedError, StoreFullError: nothing has happened.
         """
@@ -359,13 +359,13 @@ class Session(Closing):
     # statements -------------------------------------------------------------------------------------------------------
 
     def sql(self, text: str) -> Any:
-        """Run statements, which semicolons part; what the last one gives (docs/sql.md).
+        """Run statements, separated by semicolons, and return the result of the last one (docs/sql.md).
 
-        A query is answered once, with the rows there are: a ``Result``. ``CREATE MATERIALIZED VIEW`` maintains it.
+        A query is answered once, with the present rows, as a ``Result``. ``CREATE MATERIALIZED VIEW`` maintains it.
 
         Raises:
-            StatementError: a statement does not parse, is not supported, or does not fit what there is; those before
-                it are done.
+            StatementError: a statement does not parse, is not supported, or does not fit the existing definitions;
+                those before it are done.
 
         >>> import altneu as an
         >>> with an.Session() as session:
@@ -382,7 +382,7 @@ class Session(Closing):
 
     @property
     def statements(self) -> Statements:
-        """What ``sql`` does statements with, for tools that want the result of each: ``statements.results(text)``."""
+        """The interpreter of ``sql``, for tools that need every result: ``statements.results(text)``."""
         from altneu.sql.statements import Statements
 
         with self._engine.lock:
@@ -391,13 +391,13 @@ class Session(Closing):
             return self._made
 
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
-        """The rows of a collection at a time, computed once from what views keep; nothing is kept or committed.
+        """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.
 
-        Cost:   what maintaining it would cost first, less what views have arranged already: a view that is there is
-                read as it is.
+        Cost:   the cost of the first step of maintaining it, less existing arrangements: an existing view is read
+                directly.
 
         Raises:
-            HydrationError: rows are needed that nothing keeps.
+            HydrationError: it needs rows that no state has.
             ViewHasErrorsError, HistoryGoneError, NotYetKnownError: as ``View.to_arrow``.
 
         >>> import altneu as an
@@ -416,41 +416,41 @@ class Session(Closing):
     # inputs -----------------------------------------------------------------------------------------------------------
 
     def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
-        """Add rows to a source; they count from the next ``advance`` that passes their time on, and are durable then.
+        """Add rows to a source; they count, and are durable, after the next ``advance`` that passes their time.
 
         ``data``: a Spark DataFrame (of any size: many rows are read by Spark's tasks in the step), an Arrow table, a
-        pandas or Polars frame, or a list of tuples or dictionaries. Columns go by their names; a frame's other columns
-        are left out, and what a dictionary lacks is null. ``time`` is a time or the name of a column (default: the
-        session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. A column so named may
-        be one of the source's or one more in the data; in tuples one more comes last, the time before the diff.
+        pandas or Polars frame, or a list of tuples or dictionaries. Columns are matched by name; other columns of a
+        frame are ignored, and missing keys of a dictionary are null. ``time`` is a time or the name of a column
+        (default: the session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. Such a
+        column may belong to the source or be an additional one; in tuples additional ones come last, the time before
+        the diff.
 
         A source with two times takes both: ``time=(system, event)``, each a time, a column's name, or None for the
         session's ``lower``; or only the second one, and the first is ``lower``.
 
-        Of a source that is a set or has a key a row is there or not, however often it is inserted: of a diff its sign
-        counts. Inserting a row that is there, and retracting one that is not, do nothing (docs/keyed.md).
+        In a source that is a set or has a key a row exists or not, however often it is inserted, and only the sign of a
+        diff counts. Inserting an existing row, or retracting a missing one, has no effect (docs/keyed.md).
 
         Raises:
-            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the insert is kept.
+            UnknownSourceError, SchemaError, BeforeFrontierError: none of the rows were inserted.
         """
         self._engine.insert(source, data, time, diff)
 
     def retract(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
-        """Take rows away from a source: ``insert`` with the signs turned."""
+        """Remove rows from a source: ``insert`` with the signs reversed."""
         self._engine.insert(source, data, time, diff, -1)
 
     def insert_or_update(self, source: str, data: Any, *, time: int | str | None = None) -> None:
-        """Give keys of a source with a key one row each, in the place of whatever they have.
+        """Replace all rows of some keys of a source with a key by one row each.
 
-        ``data`` and ``time`` are as for ``insert``. Commands for one key are obeyed in the order of their times and, at
-        one time, in the order in which they were given: call after call, row after row, of a DataFrame partition after
-        partition (docs/keyed.md).
+        ``data`` and ``time`` are as for ``insert``. Commands for one key are carried out in the order of their times
+        and, at equal times, in the order of the calls, then of rows, in a DataFrame of partitions (docs/keyed.md).
 
-        Cost:   the rows of these keys are looked up and changed; nothing is kept of the command.
+        Cost:   the rows of these keys are looked up and changed; the command is not stored.
 
         Raises:
             InputError: the source has no key.
-            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+            UnknownSourceError, SchemaError, BeforeFrontierError: the call had no effect.
 
         >>> import altneu as an
         >>> users = an.source("users", "id long, name string", key="id")
@@ -466,21 +466,21 @@ class Session(Closing):
         self._engine.insert(source, data, time, kind=INSERT_OR_UPDATE)
 
     def delete_key(self, source: str, keys: Any, *, time: int | str | None = None) -> None:
-        """Delete whatever a source with a key has of some keys; of a key that is not there, nothing.
+        """Delete all rows of some keys of a source with a key; a missing key has no effect.
 
-        ``keys`` is data as for ``insert``, of which only the key's columns are read: a list has tuples of them, or bare
-        values where the key is one column.
+        ``keys`` is data as for ``insert``, but only the key's columns are read: a list has tuples of them, or plain
+        values if the key is one column.
 
-        Cost:   the rows of these keys are looked up and deleted; nothing is kept of the command, nor of the key.
+        Cost:   the rows of these keys are looked up and deleted; neither the command nor the key is stored.
 
         Raises:
             InputError: the source has no key.
-            UnknownSourceError, SchemaError, BeforeFrontierError: nothing of the call is kept.
+            UnknownSourceError, SchemaError, BeforeFrontierError: the call had no effect.
         """
         self._engine.insert(source, keys, time, kind=DELETE_KEY)
 
     def discard(self, source: str | None = None) -> None:
-        """Forget what was inserted into a source (or into all) since the last advance."""
+        """Discard the rows inserted into a source (or into all) since the last advance."""
         self._engine.discard(source)
 
     def follow(  # noqa: PLR0913  # options, each by its name
@@ -501,28 +501,28 @@ class Session(Closing):
         on_step: Callable[[Status, Step], object] | None = None,
         **more: DataFrame,
     ) -> Following:
-        """Feed sources from Structured Streaming: every micro-batch is taken once, whatever is killed in between.
+        """Feed sources from Structured Streaming: each micro-batch counts once, whatever is killed in between.
 
-        ``session.follow(edges=spark.readStream...)``, or a mapping where a name is no identifier. A micro-batch takes
-        the next time of the session, which closes it. How far the stream is then is in the same commit. With
-        ``available_now`` what is there is taken and the streams end; else they go on, a batch as soon as one is done or
+        ``session.follow(edges=spark.readStream...)``, or a mapping if a name is not an identifier. A micro-batch takes
+        the next time of the session, which closes it. The same commit has the stream's position. With ``available_now``
+        the streams take the available rows and end; else they continue, with the next batch as soon as one is done or
         every ``trigger`` ("10 seconds").
 
-        With ``time``, a column or a SQL expression for a whole number, rows come at their own times, and the session
+        With ``time``, a column or a SQL expression for a whole number, rows have their own times, and the session
         advances to the least, over all such streams, of the greatest time seen less ``watermark``. Rows whose time is
-        closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them
-        into ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
+        closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them into
+        ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
 
-        ``command`` says what becomes of the rows of a source with a key: "insert", "delete", "insert_or_update" or
-        "delete_key", or a column or a SQL expression that says it of each row (docs/keyed.md).
+        ``command`` says what the rows of a source with a key do: "insert", "delete", "insert_or_update" or
+        "delete_key", or a column or a SQL expression with one of these for each row (docs/keyed.md).
 
-        ``max_rows`` cuts a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
-        checkpoints, in the store's own if it is a local one. ``restart`` is for a checkpoint and a store that have
-        parted: the error that says so says what to give. An option that is not the same for all streams is a mapping by
+        ``max_rows`` splits a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
+        checkpoints, by default inside a local store. ``restart`` is for a checkpoint and a store that have diverged:
+        the error that reports this names the value to give. An option that differs between streams is a mapping by
         name.
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
-        step of any: ``view.changes()`` are those of this one. What it raises stops the stream, behind this step.
+        step of any: ``view.changes()`` has the changes of this step. If it raises, the stream stops after this step.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
         Law:    each row is counted once (tests/session/test_follow_killed.py).
@@ -538,16 +538,16 @@ class Session(Closing):
 
     @property
     def rows_followed(self) -> dict[str, int]:
-        """How many rows of each stream were taken since it was first followed, by the last commit."""
+        """The number of rows of each stream since it was first followed, as of the last commit."""
         return {name: self._streams.stored(name).rows for name in self._engine.streams_stored}
 
     def unfollow(self, name: str) -> None:
-        """Forget how far a stream was taken: its watermark holds nothing back, and following it begins anew.
+        """Forget a stream's position: its watermark no longer holds times back, and following it starts afresh.
 
-        What was taken of it stays. Streams that are still read are stopped first: ``following.stop()``.
+        Its rows stay. Stop a running stream first: ``following.stop()``.
 
         Raises:
-            InputError: it is followed just now, or never was.
+            InputError: it is being followed, or never was.
         """
         with self._engine.lock:
             self._engine.check_open()
@@ -559,26 +559,27 @@ class Session(Closing):
     def advance(self, to: int | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
 
-        All the times in between are computed in one step, except that a million updates are taken up at once (a shard;
-        ``altneu.runtime.portion``): when more are due, after a long pause, the advance takes several steps, each of
-        them committed, and memory follows the largest. Cost: follows the change and what it touches.
+        All times in between are computed in one step of at most a million updates per shard
+        (``altneu.runtime.portion``): with more future updates, after a long pause, the advance takes several steps,
+        each with its commit, and memory follows the largest. Cost: proportional to the change and the rows that it
+        touches.
 
         Raises:
             InputError: ``to`` does not lie after ``lower``.
-            SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; what was
-                inserted is still there, and ``discard`` forgets it. In a later one of several steps: what was closed
-                stays closed, ``lower`` tells up to where, and another advance goes on from there.
+            SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; the inserted
+                rows are still pending, and ``discard`` drops them. In a later one of several steps: closed times
+                stay closed, ``lower`` says up to where, and another advance continues from there.
         """
         return self._engine.advance(to)
 
     def commit(self) -> None:
-        """Make what was inserted durable, and close no time: it counts when an advance passes its time.
+        """Make inserted rows durable without closing a time: they count when an advance passes their time.
 
-        Views stay as they are, ``changes()`` included. It waits with what has times in the future, after the linear
-        logic above it has run once.
+        Views do not change, ``changes()`` included. The rows wait among future updates, after the linear logic above
+        the source has run once.
 
         Raises:
-            SourceFailedError, StepFailedError, StoreFullError: as ``advance``; what was inserted is still there.
+            SourceFailedError, StepFailedError, StoreFullError: as ``advance``; the inserted rows are still pending.
 
         >>> import altneu as an
         >>> with an.Session() as session:
@@ -616,17 +617,18 @@ class Session(Closing):
     ) -> Page:
         """Show the session in a browser while it runs: its graph, steps, views, streams, and a box for queries.
 
-        The page is served by a thread of this process at ``page.url``, until ``page.close()`` or the session's. Port 0
-        is a free one. It only looks, takes no step and changes nothing, unless ``allow_writes``. Anybody on this
-        machine can open it; a ``host`` that others reach wants a ``token``, which the address then has to tell, or
+        A thread of this process serves the page at ``page.url``, until ``page.close()`` or the end of the session. Port
+        0 is a free one. The page is read-only and takes no step, unless ``allow_writes``. Anybody on this machine can
+        open it; a ``host`` that others reach needs a ``token``, which the address must then contain, or
         ``open_to_all=True`` (docs/live_page.md).
 
-        Cost:   a step tells what it did and is not waited for; reading goes on while a step runs, a query waits for it
-                and the next step for the query.
+        Cost:   a step records a snapshot and does not wait for the page; the page reads while a step runs, but a query
+                waits for the step, and the next step for the query.
 
         Raises:
             MissingExtraError: the packages of ``altneu[page]`` are not installed.
-            SetupError: the port is taken, or others could reach the host and nothing was said of that.
+            SetupError: the port is in use, or others can reach the host and neither a token nor ``open_to_all`` is
+                given.
 
         >>> import altneu as an
         >>> with an.Session() as session, session.serve() as page:

@@ -70,8 +70,8 @@ class Envelope:
     @staticmethod
     def is_one(op: str, names: Iterable[str]) -> str:
         """SQL of whether an operation is one of some."""
-        told = ", ".join(literal(name).sql for name in names)
-        return f"coalesce({op} IN ({told}), false)" if told else "false"
+        names_listed = ", ".join(literal(name).sql for name in names)
+        return f"coalesce({op} IN ({names_listed}), false)" if names_listed else "false"
 
     def emit(self, op: str, before: Values, after: Values, schema: pa.Schema) -> Emit:
         """The updates that an event stands for."""

@@ -33,11 +33,11 @@ class Names(Mapping[str, Collection]):
 
     def __init__(self, reader: Reader | None, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
         self._reader, self.files = reader, files
-        told = {} if reader is None else reader.definitions
-        hidden = {value["name"] for value in told.values() if value["kind"] == "INDEX"}
+        definitions = {} if reader is None else reader.definitions
+        hidden = {value["name"] for value in definitions.values() if value["kind"] == "INDEX"}
         kept = [] if reader is None else reader.views
         self.views = [name for name in kept if name not in hidden and not name.startswith("#")]
-        self._named = {v["name"]: v["text"] for v in told.values() if v["kind"] == "VIEW"}
+        self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
         self._made: dict[str, Collection] = {}
 
     def __iter__(self) -> Iterator[str]:

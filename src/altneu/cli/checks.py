@@ -90,8 +90,8 @@ def packages() -> Iterator[Check]:
         if requirement.specifier.contains(found, prereleases=True):
             fit.append(f"{requirement.name} {found}")
         else:
-            told = f"{requirement.name} {found} is outside of {requirement.specifier}"
-            yield Check("packages", "warn", told, f"pip install '{requirement}'")
+            message = f"{requirement.name} {found} is outside of {requirement.specifier}"
+            yield Check("packages", "warn", message, f"pip install '{requirement}'")
     yield Check("packages", "ok", ", ".join(fit))
 
 
@@ -133,9 +133,9 @@ def machine() -> Iterator[Check]:
         else Check("cores", "warn", "1", "Spark's tasks, Java and this process share it: expect no more than a trial")
     )
     total, free = memory()
-    told = f"{in_bytes(free)} free of {in_bytes(total)}"
+    message = f"{in_bytes(free)} free of {in_bytes(total)}"
     remedy = 'leave less to Spark: --set spark.driver.memory=1g, and Session(memory="512m") (docs/running.md)'
-    yield Check("memory", *_amount(free, LEAST_MEMORY, SCARCE_MEMORY), told, "" if free >= SCARCE_MEMORY else remedy)
+    yield Check("memory", *_amount(free, LEAST_MEMORY, SCARCE_MEMORY), message, "" if free >= SCARCE_MEMORY else remedy)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < LEAST_FILES:
         yield Check("open files", "warn", f"at most {soft}", f"ulimit -n {min(hard, 65536)}")
@@ -182,8 +182,8 @@ def kernels() -> Iterator[Check]:
     if cached >= WARM * found:
         yield Check("kernels", "ok", f"{cached} of {found} are compiled, the rest is part of them")
     else:
-        told = f"{cached} of {found} are compiled; the others are when they are first used, 10 to 60 seconds in all"
-        yield Check("kernels", "warn", told, "python -m altneu.warm")
+        message = f"{cached} of {found} are compiled; the others are when they are first used, 10 to 60 seconds in all"
+        yield Check("kernels", "warn", message, "python -m altneu.warm")
 
 
 def _kernels() -> Iterator[tuple[str, Any]]:
@@ -309,11 +309,11 @@ def _commits(here: Path) -> Iterator[Check]:
     finally:
         (here / name).unlink(missing_ok=True)
     if not first or again:
-        told = f"a link in {here} replaces a name that is taken, so that two writers would overwrite each other"
-        yield Check("commits", "fail", told, "choose another file system")
+        message = f"a link in {here} replaces a name that is taken, so that two writers would overwrite each other"
+        yield Check("commits", "fail", message, "choose another file system")
     elif seconds > SLOW_SYNC:
-        told = f"a file takes {seconds * 1000:.0f} ms to be on the disk, and so does every step"
-        yield Check("commits", "warn", told, "a local SSD takes one or two; take larger steps, or another disk")
+        message = f"a file takes {seconds * 1000:.0f} ms to be on the disk, and so does every step"
+        yield Check("commits", "warn", message, "a local SSD takes one or two; take larger steps, or another disk")
     else:
         yield Check(
             "commits", "ok", f"a file is on the disk after {seconds * 1000:.1f} ms, linked once, and can be locked"

@@ -100,20 +100,20 @@ def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:
 def _opened(folder: Folder, *, quick: bool) -> Iterator[Check]:
     advice = "put files back from a copy, or open it with recover=True (docs/stores.md)"
     try:
-        told = status_of(folder, check=not quick)
+        status = status_of(folder, check=not quick)
     except AltneuError as error:
         yield Check("store", "fail", str(error), advice if isinstance(error, StoreCorruptError) else "")
         return
-    for problem in told["problems"]:
+    for problem in status["problems"]:
         yield Check("store", "fail", problem, advice)
-    if not told["problems"]:
-        last = told["commit"]["number"] if told["commit"] else 0
-        size = sum(told["files"][place]["bytes"] for place in ("log", "segments"))
-        count = len(told["views"])
+    if not status["problems"]:
+        last = status["commit"]["number"] if status["commit"] else 0
+        size = sum(status["files"][place]["bytes"] for place in ("log", "segments"))
+        count = len(status["views"])
         views = f"{count} view{'' if count == 1 else 's'}"
-        yield Check("store", "ok", f"whole ({told['checked']} compared): commit {last}, {views}, {in_bytes(size)}")
-    if told["lock"]["held"]:
-        yield Check("store's writer", "ok", f"{told['lock']['by']} has it open; another session would be refused")
+        yield Check("store", "ok", f"whole ({status['checked']} compared): commit {last}, {views}, {in_bytes(size)}")
+    if status["lock"]["held"]:
+        yield Check("store's writer", "ok", f"{status['lock']['by']} has it open; another session would be refused")
 
 
 def _show(out: Output, check: Check) -> None:

@@ -71,19 +71,19 @@ def explain(
         if len(words) > 1 or analyze or master or settings:
             raise click.UsageError("with --path: one NAME or QUERY, and neither --analyze nor --master nor --set")
         with out.busy("planning"), session_over(Beside(store_folder(path))) as session:
-            told = explained(session, words[0] if words else None, form)
+            plan = explained(session, words[0] if words else None, form)
     elif len(words) in (1, 2):
         with out.busy("running" if analyze else "planning"):
-            told = _of_file(_text(words[0]), words[1:], form, (master, settings), analyze=analyze)
+            plan = _of_file(_text(words[0]), words[1:], form, (master, settings), analyze=analyze)
     else:
         raise click.UsageError("name a store with --path, or a FILE.sql, and perhaps a view or a query")
     if file is not None:
-        write_text(told + "\n", file)
+        write_text(plan + "\n", file)
         out.note(f"written to {file}")
     elif out.as_json:
-        out.json(json.loads(told))
+        out.json(json.loads(plan))
     else:
-        for line in told.split("\n"):
+        for line in plan.split("\n"):
             out.line(line)
 
 
@@ -144,6 +144,6 @@ def explained(session: Session, what: str | None, form: Form, *, analyze: bool =
         raise PlanError(f"no view {what!r}{nearest(what, names.values())}")
     if name is not None and name not in session.views and name not in known:
         raise PlanError(f"view {name!r}: {_OF_PROGRAMS}")
-    asked = what if name is None else f"VIEW {quote_name(name)}"
-    words = f"EXPLAIN {'ANALYZE ' if analyze else ''}AS {form.upper()} {asked}"
+    target = what if name is None else f"VIEW {quote_name(name)}"
+    words = f"EXPLAIN {'ANALYZE ' if analyze else ''}AS {form.upper()} {target}"
     return "\n".join(line for (line,) in session.sql(words).to_pylist())

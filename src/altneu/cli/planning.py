@@ -44,7 +44,7 @@ class Beside(Planned):
     @property
     def definitions(self) -> Mapping[str, Any]:
         """What statements have defined, without sinks."""
-        return {name: told for name, told in super().definitions.items() if told["kind"] != "SINK"}
+        return {name: definition for name, definition in super().definitions.items() if definition["kind"] != "SINK"}
 
     @property
     def views_stored(self) -> list[str]:

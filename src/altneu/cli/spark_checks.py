@@ -83,8 +83,8 @@ def settings(given: Mapping[str, str], where: str) -> Iterator[Check]:
         value = given.get(setting.name, setting.default)
         if setting.costs(value):
             found = True
-            told = f"{setting.name}={value}: {setting.why}"
-            yield Check("settings", "warn", told, f"{setting.name}={setting.want} (docs/running.md)")
+            message = f"{setting.name}={value}: {setting.why}"
+            yield Check("settings", "warn", message, f"{setting.name}={setting.want} (docs/running.md)")
     if not found:
         yield Check("settings", "ok", f"nothing in {where} costs speed")
 
@@ -96,9 +96,9 @@ def of_files(environment: Mapping[str, str]) -> Iterator[Check]:
     if not file.is_file():
         return
     lines = (line.split(None, 1) for line in file.read_text().splitlines() if line.strip() and line[0] != "#")
-    told = {parts[0]: parts[1].strip() for parts in lines if len(parts) == 2}
-    mine = [setting for setting in SETTINGS if setting.name in told]
-    yield from settings({s.name: told.get(s.name, s.want) for s in SETTINGS} if mine else _wanted(), str(file))
+    versions = {parts[0]: parts[1].strip() for parts in lines if len(parts) == 2}
+    mine = [setting for setting in SETTINGS if setting.name in versions]
+    yield from settings({s.name: versions.get(s.name, s.want) for s in SETTINGS} if mine else _wanted(), str(file))
 
 
 def _wanted() -> dict[str, str]:
@@ -118,8 +118,10 @@ def job(master: str, config: Mapping[str, str]) -> Iterator[Check]:
     except Exception as error:  # noqa: BLE001  # whatever pyspark, Java and the network say is what there is to tell
         yield Check("Spark", "fail", f"{type(error).__name__}: {str(error).splitlines()[0][:500]}", _REMEDY)
         return
-    told = f"{spark.version} starts in {ready - started:.0f} s, a job of one row took {time.monotonic() - ready:.1f} s"
-    yield Check("Spark", "ok", f"{told}, on {spark.sparkContext.master}")
+    message = (
+        f"{spark.version} starts in {ready - started:.0f} s, a job of one row took {time.monotonic() - ready:.1f} s"
+    )
+    yield Check("Spark", "ok", f"{message}, on {spark.sparkContext.master}")
     yield from settings(dict(spark.sparkContext.getConf().getAll()) | _of_session(spark), "the session")
 
 

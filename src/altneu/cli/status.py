@@ -40,44 +40,44 @@ def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
     only a running session knows, such as its subscriptions and how long its steps take, its page shows (altneu serve).
     """
     with out.busy("reading the store"):
-        told = status_of(store_folder(path), check=check)
+        report = status_of(store_folder(path), check=check)
     if out.as_json:
-        out.json(told)
+        out.json(report)
     else:
-        _show(out, told, verbose=verbose)
-    if told["problems"]:
+        _show(out, report, verbose=verbose)
+    if report["problems"]:
         sys.exit(1)
 
 
-def _show(out: Output, told: Told, *, verbose: bool) -> None:
-    out.line(f"store    {told['store']}, format {told['format']}")
-    out.line(f"health   {told['health']} ({told['checked']} compared)")
-    for problem in told["problems"]:
+def _show(out: Output, status: Told, *, verbose: bool) -> None:
+    out.line(f"store    {status['store']}, format {status['format']}")
+    out.line(f"health   {status['health']} ({status['checked']} compared)")
+    for problem in status["problems"]:
         out.line(f"         {problem}", "red")
-    if told["problems"]:
+    if status["problems"]:
         out.line("         put these files back from a copy, or open it with recover=True (docs/stores.md)")
-    lock = told["lock"]
+    lock = status["lock"]
     writer = "an object store has no lock to tell" if lock["held"] is None else lock["by"] or "nobody has it open"
     out.line(f"writer   {writer}")
-    commit = told["commit"]
+    commit = status["commit"]
     if commit is None:
         out.line("commit   none yet")
     else:
         by = f" by {commit['by']}" if commit["by"] else ""
         out.line(f"commit   {commit['number']}, {_ago(commit['at'])}{by}")
-    times = told["times"]
+    times = status["times"]
     kept = f"closed up to {times['lower'] - 1}, kept from {times['since']} on"
-    out.line(f"times    {kept if times['lower'] else 'none closed yet'}; shards: {told['shards']}")
-    files = told["files"]
+    out.line(f"times    {kept if times['lower'] else 'none closed yet'}; shards: {status['shards']}")
+    files = status["files"]
     sizes = ", ".join(f"{files[p]['files']} in {p} ({in_bytes(files[p]['bytes'])})" for p in ("log", "segments"))
     out.line(f"files    {sizes}{_removable(files)}")
-    _grid(out, "view", told["views"], ["name", "kind", "updates", "errors", "bytes", "since"])
-    _grid(out, "source", told["sources"], ["name", "kind", "from", "filled", "kept"])
-    _grid(out, "sink", told["sinks"], ["name", "from", "into"])
-    _grid(out, "stream", told["streams"], ["name", "batch", "rows", "late", "seen", "frontier", "behind"])
-    _grid(out, "reader", told["leases"], ["name", "by", "commit", "since", "until"])
+    _grid(out, "view", status["views"], ["name", "kind", "updates", "errors", "bytes", "since"])
+    _grid(out, "source", status["sources"], ["name", "kind", "from", "filled", "kept"])
+    _grid(out, "sink", status["sinks"], ["name", "from", "into"])
+    _grid(out, "stream", status["streams"], ["name", "batch", "rows", "late", "seen", "frontier", "behind"])
+    _grid(out, "reader", status["leases"], ["name", "by", "commit", "since", "until"])
     if verbose:
-        _grid(out, "arrangement", told["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
+        _grid(out, "arrangement", status["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
 
 
 def _removable(files: Told) -> str:

@@ -129,8 +129,8 @@ class _Shown:
     def row(self, row: tuple[Any, ...], time: int | tuple[int, ...], diff: int) -> None:
         """A change."""
         if self._out.as_json:
-            told = {"time": time, "diff": diff, "row": dict(zip(self._columns, row, strict=True))}
-            self._out.more(as_json(told))
+            change = {"time": time, "diff": diff, "row": dict(zip(self._columns, row, strict=True))}
+            self._out.more(as_json(change))
             return
         times = time if isinstance(time, tuple) else (time,)
         self._out.more("  ".join(text(value) for value in (*times, f"{diff:+d}", *row)))

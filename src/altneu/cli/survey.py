@@ -13,7 +13,7 @@ from altneu.errors import AltneuError, StoreCorruptError, StoreError
 from altneu.runtime.described import schema_from_text
 from altneu.sql.statements import parse
 from altneu.sql.statements.tree import CreateSink, CreateSource
-from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, tidy
+from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, vacuum_store
 from altneu.store.identity import read_identity
 from altneu.store.references import References, admit
 from altneu.streams.record import Record
@@ -119,19 +119,19 @@ def _arrangements(snapshot: Snapshot) -> dict[str, Told]:
             continue
         _, name, _ = key.split("/")
         blank = {"name": name, "views": used.get(name, []), "shards": 0, "updates": 0, "waiting": 0, "bytes": 0}
-        told = found.setdefault(name, blank)
-        told["shards"] += 1
-        told["updates"] += sum(int(batch["rows"]) for batch in value["batches"])
-        told["waiting"] += sum(int(run["run"]["rows"]) - int(run["skip"]) for run in value["hold"])
+        arrangement = found.setdefault(name, blank)
+        arrangement["shards"] += 1
+        arrangement["updates"] += sum(int(batch["rows"]) for batch in value["batches"])
+        arrangement["waiting"] += sum(int(run["run"]["rows"]) - int(run["skip"]) for run in value["hold"])
         names = References()
         admit(value, names)
-        told["bytes"] += sum(ref.bytes for ref in names.segments.values())
-        told["bytes"] += sum(snapshot.blob(blob).nbytes for blob in names.blobs)
+        arrangement["bytes"] += sum(ref.bytes for ref in names.segments.values())
+        arrangement["bytes"] += sum(snapshot.blob(blob).nbytes for blob in names.blobs)
     return found
 
 
 def _views(state: Mapping[str, Any], arrangements: dict[str, Told], definitions: list[Told], since: int) -> list[Told]:
-    kinds = {told["name"]: told["kind"] for told in definitions}
+    kinds = {entry["name"]: entry["kind"] for entry in definitions}
     return [
         _view(key[5:], value, arrangements, kinds.get(key[5:]), since)
         for key, value in state.items()
@@ -159,52 +159,52 @@ def _sources(state: Mapping[str, Any], arrangements: dict[str, Told], definition
     filled = state.get("session", {}).get("filled", [])
     kept = {key[5:]: value for key, value in state.items() if key.startswith("kept/")}
     found = []
-    for told in definitions:
-        if told["kind"] in ("SOURCE", "TABLE"):
-            statement: Any = parse(told["text"])[0]
+    for definition in definitions:
+        if definition["kind"] in ("SOURCE", "TABLE"):
+            statement: Any = parse(definition["text"])[0]
             assert isinstance(statement, CreateSource)
             found.append(
                 {
-                    "name": told["name"],
-                    "kind": told["kind"],
+                    "name": definition["name"],
+                    "kind": definition["kind"],
                     "from": str(statement.origin),
-                    "columns": told["columns"],
-                    "filled": told["name"] in filled,
+                    "columns": definition["columns"],
+                    "filled": definition["name"] in filled,
                 }
             )
-    mine = {told["name"] for told in found}
+    mine = {definition["name"] for definition in found}
     for name in dict.fromkeys([*filled, *kept]):
         if name not in mine:
             columns = to_ddl(schema_from_text(kept[name]["schema"])) if name in kept else None
             found.append(
                 {"name": name, "kind": "PYTHON", "from": "INSERT", "columns": columns, "filled": name in filled}
             )
-    for told in found:
-        told["kept"] = None
-        if told["name"] in kept:
-            told["kept"] = arrangements.get(kept[told["name"]]["arrangement"], {}).get("updates", 0)
+    for definition in found:
+        definition["kept"] = None
+        if definition["name"] in kept:
+            definition["kept"] = arrangements.get(kept[definition["name"]]["arrangement"], {}).get("updates", 0)
     return found
 
 
 def _sinks(definitions: list[Told]) -> list[Told]:
     found = []
-    for told in definitions:
-        if told["kind"] == "SINK":
-            statement: Any = parse(told["text"])[0]
+    for definition in definitions:
+        if definition["kind"] == "SINK":
+            statement: Any = parse(definition["text"])[0]
             assert isinstance(statement, CreateSink)
-            found.append({"name": told["name"], "from": statement.view, "into": statement.kind.upper()})
+            found.append({"name": definition["name"], "from": statement.view, "into": statement.kind.upper()})
     return found
 
 
 def _files(folder: Folder) -> Told:
     """What is on the disk, by folder, and what of it a vacuum would remove."""
     places = {place: _sizes(folder.child(place)) for place in ("log", "segments", "scratch")}
-    told: Told = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
+    status: Told = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
     try:
-        told["removable"] = {"bytes": tidy(folder, dry_run=True).bytes}
+        status["removable"] = {"bytes": vacuum_store(folder, dry_run=True).bytes}
     except StoreError as error:  # a damaged log, which health tells of
-        told["removable"] = {"bytes": None, "error": str(error)}
-    return told
+        status["removable"] = {"bytes": None, "error": str(error)}
+    return status
 
 
 def _sizes(folder: Folder) -> list[int]:
@@ -240,8 +240,8 @@ def _leases(folder: Folder) -> list[Told]:
             by = all_of_them.holder(lease)
         except AltneuError:
             continue  # its reader has closed
-        told = asdict(lease) | {"until": _time(lease.until), "live": lease.file in live, "by": by}
-        found.append(told)
+        encoded = asdict(lease) | {"until": _time(lease.until), "live": lease.file in live, "by": by}
+        found.append(encoded)
     return found
 
 

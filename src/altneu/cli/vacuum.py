@@ -7,7 +7,7 @@ import click
 from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.opening import store_folder
 from altneu.cli.output import Output, in_bytes
-from altneu.store import tidy
+from altneu.store import vacuum_store
 
 _KINDS = {
     "commits": "commits before those that are kept",
@@ -49,7 +49,7 @@ def vacuum(out: Output, path: str, keep: int, *, dry_run: bool, verbose: bool) -
     """
     folder = store_folder(path)
     with out.busy("looking through the store" if dry_run else "vacuuming"):
-        found = tidy(folder, keep=keep, dry_run=dry_run)
+        found = vacuum_store(folder, keep=keep, dry_run=dry_run)
     if out.as_json:
         kinds = {
             kind: {"files": len(files), "bytes": sum(files.values()), "names": list(files)}

@@ -109,8 +109,8 @@ def as_of(
         rule = ir.AsOfRule(
             options.direction, _units(options.tolerance, kind), options.exact, _ties(options.ties, sides[1].schema)
         )
-    asked = [(*key, *(stamps or ())[i : i + 1]) for i, key in enumerate(keys)]
-    left, right = (_present(side, names) for side, names in zip(sides, asked, strict=True))
+    not_null = [(*key, *(stamps or ())[i : i + 1]) for i, key in enumerate(keys)]
+    left, right = (_present(side, names) for side, names in zip(sides, not_null, strict=True))
     keeps, locked = options.how == "left", options.mode == "locked"
     return ir.AsOf(left, right, *keys, outputs, keeps, stamps, rule, locked, options.simultaneous)
 

@@ -176,10 +176,10 @@ def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Command
         InputError: the source has no key, and is asked for what needs one.
     """
     if kind is not None and source.key is None:
-        asked = f"{COMMANDS[kind]} needs" if isinstance(kind, int) else "commands by name need"
+        need = f"{COMMANDS[kind]} needs" if isinstance(kind, int) else "commands by name need"
         what = "is a set without a key" if source.distinct else "has no key"
         raise InputError(
-            f"source {source.name!r} {what}, which {asked}: declare it with an.source({source.name!r}, ..., key=...), "
+            f"source {source.name!r} {what}, which {need}: declare it with an.source({source.name!r}, ..., key=...), "
             "or insert and retract whole rows"
         )
     if source.commanded_by is None:

@@ -50,7 +50,7 @@ class Catalogue:
     @property
     def kept(self) -> dict[str, ir.Source]:
         """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
-        return {name: _source_of(name, told) for name, told in self._journal.kept.items()}
+        return {name: _source_of(name, encoded) for name, encoded in self._journal.kept.items()}
 
     def called(self, node: ir.Node) -> dict[str, str]:
         """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
@@ -192,12 +192,12 @@ class Catalogue:
         if stored is None or name in self.nodes:
             return known
         own = functions_of(collection.node)
-        told = stored.get("functions")
-        for names in aliases(own, told) if own else ():
+        recorded = stored.get("functions")
+        for names in aliases(own, recorded) if own else ():
             made = self._renamed(collection, names)
             if self._clash(names) or self._optimised(name, made, joins)[0].fingerprint != stored["fingerprint"]:
                 continue
-            if told is not None and not trust and (changed := changes(own, told)):
+            if recorded is not None and not trust and (changed := changes(own, recorded)):
                 raise StorePlanError(_changed_functions(name, changed))
             self._known_as |= names
             return made
@@ -305,10 +305,12 @@ def _source(
     return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
 
 
-def _source_of(name: str, told: dict[str, Any]) -> ir.Source:
+def _source_of(name: str, encoded: dict[str, Any]) -> ir.Source:
     """The kept source that a commit tells of."""
-    key = tuple(told.get("key", ()))
-    return _source(name, told["schema"], told.get("keep", True), tuple(told["coordinates"]), key, "distinct" in told)
+    key = tuple(encoded.get("key", ()))
+    return _source(
+        name, encoded["schema"], encoded.get("keep", True), tuple(encoded["coordinates"]), key, "distinct" in encoded
+    )
 
 
 def _declared(source: ir.Source) -> str:
@@ -326,13 +328,13 @@ def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
 
 def kept_source(source: ir.Source) -> dict[str, Any]:
     """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
-    told = {
+    description = {
         "schema": schema_to_text(source.schema),
         "coordinates": list(source.coordinates or ()),
         "arrangement": arrangement_name(source, source.commanded_by or tuple(source.schema.names)),
         **_commands_of(source),
     }
-    return told if source.keep else {**told, "keep": False}
+    return description if source.keep else {**description, "keep": False}
 
 
 def _commands_of(source: ir.Source) -> dict[str, Any]:

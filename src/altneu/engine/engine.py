@@ -617,10 +617,10 @@ class Engine(Closing):
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
                 filled = {*self.pending.updates, *self.pending.frames}
                 info = {"placement": outcome.placement}
-                told = new if upper > before else None
+                announced = new if upper > before else None
                 interrupts.check()
                 with interrupts.deferred():
-                    self.journal.commit_step(upper, since, events, filled, told, info, streams, further=further)
+                    self.journal.commit_step(upper, since, events, filled, announced, info, streams, further=further)
                     self.pending = Inputs()
         except AltneuError:
             raise
@@ -678,8 +678,8 @@ class Engine(Closing):
         """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self.journal.since
-        asked = (least_since(self.journal.store.leases()), self.subscribers.since)
-        wanted = min((upper - 1 - (self.retain or 0), *(time for time in asked if time is not None)))
+        requested = (least_since(self.journal.store.leases()), self.subscribers.since)
+        wanted = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
         return max(self.journal.since, wanted)
 
     def _events_after(self, upper: int) -> int:

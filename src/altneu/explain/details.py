@@ -15,14 +15,14 @@ def details(operator: Operator, *, analyze: bool = True) -> list[tuple[str, str]
 
 def view_details(view: ExplainedView) -> list[tuple[str, str]]:
     """What is known of a view as a whole."""
-    told = [
+    pairs = [
         ("cost per step", f"bounded by {view.bound} ({view.called})"),
         ("exchanges", str(view.exchanges)),
         ("errors", f"of {view.errors} operator(s), each a set, kept apart" if view.errors else "none are possible"),
     ]
     if view.by_arrival:
-        told.append(("depends on when rows come", "a view added later starts from the present"))
-    return told
+        pairs.append(("depends on when rows come", "a view added later starts from the present"))
+    return pairs
 
 
 def _told(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:

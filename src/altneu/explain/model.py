@@ -210,11 +210,11 @@ class Explained:
     def to_dict(self, *, analyze: bool = True) -> dict[str, Any]:
         """All of it as plain data, fit for JSON; without ``analyze`` nothing that was measured."""
         operators = [o.to_dict() for o in self.operators]
-        told: dict[str, Any] = {"views": [v.to_dict() for v in self.views], "operators": operators}
-        told |= {"scopes": [asdict(s) for s in self.scopes], "notes": list(self.notes)}
+        encoded: dict[str, Any] = {"views": [v.to_dict() for v in self.views], "operators": operators}
+        encoded |= {"scopes": [asdict(s) for s in self.scopes], "notes": list(self.notes)}
         if analyze:
-            return {**told, "run": self.run}
+            return {**encoded, "run": self.run}
         for operator in operators:
             for name in ("total", "last"):
                 del operator[name]
-        return told
+        return encoded

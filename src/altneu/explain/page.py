@@ -44,7 +44,7 @@ def _asset(name: str) -> str:
 def _data(explained: Explained, *, analyze: bool) -> dict[str, Any]:
     """What the page tells of each operator and view."""
     readers = explained.readers()
-    told = {
+    data = {
         operator.id: _entry(
             operator.label,
             details(operator, analyze=analyze),
@@ -57,10 +57,10 @@ def _data(explained: Explained, *, analyze: bool) -> dict[str, Any]:
         for operator in explained.operators
     }
     for view in explained.views:
-        told[f"view {view.name}"] = _entry(f"view {view.name}", view_details(view), [view.contents], [])
-    return told
+        data[f"view {view.name}"] = _entry(f"view {view.name}", view_details(view), [view.contents], [])
+    return data
 
 
-def _entry(label: str, told: list[tuple[str, str]], inputs: list[str], readers: list[str]) -> dict[str, Any]:
-    words = " ".join([label, *(value for _, value in told)]).lower()
-    return {"label": label, "details": told, "inputs": inputs, "readers": readers, "words": words}
+def _entry(label: str, pairs: list[tuple[str, str]], inputs: list[str], readers: list[str]) -> dict[str, Any]:
+    words = " ".join([label, *(value for _, value in pairs)]).lower()
+    return {"label": label, "details": pairs, "inputs": inputs, "readers": readers, "words": words}

@@ -196,13 +196,14 @@ class _Picture:
     def _tags(self) -> Iterator[str]:
         """By what rows are spread on their way into an operator, above it and above all lines."""
         for operator in self.explained.operators:
-            told = _spread(operator)
-            if told is not None and operator.inputs:
-                (x, y), shown = self.ends[operator.inputs[0], operator.id, 0], wrapped(told, *_TAG)[0]
+            route = _spread(operator)
+            if route is not None and operator.inputs:
+                (x, y), shown = self.ends[operator.inputs[0], operator.id, 0], wrapped(route, *_TAG)[0]
                 width = width_of(shown, 11) + 12
                 place = f'x="{_n(x - width / 2)}" y="{_n(y - 30)}" width="{_n(width)}" height="17"'
                 yield (
-                    f'<g class="exchange" data-exchange="{_q(operator.id)}"><title>{_q(f"exchange {told[2:]}")}</title>'
+                    f'<g class="exchange" data-exchange="{_q(operator.id)}">'
+                    f"<title>{_q(f'exchange {route[2:]}')}</title>"
                     f'<rect class="tag" {place} rx="8.5"/>'
                     f'<text x="{_n(x)}" y="{_n(y - 17.5)}" text-anchor="middle">{_q(shown)}</text></g>'
                 )
@@ -229,7 +230,7 @@ class _Picture:
             classes.append("keeps")
         if operator.shared_with or (operator.state and len(self.readers[operator.id]) > 1):
             classes.append("shared")
-        told = "\n".join(f"{name}: {value}" for name, value in details(operator, analyze=self.analyze))
+        tooltip = "\n".join(f"{name}: {value}" for name, value in details(operator, analyze=self.analyze))
         bound = ""
         if operator.tells_cost:
             bound = (
@@ -238,7 +239,7 @@ class _Picture:
             )
         return (
             f'<g class="{" ".join(classes)}" data-operator="{_q(operator.id)}" tabindex="0" role="img" '
-            f'transform="translate({_n(x)} {_n(y)})"><title>{_q(told)}</title>{self._shape(operator, box)}'
+            f'transform="translate({_n(x)} {_n(y)})"><title>{_q(tooltip)}</title>{self._shape(operator, box)}'
             f"{''.join(_texts(self.drawn[operator.id]))}{bound}</g>"
         )
 
@@ -291,13 +292,13 @@ def _view_lines(view: ExplainedView) -> _Drawn:
 
 
 def _sized(lines: Iterable[tuple[str, str]], least: float, above: float = 0.0) -> _Drawn:
-    told = tuple(lines)
+    drawn = tuple(lines)
     width = (
-        max(width_of(text, _SIZES[style][0], bold=style == "name", fixed=style == "mono") for style, text in told)
+        max(width_of(text, _SIZES[style][0], bold=style == "name", fixed=style == "mono") for style, text in drawn)
         + 2 * _PAD
     )
-    height = sum(_SIZES[style][1] for style, _ in told) + 14 + 1.5 * above
-    return _Drawn(told, Box(max(width, least), height), above)
+    height = sum(_SIZES[style][1] for style, _ in drawn) + 14 + 1.5 * above
+    return _Drawn(drawn, Box(max(width, least), height), above)
 
 
 def _texts(drawn: _Drawn) -> Iterator[str]:

@@ -135,16 +135,16 @@ class _Reading:
 
     def _measured(self, i: int) -> tuple[Measured | None, Measured | None]:
         """What an operator did; of one that is several operations rows go in at its beginning and out at its end."""
-        told, nodes = self.facts.measured, self.plan.nodes
-        if told is None:
+        measured, nodes = self.facts.measured, self.plan.nodes
+        if measured is None:
             return None, None
-        total, last = told(nodes[i].identity)
+        total, last = measured(nodes[i].identity)
         inner = self._inner(i)
         if inner:
             total, last = replace(total, rows_in=0), replace(last, rows_in=0)
         for at in inner:
             starts = isinstance(nodes[at].operation, NewsOp)
-            more = told(nodes[at].identity)
+            more = measured(nodes[at].identity)
             total, last = total.with_part(more[0], starts=starts), last.with_part(more[1], starts=starts)
         return total, last
 
@@ -161,11 +161,11 @@ class _Reading:
 
     def _event_times(self, node: PhysicalNode) -> str | None:
         """The event times that a reduce follows a correction through, where it does and they are known."""
-        told = self.facts.event_times
-        if told is None or not isinstance(node.operation, ReduceOp) or not self.plan.has_event_times(node):
+        event_times = self.facts.event_times
+        if event_times is None or not isinstance(node.operation, ReduceOp) or not self.plan.has_event_times(node):
             return None
         arranged = self.plan.nodes[node.inputs[0].node].operation
-        found = told(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
+        found = event_times(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
         return None if found is None else str(found)
 
 

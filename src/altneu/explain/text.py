@@ -12,8 +12,8 @@ _UNITS = ("KB", "MB", "GB", "TB")
 
 def text(explained: Explained, *, analyze: bool = False) -> str:
     """The operators of each view as a tree, the view's contents first; with ``analyze`` what they did."""
-    told = [line for view in explained.views for line in ("", *_view(explained, view, analyze=analyze))]
-    return "\n".join([*told[1:], *explained.notes])
+    lines = [line for view in explained.views for line in ("", *_view(explained, view, analyze=analyze))]
+    return "\n".join([*lines[1:], *explained.notes])
 
 
 def _view(explained: Explained, view: ExplainedView, *, analyze: bool) -> list[str]:

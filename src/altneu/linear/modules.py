@@ -70,8 +70,8 @@ def _version(top: str) -> str:
         return metadata.version(top)
     except metadata.PackageNotFoundError:
         pass
-    told = getattr(sys.modules.get(top), "__version__", None)
-    if isinstance(told, str):
-        return told
+    version = getattr(sys.modules.get(top), "__version__", None)
+    if isinstance(version, str):
+        return version
     names = metadata.packages_distributions().get(top, [])
     return metadata.version(names[0]) if names else ""

@@ -16,12 +16,12 @@ _LONG = 60
 
 def share(steps: Sequence[Step]) -> list[Step]:
     """The steps with every common subexpression that may be computed first in a column of its own."""
-    asked = [list(_asked(step)) for step in steps]
-    found = _common(asked)
+    per_step = [list(_asked(step)) for step in steps]
+    found = _common(per_step)
     columns: dict[Expr, Expr] = {}
     made: list[list[tuple[str, Expr]]] = [[] for _ in steps]
     for expression in found:
-        at = next(i for i, part in enumerate(asked) if any(expression in parts_of(e) for e, _ in part))
+        at = next(i for i, part in enumerate(per_step) if any(expression in parts_of(e) for e, _ in part))
         column = Column(_name(expression, len(columns)), expression.type, expression.nullable)
         made[at].append((column.name, replace_subexpressions(expression, columns)))
         columns[expression] = column
@@ -40,13 +40,13 @@ def _name(expression: Expr, number: int) -> str:
 
 def work(steps: Sequence[Step]) -> int:
     """How many calls it takes to evaluate steps in order, common ones once."""
-    asked = [list(_asked(step)) for step in steps]
+    per_step = [list(_asked(step)) for step in steps]
     columns: dict[Expr, Expr] = {}
     total = 0
-    for i, expression in enumerate(_common(asked)):
+    for i, expression in enumerate(_common(per_step)):
         total += calls_in(replace_subexpressions(expression, columns))
         columns[expression] = Column(_name(expression, i), expression.type, expression.nullable)
-    return total + sum(calls_in(replace_subexpressions(e, columns)) for part in asked for e, _ in part)
+    return total + sum(calls_in(replace_subexpressions(e, columns)) for part in per_step for e, _ in part)
 
 
 def adds_at_most(most: int, step: Step, before: Sequence[Step], after: Project) -> bool:
@@ -85,8 +85,8 @@ def _calls(expression: Expr) -> frozenset[Expr]:
     return frozenset(part for part in parts_of(expression) if isinstance(part, Call))
 
 
-def _common(asked: Sequence[Sequence[tuple[Expr, bool]]]) -> list[Expr]:
-    expressions = [pair for part in asked for pair in part]
+def _common(per_step: Sequence[Sequence[tuple[Expr, bool]]]) -> list[Expr]:
+    expressions = [pair for part in per_step for pair in part]
     return shared_subexpressions(
         [e for e, _ in expressions], {i for i, (_, sure) in enumerate(expressions) if not sure}
     )

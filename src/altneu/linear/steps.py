@@ -115,9 +115,13 @@ class Filter(RowStep):
     @property
     def label(self) -> str:
         """A function alone where it looks at columns that altneu itself has made."""
-        asked = self.predicate
-        name = asked.name if isinstance(asked, Call) else ""
-        if name.isidentifier() and name not in ("and", "or", "not") and all(c.startswith("#") for c in asked.columns):
+        condition = self.predicate
+        name = condition.name if isinstance(condition, Call) else ""
+        if (
+            name.isidentifier()
+            and name not in ("and", "or", "not")
+            and all(c.startswith("#") for c in condition.columns)
+        ):
             return f"filter {name}"
         return super().label
 
@@ -449,8 +453,8 @@ class JsonField:
     @property
     def digest(self) -> tuple[object, ...]:
         """What tells this field from any other."""
-        told = (self.name, self.path, str(self.type), self.unit)
-        return (*told, self.fallbacks) if self.fallbacks else told
+        described = (self.name, self.path, str(self.type), self.unit)
+        return (*described, self.fallbacks) if self.fallbacks else described
 
     def __str__(self) -> str:
         return f"{' or '.join('.'.join(p) for p in (self.path, *self.fallbacks))} as {self.name}"

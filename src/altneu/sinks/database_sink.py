@@ -292,9 +292,9 @@ class DatabaseSink(Sink):
         self._insert(connection, [row for key, row in come.items() if key not in gone])
 
     def _refuse_key(self, key: Row) -> None:
-        told = dict(zip(self.key, key, strict=True))
+        named_key = dict(zip(self.key, key, strict=True))
         raise SinkError(
-            f"view {self.view.name!r} has several rows of key {told}; choose a key that identifies each row, or "
+            f"view {self.view.name!r} has several rows of key {named_key}; choose a key that identifies each row, or "
             'mode="merge"'
         )
 

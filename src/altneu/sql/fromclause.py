@@ -186,11 +186,11 @@ class FromClause:
     def _outer(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], how: JoinKind) -> None:
         left = self._closed(early=how == "left")
         right = self._put(relation)
-        asked = self._resolved(conditions)
-        asked += self._merge(join, len(self.fields) - len(relation.fields), how)
-        if not asked:
+        conditions_of_join = self._resolved(conditions)
+        conditions_of_join += self._merge(join, len(self.fields) - len(relation.fields), how)
+        if not conditions_of_join:
             raise PlanError(f"{how.upper()} JOIN wants ON or USING; CROSS JOIN pairs everything with everything")
-        self.parts = [outer(left, right, asked, how)]
+        self.parts = [outer(left, right, conditions_of_join, how)]
         self._coalesced()
 
     def _semi(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], *, keep: bool) -> None:
@@ -279,19 +279,21 @@ class FromClause:
         carried = {c: fresh(f"^sub {c}", (*left.names, *shown.names)) for c in relation.carried.values()}
         right = Part(relation.node, {**shown.names, **{name: c for c, name in carried.items()}})
         equal = exp.EQ if relation.plain else exp.NullSafeEQ
-        asked: list[exp.Expr] = [equal(this=bound(c), expression=bound(carried[relation.carried[c]])) for c in taken]
+        equalities: list[exp.Expr] = [
+            equal(this=bound(c), expression=bound(carried[relation.carried[c]])) for c in taken
+        ]
         self.fields += fields
         conditions = [c for c in conditions if c != exp.true()]
         if answer.empties is not None and taken:  # a row of aggregates for each row here, whatever it finds
             if how == "left" and conditions:
                 raise PlanError("LEFT JOIN LATERAL of aggregates takes ON true; put the condition into the query")
             columns = [f.column for f in fields]
-            made = with_empties(left, right, asked, dict(zip(columns, answer.empties, strict=True)), answer)
+            made = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
         elif how == "left":
-            asked += [self._scope().resolve(c) for c in conditions]
-            made = outer(left, right, asked, "left")
+            equalities += [self._scope().resolve(c) for c in conditions]
+            made = outer(left, right, equalities, "left")
         else:
-            made = meet(left, right, asked)
+            made = meet(left, right, equalities)
         self.parts = [Part(made.node, {n: n for n in made.names if n not in carried.values()})]
 
     # what it comes to -----------------------------------------------------------------------------------------------
@@ -305,13 +307,13 @@ class FromClause:
         """All parts joined; ``early``: with those conditions of WHERE that can be asked by now."""
         if not self.parts:
             self.parts = [Part.of(tables.one_row())]
-        asked = list(self.conditions)
+        ripe_conditions = list(self.conditions)
         if early and not self._pads_left:
             scope = self._scope()
             ripe = [c for c in self.where if _reads(c) and all(scope.is_local(n) for n in c.find_all(exp.Column))]
             self.where = [c for c in self.where if not any(c is r for r in ripe)]
-            asked += [scope.resolve(c) for c in ripe]
-        part, rest = inner(self.parts, asked)
+            ripe_conditions += [scope.resolve(c) for c in ripe]
+        part, rest = inner(self.parts, ripe_conditions)
         self.conditions = []
         return part.where(rest) if rest else part
 
@@ -424,16 +426,16 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
         PlanError: naming them.
     """
     words = " ".join(word for word in (method, side, kind, "JOIN") if word)
-    asked = [name for name in ("on", "using") if join.args.get(name) not in (None, [], exp.true())]
+    given_clauses = [name for name in ("on", "using") if join.args.get(name) not in (None, [], exp.true())]
     if kind in ("SEMI", "ANTI") and (side in ("RIGHT", "FULL") or method == "ASOF"):
         raise PlanError(
             f"not supported: {words}; put the side whose rows the result has first, and write LEFT {kind} JOIN"
         )
     if method == "ASOF" and side in ("RIGHT", "FULL"):
         raise PlanError(f"not supported: {words}; put the side that keeps all its rows first, and write ASOF LEFT JOIN")
-    if method == "NATURAL" and asked:
-        raise PlanError(f"{words} takes no {asked[0].upper()}: it joins by the columns that both sides have")
-    if kind == "CROSS" and (side or method or "using" in asked):
+    if method == "NATURAL" and given_clauses:
+        raise PlanError(f"{words} takes no {given_clauses[0].upper()}: it joins by the columns that both sides have")
+    if kind == "CROSS" and (side or method or "using" in given_clauses):
         raise PlanError(f"{words}: CROSS JOIN pairs everything with everything; leave CROSS out")
 
 

@@ -238,8 +238,8 @@ class Subqueries:
         rest = Collection(before.relation.node).concat(there.negate(), absent.negate())
         name = fresh("^in", before.relation.node.schema.names)
         parts = [
-            extended(part.node, [(name, parse(f"CAST({told} AS BOOLEAN)", part.schema))])
-            for part, told in ((there, "true"), (absent, "false"), (rest, "NULL"))
+            extended(part.node, [(name, parse(f"CAST({truth} AS BOOLEAN)", part.schema))])
+            for part, truth in ((there, "true"), (absent, "false"), (rest, "NULL"))
         ]
         self.take(ir.Concat(tuple(parts)))
         return bound(name)

@@ -11,10 +11,10 @@ from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_secon
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import holder_of
 from altneu.store.memory import MemoryStore
+from altneu.store.orphans import RemovedFiles, vacuum_store
 from altneu.store.reader import Snapshot, StoreReader
 from altneu.store.references import Admitted, Json, SegmentRef
 from altneu.store.segments import SegmentWriter, Verify, forget_segments, open_segment, write_segment
-from altneu.store.surplus import Tidied, tidy
 from altneu.store.survey import StoreCheck, check_store
 from altneu.store.windows import read_between, read_blocks
 
@@ -30,13 +30,13 @@ __all__ = [
     "LocalFolder",
     "Location",
     "MemoryStore",
+    "RemovedFiles",
     "SegmentRef",
     "SegmentWriter",
     "Snapshot",
     "Store",
     "StoreCheck",
     "StoreReader",
-    "Tidied",
     "Vacuumed",
     "Verify",
     "check_store",
@@ -50,6 +50,6 @@ __all__ = [
     "open_segment",
     "read_between",
     "read_blocks",
-    "tidy",
+    "vacuum_store",
     "write_segment",
 ]

@@ -158,9 +158,9 @@ class Store(ABC):
                     )
             self._require(change.new_segments)
             bound = admit(frontier)
-            told = {key: admit(value) for key, value in info.items()}
+            admitted = {key: admit(value) for key, value in info.items()}
             try:
-                self._append(change, bound, told)
+                self._append(change, bound, admitted)
                 self._ledger.apply(change)
                 self._number, self._frontier = self._number + 1, bound
             except StoreError:

@@ -20,11 +20,11 @@ from altneu.store.ledger import Change
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
 from altneu.store.log import CommitLog
+from altneu.store.orphans import find_orphans, over
 from altneu.store.recovery import ASIDE
 from altneu.store.recovery import recover as recover_store
 from altneu.store.references import Json, SegmentRef
 from altneu.store.segments import Verify, open_segment, write_segment
-from altneu.store.surplus import over, surplus
 
 CHECKPOINT_EVERY = 50
 _FOLDERS = ("log", "segments", "scratch", "readers")
@@ -241,7 +241,7 @@ class DirectoryStore(Store):
                     f"this one is at {self._number}: close it and open the store anew"
                 )
             self._leases.sweep()
-            found = surplus(self._folder, self._log, keep, self._leases.live(), until=self._number)
+            found = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
             # Oldest first: a log cut short in between still ends with everything that is replayed.
             commits = [self._log.remove(number) for number in found.commits]
             segments = [self._segments.remove(name) for name in found.segments]

@@ -41,11 +41,11 @@ def recover(folder: Folder, *, durable: bool) -> None:
             f"files back from a copy of the store: {_listed(survey.problems)}"
         )
     number, ledger, commit = whole
-    gone, aside = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
-    moved = _mend_identity(survey, aside) if survey.lacks_identity else []
+    gone, quarantine = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
+    moved = _repaired_identity(survey, quarantine) if survey.lacks_identity else []
     if number < survey.top:
         gone.append((number, survey.top))
-        told: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
+        info: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
         parent, frontier = (survey.log.root, None) if commit is None else (commit.digest, commit.frontier)
         change = Commit(
             number=survey.top + 1,
@@ -55,27 +55,27 @@ def recover(folder: Folder, *, durable: bool) -> None:
             checkpoint=True,
             frontier=frontier,
             set={**ledger.state, RECOVERED: survey.top + 1},
-            info=told,
+            info=info,
             blobs=ledger.blobs,
         )
         CommitLog(folder.child("log"), survey.log.root, durable=durable).put(change)
-    moved += _set_aside(survey, gone, aside)
+    moved += _quarantined(survey, gone, quarantine)
     if moved:
-        _tell(survey, number, moved, aside)
+        _warn(survey, number, moved, quarantine)
 
 
-def _mend_identity(survey: Survey, aside: Folder) -> list[str]:
+def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
     """A new ``format.json``, with the id that the first commit knows."""
     there = survey.folder.has(FILE)
     if there:
-        _move(survey.folder, [FILE], aside)
+        _move(survey.folder, [FILE], quarantine)
     make_identity(survey.folder, survey.log.root)
     survey.folder.sync()
     return [FILE]
 
 
-def _set_aside(survey: Survey, gone: list[tuple[int, int]], aside: Folder) -> list[str]:
-    """Move what is damaged or no part of the history any more, files that belong together in one folder."""
+def _quarantined(survey: Survey, gone: list[tuple[int, int]], quarantine: Folder) -> list[str]:
+    """Move damaged files, and files outside the history that remains, into one folder; their names."""
 
     def is_gone(number: int | None) -> bool:
         return number is not None and any(low < number <= high for low, high in gone)
@@ -83,21 +83,21 @@ def _set_aside(survey: Survey, gone: list[tuple[int, int]], aside: Folder) -> li
     commits = [n for n in survey.numbers if n in survey.bad_commits or is_gone(n)]
     segments = survey.folder.child("segments")
     names = [n for n in segments.names() if n in survey.bad_segments or is_gone(segment_number(n))]
-    _move(segments, names, aside.child("segments"))
-    _move(survey.folder.child("log"), [commit_name(number) for number in commits], aside.child("log"))
+    _move(segments, names, quarantine.child("segments"))
+    _move(survey.folder.child("log"), [commit_name(number) for number in commits], quarantine.child("log"))
     return [*map(commit_name, commits), *names]
 
 
-def _move(folder: Folder, names: Iterable[str], aside: Folder) -> None:
-    for place in (aside, folder) if (names := list(names)) else ():
+def _move(folder: Folder, names: Iterable[str], quarantine: Folder) -> None:
+    for place in (quarantine, folder) if (names := list(names)) else ():
         place.make()
     for name in names:
-        folder.move(name, aside)
-    for place in (aside, folder) if names else ():
+        folder.move(name, quarantine)
+    for place in (quarantine, folder) if names else ():
         place.sync()
 
 
-def _tell(survey: Survey, number: int, moved: list[str], aside: Folder) -> None:
+def _warn(survey: Survey, number: int, moved: list[str], quarantine: Folder) -> None:
     lost = survey.top - number
     back = (
         f"went back to commit {number}; the {lost} after it, up to {survey.top}, are lost: insert their rows again"
@@ -105,7 +105,7 @@ def _tell(survey: Survey, number: int, moved: list[str], aside: Folder) -> None:
         else "lost no commit that is needed"
     )
     warnings.warn(
-        f"the store {survey.folder.where()} was damaged and {back}. Set aside in {aside.where()}: "
+        f"the store {survey.folder.where()} was damaged and {back}. Set aside in {quarantine.where()}: "
         f"{_listed(moved)}. What was wrong: {_listed(survey.problems)}",
         stacklevel=2,
     )

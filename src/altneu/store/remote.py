@@ -102,12 +102,12 @@ class RemoteFolder(Folder):
         contents = [f"{name} {i}".encode() for i in range(_RIVALS + 1)]
         try:
             with ThreadPoolExecutor(_RIVALS) as pool:
-                told = list(pool.map(self._try, [name] * _RIVALS, contents))
-            told.append(self._try(name, contents[-1]))
-            won = [data for data, answer in zip(contents, told, strict=True) if answer is True]
+                results = list(pool.map(self._try, [name] * _RIVALS, contents))
+            results.append(self._try(name, contents[-1]))
+            won = [data for data, answer in zip(contents, results, strict=True) if answer is True]
             if not won:
                 self.put(name, contents[0])  # raises where nothing at all can be written, which is another matter
-                said = next((answer for answer in told if isinstance(answer, str)), "it says that the file is there")
+                said = next((answer for answer in results if isinstance(answer, str)), "it says that the file is there")
                 return f"it does not put a file only if it is not there ({said})"
             if len(won) > 1:
                 return "it lets two writers put the same file"

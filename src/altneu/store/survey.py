@@ -177,9 +177,12 @@ class Survey:
     def discarded(self) -> Iterator[tuple[int, int]]:
         """The ranges of numbers, from above the first to the second, that recoveries have gone back over."""
         for number in self.numbers:
-            if number not in self.bad_commits and (told := self.log.read(number).info.get("recovered")) is not None:
-                assert isinstance(told, dict)
-                yield int(str(told["to"])), int(str(told["from"]))
+            if (
+                number not in self.bad_commits
+                and (recovered := self.log.read(number).info.get("recovered")) is not None
+            ):
+                assert isinstance(recovered, dict)
+                yield int(str(recovered["to"])), int(str(recovered["from"]))
 
 
 def _difference(segments: Folder, ref: SegmentRef) -> str | None:

@@ -154,10 +154,10 @@ def measured(rows: Any, lower: int, source: str) -> Measured:
         without, count = times.null_count, rows.num_rows
         late, seen = pc.sum(pc.less(times, lower)).as_py() or 0, pc.max(times).as_py()
     else:
-        told = rows.selectExpr(
+        summary = rows.selectExpr(
             "count(*)", f"count_if(`{TIME}` is null)", f"count_if(`{TIME}` < {lower})", f"max(`{TIME}`)"
         ).first()
-        count, without, late, seen = told
+        count, without, late, seen = summary
     if without:
         raise SchemaError(f"{without} row(s) for {source!r} have no time (null); every row needs one")
     return Measured(count, late, seen)

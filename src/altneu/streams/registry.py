@@ -141,7 +141,7 @@ class Streams:
         stored = {name: self.stored(name) for name in self._engine.streams_stored}
         return stored | {name: stream.record for name, stream in self._followed.items()}
 
-    def told(self, changed: Mapping[str, Record]) -> dict[str, Any]:
+    def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, Any]:
         """What a commit says of streams: of those that changed, and of those that the store does not know yet.
 
         These hold the session back after a restart too.

@@ -81,7 +81,7 @@ class Registry(Protocol):
     def stored(self, name: str) -> Record:
         """How far a stream was taken, by the store."""
 
-    def told(self, changed: Mapping[str, Record]) -> dict[str, Any]:
+    def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, Any]:
         """What a commit says of streams when these have changed."""
 
     def target(self, changed: Mapping[str, Record]) -> int:
@@ -304,7 +304,7 @@ class Stream:
                 record = replace(record, rows=record.rows + _count(rows))
             record = record.after(*done)
             upper = self.registry.target({self.name: record}) if record.is_whole or not self.timed else lower
-            step = self.engine.take(inputs, upper, self.registry.told({self.name: record}))
+            step = self.engine.take(inputs, upper, self.registry.encoded_records({self.name: record}))
             self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)

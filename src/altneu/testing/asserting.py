@@ -55,12 +55,17 @@ def assert_changes(
     ...     )
     """
     name = f"view {found.name}" if isinstance(found, View) else "the table"
-    told = found.changes(since=since, until=until) if isinstance(found, View) else found
-    columns = told.schema.names
-    wanted = _as_table(expected, told.schema)
-    _check(wanted, told.schema, optional=[*_times(found, told), "diff"])
-    asked = [c for c in columns if c in wanted.schema.names and c != "diff"]
-    _compare(f"the changes of {name} differ", _counted(told, asked), _counted(wanted, asked, told.schema), diffs=True)
+    changes = found.changes(since=since, until=until) if isinstance(found, View) else found
+    columns = changes.schema.names
+    wanted = _as_table(expected, changes.schema)
+    _check(wanted, changes.schema, optional=[*_times(found, changes), "diff"])
+    compared = [c for c in columns if c in wanted.schema.names and c != "diff"]
+    _compare(
+        f"the changes of {name} differ",
+        _counted(changes, compared),
+        _counted(wanted, compared, changes.schema),
+        diffs=True,
+    )
 
 
 def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any = None) -> None:
@@ -89,11 +94,11 @@ def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any
       tea  | 2
     """
     name = f"view {found.name}" if isinstance(found, View) else "the table"
-    told = rows_of(found, at)
-    wanted = _as_table(expected, told.schema)
-    _check(wanted, told.schema, optional=["diff"])
-    columns = told.schema.names
-    _compare(f"{name} has other rows", _counted(told, columns), _counted(wanted, columns, told.schema), diffs=False)
+    actual = rows_of(found, at)
+    wanted = _as_table(expected, actual.schema)
+    _check(wanted, actual.schema, optional=["diff"])
+    columns = actual.schema.names
+    _compare(f"{name} has other rows", _counted(actual, columns), _counted(wanted, columns, actual.schema), diffs=False)
 
 
 def rows_of(found: Any, at: Any = None) -> pa.Table:
@@ -108,10 +113,10 @@ def rows_of(found: Any, at: Any = None) -> pa.Table:
     raise InputError(f"a {type(found).__name__} has no rows to compare; give a view, an Arrow table or a DataFrame")
 
 
-def _times(found: Any, told: pa.Table) -> Sequence[str]:
+def _times(found: Any, table: pa.Table) -> Sequence[str]:
     if isinstance(found, View):
-        return [n for n in told.schema.names if n not in found.schema.names and n != "diff"]
-    return [n for n in ("time",) if n in told.schema.names]
+        return [n for n in table.schema.names if n not in found.schema.names and n != "diff"]
+    return [n for n in ("time",) if n in table.schema.names]
 
 
 def _as_table(expected: Expected, schema: pa.Schema) -> pa.Table:
@@ -151,9 +156,9 @@ def _counted(rows: pa.Table, columns: Sequence[str], schema: pa.Schema | None = 
         given.append(canonical(cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast))
     count = rows.num_rows
     if "diff" in rows.schema.names and "diff" not in columns:
-        told = rows.column("diff")
-        if not pa.types.is_integer(told.type) or told.null_count:
-            raise SchemaError(f"the diffs of a table must be whole numbers without nulls, got {type_name(told.type)}")
+        counts = rows.column("diff")
+        if not pa.types.is_integer(counts.type) or counts.null_count:
+            raise SchemaError(f"the diffs of a table must be whole numbers without nulls, got {type_name(counts.type)}")
     diffs = rows.column("diff").to_numpy() if "diff" in rows.schema.names and "diff" not in columns else np.ones(count)
     made = Rows(pa.schema(fields), tuple(given), count)
     return consolidate(Updates(made, np.zeros((1, count), np.int64), diffs.astype(np.int64)), Epoch())

@@ -157,9 +157,9 @@ _FORMS = (
 
 
 def _told_by(cells: Sequence[str]) -> pa.DataType:
-    told = [cell for cell in cells if cell.lower() not in _NULL]
+    values = [cell for cell in cells if cell.lower() not in _NULL]
     for form, kind in _FORMS:
-        if told and all(form.fullmatch(cell) for cell in told):
+        if values and all(form.fullmatch(cell) for cell in values):
             return kind
     return pa.string()
 
@@ -200,8 +200,8 @@ def _shown(name: str, value: Any) -> str:
         plain = value.lower() not in _NULL and value == value.strip() and not _NOT_PLAIN.search(value)
         return value if plain else "'" + value.replace("'", "''") + "'"
     if isinstance(value, list | dict):
-        told = json.dumps(value, default=str)
-        return "'" + told.replace("'", "''") + "'" if "|" in told else told
+        text = json.dumps(value, default=str)
+        return "'" + text.replace("'", "''") + "'" if "|" in text else text
     return str(value)
 
 

@@ -121,10 +121,10 @@ def explained(engine: Engine, collection: Collection, *, analyze: bool = False) 
             return _noted(plan, existing, explained_plan(plan, NAME, facts))
 
 
-def _noted(plan: Plan, existing: set[str], told: Explained) -> Explained:
+def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explained:
     lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
     there = len(plan.arrangements_of(NAME)) - lacking
-    return replace(told, notes=(f"arrangements: {there} there already, {lacking} to build",))
+    return replace(plan_explained, notes=(f"arrangements: {there} there already, {lacking} to build",))
 
 
 def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:

@@ -92,13 +92,13 @@ class Moment:
         if name not in self._described:
             if name not in self.views:
                 raise PlanError(f"no view {name!r}; the views are: {', '.join(map(repr, self.views)) or '(none)'}")
-            told = self.views[name].get("kept")
-            if told is None:
+            description = self.views[name].get("kept")
+            if description is None:
                 raise ReadError(
                     f"an older version of altneu wrote the store, without the layout of view {name!r}: open it once "
                     "with a session of this version, maintain the view there, and advance"
                 )
-            self._described[name] = Described.from_json(told)
+            self._described[name] = Described.from_json(description)
             self._described[name].open_in(self.table)
         return self._described[name]
 
@@ -114,7 +114,7 @@ class Moment:
         """What the last advance did to a view."""
         contents = self.described(name).ports.contents
         batches = stored_outputs(self.snapshot, contents, self.lower)
-        return [Piece.of(self.snapshot, self.table.layouts[contents], [told]) for told in batches]
+        return [Piece.of(self.snapshot, self.table.layouts[contents], [batch]) for batch in batches]
 
     def pieces(self, name: str) -> list[Piece]:
         """The contents of a view, a piece a shard."""
@@ -198,8 +198,8 @@ class StoreReadings(Closing):
     def _keep(self) -> None:
         """Let the lease follow; but what was asked for and is folded all the same, older commits still tell."""
         since = min((s for s in (self._since, self.subscribers.since) if s is not None), default=None)
-        told = since is None or self._moment.since <= since
-        self._store.keep(self.commit if told else self._store.leased, since)
+        is_retained = since is None or self._moment.since <= since
+        self._store.keep(self.commit if is_retained else self._store.leased, since)
 
     def view(self, name: str) -> View:
         """A view by name."""

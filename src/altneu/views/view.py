@@ -50,12 +50,12 @@ class View:
 
     @property
     def changes_only(self) -> bool:
-        """Whether it was made with ``contents=False``: then it can be followed and not be read."""
+        """Whether it has ``contents=False``: then it can be followed but not read."""
         return self._readings.ports(self.name).changes_only
 
     @property
     def coordinates(self) -> tuple[str, str] | None:
-        """What its two times are called, None where it has one."""
+        """The names of its two times; None if it has one."""
         return self._readings.coordinates(self.name)
 
     @property
@@ -66,10 +66,10 @@ class View:
     def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The contents at a time (default: the last closed one), each row as often as its count says.
 
-        A view with two times is read at both, ``at=(system, event)``: what was known at one about the other. None is
-        the last of either; ``at=system`` is that with all that is there.
+        A view with two times is read at both, ``at=(system, event)``: the knowledge of one time about the other. None
+        is the last of either; ``at=system`` includes all event times.
 
-        ``errors="ignore"`` reads a view that has errors: what it says may then be wrong.
+        ``errors="ignore"`` reads a view that has errors: its contents may then be wrong.
         Cost:   reads the view's arrangement, nothing else.
 
         Raises:
@@ -101,14 +101,14 @@ class View:
     def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
         """The contents as Python tuples, in no particular order.
 
-        A date or timestamp outside the years 1 to 9999, for which Python has no value, is its text as Spark casts it.
+        A date or timestamp outside the years 1 to 9999, for which Python has no value, is the text of Spark's cast.
         """
         return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
 
     def df(self, at: Time = None, errors: OnErrors = "raise") -> DataFrame:
         """The contents as a Spark DataFrame; large ones are read by Spark's own tasks, not through the driver.
 
-        The DataFrame shows the view as it is now, also after later steps, as long as its segments are kept.
+        The DataFrame shows the present view, even after later steps, as long as its segments exist.
 
         Raises:
             ReadError: the session has no Spark; use ``to_arrow()``.
@@ -129,16 +129,16 @@ class View:
         """The updates of the last advance, or all after a time: the row's columns, then its time and diff.
 
         ``since`` is a closed time: the contents at ``since`` and the changes since then make the contents at ``until``
-        (default: the last closed time); -1 is before everything. They are there as long as the session keeps history
-        (``retain``), or a reader that said so (``an.read(path, since=...)``). With ``net`` what came and went again
-        is left out, and there is no time.
+        (default: the last closed time); -1 is before everything. They are available as long as the session (``retain``)
+        or a reader (``an.read(path, since=...)``) retains the history. With ``net`` opposite changes cancel, and there
+        is no time.
 
-        The time is called ``time`` unless told otherwise; of a view with two times both are there, called as the source
-        calls them, or, with ``time_column``, the second ``<time_column>_event``.
+        The time is called ``time`` by default; a view with two times has both, under the source's names, or, with
+        ``time_column``, the second as ``<time_column>_event``.
 
         Raises:
             SchemaError: the view has a column of one of these names; choose others.
-            HistoryGoneError: changes after ``since`` are no longer told apart from those before.
+            HistoryGoneError: changes after ``since`` are no longer retained.
             NotYetKnownError: ``since`` or ``until`` is not closed yet.
         """
         with self._readings.lock:
@@ -164,23 +164,22 @@ class View:
         up_to: int | None = None,
         form: Form = "rows",
     ) -> Subscription:
-        """Be told what changes, from now on or from a time on.
+        """Follow the changes, from now on or from a time on.
 
         After each commit ``on_change(row, time, diff)`` is called for every update of each time it closed, in order of
-        time, then ``on_time_end(time)``: nothing more comes at that time or before. It is called for times that changed
-        something and for the last one closed. With ``form="arrow"`` ``on_change`` gets a table a time, as ``changes()``
-        gives it. Without functions the subscription is iterated: ``for table in view.subscribe()``.
+        time, then ``on_time_end(time)``: that time and earlier ones are complete. It is called for times with changes
+        and for the last closed time. With ``form="arrow"`` ``on_change`` gets one table per time, as from
+        ``changes()``. Without functions the subscription is an iterator: ``for table in view.subscribe()``.
 
-        The first thing is a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that
-        time; without it what changes after ``as_of``. A view without contents has no snapshot, and what changes is all
-        that is given. ``as_of`` may be a time to come. At ``up_to``, which is not
-        given any more, it ends.
+        It begins with a snapshot: the contents at ``as_of`` (default: the last closed time), as updates at that time;
+        without a snapshot, with the changes after ``as_of``. A view without contents has no snapshot and delivers
+        changes only. ``as_of`` may be in the future. The subscription ends before ``up_to``.
 
-        What a function raises is raised by ``advance``, whose step is committed then; the time at which it raised is
-        given again with the next step: a function sees each update at least once, and exactly once if it never raises.
+        If a function raises, ``advance`` raises the error, but its step is committed; the next step delivers that time
+        again. So a function sees each update at least once, and exactly once if it never raises.
 
         Raises:
-            HistoryGoneError: ``as_of`` is no longer kept.
+            HistoryGoneError: ``as_of`` is no longer retained.
             ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
         """
         with self._readings.lock:
@@ -191,15 +190,15 @@ class View:
             return made
 
     def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
-        """Why a row is in the view at a time: the input rows that it rests on, and how it came of them.
+        """Why a row is in the view at a time: the input rows that it depends on, and how it was computed.
 
-        ``row`` is a tuple of all columns, or a dictionary of enough of them to tell the row. The plan is followed back
-        through the arrangements: of a sum to all rows of the group, of a minimum to those that have it, through a loop
-        round by round. The rows of a source are told with their times where something keeps them: a source declared
-        with ``keep=True``, or a join or reduce that has whole rows of it; else what is known of them.
+        ``row`` is a tuple of all columns, or a dictionary of enough of them to identify the row. altneu follows the
+        plan back through the arrangements: for a sum to all rows of the group, for a minimum to those that have it,
+        through a loop round by round. The rows of a source are listed with their times if they are stored: by a source
+        declared with ``keep=True``, or by a join or reduce with whole rows; else by what they have in common.
 
-        Cost:   lookups where arrangements have the keys that are asked for, else a pass over what is kept; a loop is
-                run again. Nothing is kept or committed.
+        Cost:   lookups if arrangements have the needed keys, else a pass over the state; a loop is run again. Nothing
+                is stored or committed.
         Law:    the query over the input rows alone has the row as often, which is computed and said
                 (``Explanation.sufficient``; tests/provenance/test_explain_row.py).
         Source: Chothia et al., Explaining Outputs in Modern Data Analytics, VLDB 2016.
@@ -237,9 +236,9 @@ class View:
             return explain_row(self._readings, self.name, row, at)
 
     def errors(self, at: Time = None) -> pa.Table:
-        """The rows and groups that failed, each once: operator, code, message, row. They go when their cause goes.
+        """The rows and groups that failed, each once: operator, code, message, row. They disappear with their cause.
 
-        Of a view without contents those with a negative count are not among them: nothing has the counts of its rows.
+        For a view without contents negative counts are not among them, because the counts of its rows are not stored.
         """
         with self._readings.lock:
             time, ports = self._readings.known(self.name).readable(at), self._readings.ports(self.name)

@@ -51,21 +51,21 @@ class Defined:
 
     def to_json(self) -> dict[str, Any]:
         """What a commit tells of it."""
-        told = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
+        encoded = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
         if self.kind in ("SOURCE", "TABLE"):
-            told |= {"columns": self.columns, "raw": self.raw}
+            encoded |= {"columns": self.columns, "raw": self.raw}
         if self.indexes:
-            told["indexes"] = self.indexes
-        return told
+            encoded["indexes"] = self.indexes
+        return encoded
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Defined:
+    def from_json(cls, encoded: Mapping[str, Any]) -> Defined:
         """What a commit told, parsed anew."""
-        (statement,) = parse(told["text"])
+        (statement,) = parse(encoded["text"])
         assert isinstance(statement, Creation)
-        columns, raw = told.get("columns", ""), told.get("raw", "")
-        made = cls(told["name"], told["kind"], statement, told["order"], columns, raw)
-        made.indexes = dict(told.get("indexes", {}))
+        columns, raw = encoded.get("columns", ""), encoded.get("raw", "")
+        made = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
+        made.indexes = dict(encoded.get("indexes", {}))
         return made
 
 

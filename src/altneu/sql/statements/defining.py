@@ -50,8 +50,8 @@ class Definer:
 
     def restore(self) -> None:
         """Take up what the store knows and this session does not: once, and again what could not be taken up."""
-        told = sorted(self._engine.definitions.items(), key=lambda item: item[1]["order"])
-        for key, value in told:
+        definitions = sorted(self._engine.definitions.items(), key=lambda item: item[1]["order"])
+        for key, value in definitions:
             found = self.known.all.get(key)
             if found is not None and found.error is None:
                 continue

@@ -190,8 +190,8 @@ def frame_of(statement: CreateSource, raw: str | None, spark: Any) -> Any:
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark", "py4j")):
             raise
-        told = " ".join(str(error).split("\n\n", 1)[0].splitlines()[:2])
-        raise StatementError(f"source {statement.name!r} cannot be read by Spark: {told}") from error
+        reason = " ".join(str(error).split("\n\n", 1)[0].splitlines()[:2])
+        raise StatementError(f"source {statement.name!r} cannot be read by Spark: {reason}") from error
 
 
 def _read_by(reader: Any, origin: Origin, raw: str | None) -> Any:

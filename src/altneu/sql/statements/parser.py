@@ -133,18 +133,18 @@ def _tokens(dialect: SparkStatements, text: str) -> list[Token]:
 def _unfinished(error: Exception) -> str:
     """A quote or a comment that nothing closes, as sqlglot says where it begins."""
     where = str(error.__cause__ or "")
-    told = f" ({where})" if where.startswith("Missing") else ""
-    return f"the text ends inside quotes or a comment{told}: close them"
+    hint = f" ({where})" if where.startswith("Missing") else ""
+    return f"the text ends inside quotes or a comment{hint}: close them"
 
 
 def _from_sqlglot(text: str, error: sqlglot.errors.ParseError) -> str:
-    told: dict[str, Any] = error.errors[0] if error.errors else {}
-    reason = str(told.get("description") or error).split("\n")[0]
+    details: dict[str, Any] = error.errors[0] if error.errors else {}
+    reason = str(details.get("description") or error).split("\n")[0]
     if reason.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
         reason = "an operand or argument is missing"
     reason = reason.partition(" but got <")[0]  # sqlglot's own form of a token
-    highlight = str(told.get("highlight") or "")
-    line, end = int(told.get("line") or 1), int(told.get("col") or 1)
+    highlight = str(details.get("highlight") or "")
+    line, end = int(details.get("line") or 1), int(details.get("col") or 1)
     begin = 0
     for _ in range(line - 1):
         begin = text.find("\n", begin) + 1

@@ -239,8 +239,8 @@ class Statements:
         return self._table(show(statement, self._engine, self.known))
 
     def _explain(self, statement: Explain) -> Result:
-        told = rendered(self._explained(statement), statement.form, analyze=statement.analyze)
-        return self._table(pa.table({"plan": told.split("\n") if statement.form == "text" else [told]}))
+        text = rendered(self._explained(statement), statement.form, analyze=statement.analyze)
+        return self._table(pa.table({"plan": text.split("\n") if statement.form == "text" else [text]}))
 
     def _explained(self, statement: Explain) -> Explained:
         """The plan of a view that is kept, or of a query, which ANALYZE runs once."""

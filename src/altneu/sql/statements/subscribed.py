@@ -86,8 +86,8 @@ class Subscribed(Closing):
 
     def _progress(self, time: int) -> Iterator[tuple[Any, ...]]:
         """Say that nothing more comes before a time, once."""
-        told, self._told = self._told, time
-        if self._statement.progress and (told is None or told < time):
+        reported, self._told = self._told, time
+        if self._statement.progress and (reported is None or reported < time):
             controls = (time, *(None,) * (self._times - 1), True)
             yield (*controls, *(None,) * (len(self.columns) - len(controls)))
 

@@ -40,9 +40,9 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
     return sinks.jdbc(view, spark, statement.place, str(statement.table), properties=properties, **common)
 
 
-def _types(told: list[Any]) -> Mapping[str, str]:
+def _types(encoded: list[Any]) -> Mapping[str, str]:
     """Types of columns, each as a text "column type"."""
-    pairs = [str(text).split(None, 1) for text in told]
+    pairs = [str(text).split(None, 1) for text in encoded]
     if wrong := [pair for pair in pairs if len(pair) != 2]:
         raise StatementError(f"TYPES takes texts such as 'price NUMERIC(10, 2)', not {' '.join(wrong[0])!r}")
     return {column: kind for column, kind in pairs}  # noqa: C416  # of pairs that are lists

@@ -1,4 +1,4 @@
-"""What of a store's files nobody needs: found by a vacuum, and from outside, when no session has the store open."""
+"""Files of a store that nobody needs: found by a session's vacuum, and from outside, when no session has it open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = ("log", "segments", "scratch", "readers")
 
 
 @dataclass(frozen=True)
-class Surplus:
+class Orphans:
     """Names of files that nobody needs: commits oldest first, segments and scratch with those half written."""
 
     commits: tuple[int, ...]
@@ -29,7 +29,7 @@ class Surplus:
     scratch: tuple[str, ...]
 
 
-def surplus(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], *, until: int | None) -> Surplus:
+def find_orphans(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], *, until: int | None) -> Orphans:
     """What no lease and none of the last ``keep`` commits can need, of steps up to that of commit ``until``.
 
     A lease on an older commit keeps that one and all that follow it. Commits are needed from the checkpoint on from
@@ -48,7 +48,7 @@ def surplus(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], 
     for number in range(base + 1, last + 1):
         ledger = log.follow(ledger, log.read(number))
         named.update(ledger.segments)
-    return Surplus(
+    return Orphans(
         tuple(number for number in numbers if number < oldest),
         tuple(name for name in over(folder.child("segments"), until) if name not in named),
         tuple(over(folder.child("scratch"), until)),
@@ -86,8 +86,8 @@ def _without_gaps(numbers: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Tidied:
-    """What ``tidy`` removed, or would remove: names of files inside the store, with their bytes."""
+class RemovedFiles:
+    """What ``vacuum_store`` removed, or would remove: names of files inside the store, with their bytes."""
 
     commits: Mapping[str, int]
     segments: Mapping[str, int]
@@ -106,21 +106,21 @@ class Tidied:
         return sum(sum(files.values()) for files in self.kinds.values())
 
 
-def tidy(
+def vacuum_store(
     path: Location,
     *,
     keep: int = 3,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] = MappingProxyType({}),
-) -> Tidied:
-    """Remove what a store does not need, while no session has it open; with ``dry_run`` only tell, also beside one.
+) -> RemovedFiles:
+    """Remove the files that a store does not need, while no session has it open; ``dry_run`` only lists them.
 
     That is what its own vacuum removes, and what dead processes have left: segments of a step that was never committed,
     scratch, files half written, leases that ran out. Where there is no lock, as on an object store, a session may be
     writing that nobody sees: then whatever is above the last commit stays, and what is half written too.
 
     Cost:   lists the folders and reads some fifty commits.
-    Law:    a store says afterwards what it said before, at every commit that is kept (tests/store/test_tidy.py).
+    Law:    a store says afterwards what it said before, at every commit that is kept (tests/store/test_orphans.py).
 
     Raises:
         StoreError: there is no store, or ``keep`` is below 1.
@@ -133,69 +133,75 @@ def tidy(
         raise StoreError(f"there is no store in {folder.where()}")
     log = CommitLog(folder.child("log"), read_identity(folder)[1])
     if dry_run:
-        return _sized(folder, *_settled(folder, log, keep))
+        return _sized(folder, *_stable_scan(folder, log, keep))
     writer = folder.writer()
     try:
-        found, loose, leases = _looked(folder, log, keep)
-        return Tidied(
-            {f"log/{commit_name(n)}": log.remove(n) for n in found.commits},
-            _removed(folder, "segments", found.segments),
-            _removed(folder, "scratch", found.scratch),
-            {name: size for place, names in loose.items() for name, size in _removed(folder, place, names).items()},
+        orphans, unfinished, leases = _scan(folder, log, keep)
+        return RemovedFiles(
+            {f"log/{commit_name(n)}": log.remove(n) for n in orphans.commits},
+            _removed(folder, "segments", orphans.segments),
+            _removed(folder, "scratch", orphans.scratch),
+            {
+                name: size
+                for place, names in unfinished.items()
+                for name, size in _removed(folder, place, names).items()
+            },
             _removed(folder, "readers", leases),
         )
     finally:
         writer.release()
 
 
-_Looked = tuple[Surplus, dict[str, tuple[str, ...]], tuple[str, ...]]
+_Scan = tuple[Orphans, dict[str, tuple[str, ...]], tuple[str, ...]]
 
 
-def _looked(folder: Folder, log: CommitLog, keep: int) -> _Looked:
-    """What there is too much, what is half written by place, and leases that ran out."""
+def _scan(folder: Folder, log: CommitLog, keep: int) -> _Scan:
+    """Orphans, unfinished files by place, and expired leases."""
     places = [place for place in _PLACES if _is_there(folder.child(place))]
     leases = Leases(folder.child("readers")) if "readers" in places else None
     until = None if folder.locks else (log.numbers() or [0])[-1]
-    found = surplus(folder, log, keep, leases.live() if leases else (), until=until)
-    loose: dict[str, tuple[str, ...]] = {}
+    orphans = find_orphans(folder, log, keep, leases.live() if leases else (), until=until)
+    unfinished: dict[str, tuple[str, ...]] = {}
     if folder.locks:
-        taken = {*found.segments, *found.scratch}
+        taken = {*orphans.segments, *orphans.scratch}
         for place in ("", *places):
             names = _place(folder, place).names()
-            loose[place] = tuple(name for name in names if is_unfinished(name) and name not in taken)
-    return found, loose, tuple(lease.file for lease in leases.over()) if leases else ()
+            unfinished[place] = tuple(name for name in names if is_unfinished(name) and name not in taken)
+    return orphans, unfinished, tuple(lease.file for lease in leases.over()) if leases else ()
 
 
 def _place(folder: Folder, place: str) -> Folder:
     return folder.child(place) if place else folder
 
 
-def _settled(folder: Folder, log: CommitLog, keep: int) -> _Looked:
-    """The same beside a session that writes, which may take away what is being read."""
+def _stable_scan(folder: Folder, log: CommitLog, keep: int) -> _Scan:
+    """The same beside a session that writes and may delete files that are being read."""
     for _ in range(_ATTEMPTS):
         numbers = log.numbers()
         try:
-            return _looked(folder, log, keep)
+            return _scan(folder, log, keep)
         except StoreCorruptError:
             if log.numbers() == numbers:
                 raise
     raise StoreError(f"{folder.where()} changes faster than it can be read; try again")
 
 
-def _sized(folder: Folder, found: Surplus, loose: Mapping[str, tuple[str, ...]], leases: tuple[str, ...]) -> Tidied:
+def _sized(
+    folder: Folder, orphans: Orphans, unfinished: Mapping[str, tuple[str, ...]], leases: tuple[str, ...]
+) -> RemovedFiles:
     def sizes(place: str, names: tuple[str, ...]) -> dict[str, int]:
         child = _place(folder, place)
-        told = {}
+        bytes_of = {}
         for name in names:
             if child.has(name):  # a session beside may have taken it meanwhile
-                told[f"{place}/{name}" if place else name] = child.sizes([name])[name]
-        return told
+                bytes_of[f"{place}/{name}" if place else name] = child.sizes([name])[name]
+        return bytes_of
 
-    return Tidied(
-        sizes("log", tuple(commit_name(n) for n in found.commits)),
-        sizes("segments", found.segments),
-        sizes("scratch", found.scratch),
-        {name: size for place, names in loose.items() for name, size in sizes(place, names).items()},
+    return RemovedFiles(
+        sizes("log", tuple(commit_name(n) for n in orphans.commits)),
+        sizes("segments", orphans.segments),
+        sizes("scratch", orphans.scratch),
+        {name: size for place, names in unfinished.items() for name, size in sizes(place, names).items()},
         sizes("readers", leases),
     )
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from altneu.errors import StoreError, StoreLockedError
-from altneu.store import DirectoryStore, LocalFolder, forget_segments, tidy, write_segment
+from altneu.store import DirectoryStore, LocalFolder, forget_segments, vacuum_store, write_segment
 from altneu.store.lock import WriterLock, holder_of
-from altneu.store.surplus import surplus
+from altneu.store.orphans import find_orphans
 from tests.store.support import SCHEMA, batch, check_step, content, files, step
 
 
@@ -41,11 +41,11 @@ def test_a_store_says_what_it_said_before(quick, every, acts):
         else:
             with DirectoryStore.create_or_open(path, checkpoint_every=every) as store:
                 before = content(store)
-            told = tidy(path, keep=act, dry_run=True)
+            removed = vacuum_store(path, keep=act, dry_run=True)
             there = files(path)
-            assert tidy(path, keep=act) == told
-            assert there - files(path) == {name for kind in told.kinds.values() for name in kind}
-            assert tidy(path, keep=act).bytes == 0
+            assert vacuum_store(path, keep=act) == removed
+            assert there - files(path) == {name for kind in removed.kinds.values() for name in kind}
+            assert vacuum_store(path, keep=act).bytes == 0
             forget_segments()
             with DirectoryStore.create_or_open(path, checkpoint_every=every) as store:
                 check_step(store)
@@ -56,20 +56,20 @@ def test_it_finds_what_the_sessions_own_vacuum_finds(tmp_path):
     with DirectoryStore.create_or_open(tmp_path / "s", checkpoint_every=4) as store:
         for _ in range(11):
             step(store)
-        found = surplus(store.folder, store._log, 2, [], until=store.number)
-        told = tidy(tmp_path / "s", keep=2, dry_run=True)
-        assert [f"segments/{name}" for name in found.segments] == list(told.segments)
-        assert store.vacuum(keep=2).bytes == told.bytes > 0
+        found = find_orphans(store.folder, store._log, 2, [], until=store.number)
+        removed = vacuum_store(tmp_path / "s", keep=2, dry_run=True)
+        assert [f"segments/{name}" for name in found.segments] == list(removed.segments)
+        assert store.vacuum(keep=2).bytes == removed.bytes > 0
 
 
 def test_who_is_refused(tmp_path):
     with pytest.raises(StoreError, match="no store"):
-        tidy(tmp_path / "s")
+        vacuum_store(tmp_path / "s")
     with DirectoryStore.create_or_open(tmp_path / "s"):
         with pytest.raises(StoreLockedError, match="another session"):
-            tidy(tmp_path / "s")
+            vacuum_store(tmp_path / "s")
         with pytest.raises(StoreError, match="at least 1"):
-            tidy(tmp_path / "s", keep=0)
+            vacuum_store(tmp_path / "s", keep=0)
 
 
 def test_a_store_on_an_object_store(s3):
@@ -79,10 +79,10 @@ def test_a_store_on_an_object_store(s3):
         for _ in range(9):
             step(store)
         left = [write_segment(store.segment_directory, [batch(n)], SCHEMA, n) for n in (9, 10)]
-    told = tidy(address, storage_options=s3, dry_run=True)
-    assert tidy(address, storage_options=s3) == told
-    assert f"segments/{left[0].name}" in told.segments
-    assert f"segments/{left[1].name}" not in told.segments
+    removed = vacuum_store(address, storage_options=s3, dry_run=True)
+    assert vacuum_store(address, storage_options=s3) == removed
+    assert f"segments/{left[0].name}" in removed.segments
+    assert f"segments/{left[1].name}" not in removed.segments
     with DirectoryStore.create_or_open(address, storage_options=s3, checkpoint_every=3) as store:
         check_step(store)
 
