@@ -49,7 +49,7 @@ quick: setup
 		code=$$?; echo "make quick: $$(($$(date +%s) - started)) s"; exit $$code
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart=0
 
 cluster: setup
 	ALTNEU_CLUSTER=1 $(BIN)/python -m pytest tests/cluster tests/acceptance

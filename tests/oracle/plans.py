@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import altneu as an
@@ -25,15 +25,17 @@ def row_of(rng: random.Random, case: int) -> tuple[object, ...]:
 TABLES = {"p": row_of, "q": row_of}
 
 
-def random_plan(rng: random.Random, verbs: int, sources: Mapping[str, Collection] = SOURCES) -> Collection:
+def random_plan(
+    rng: random.Random, verbs: int, sources: Mapping[str, Collection] = SOURCES, among: Sequence[str] | None = None
+) -> Collection:
     """A collection that is some verbs away from the sources; every verb takes any of the collections made so far.
 
-    What a verb makes is consolidated now and then, whatever it is: that says nothing, but where rows are.
+    ``among`` names the verbs, in an order; all of them otherwise. What a verb makes is consolidated now and then, whatever it is: that says nothing, but where rows are.
     """
     made = list(sources.values())
     joins = 0
     for _ in range(verbs):
-        name = rng.choice([n for n in VERBS if joins < MOST_JOINS or "join" not in n])
+        name = rng.choice([n for n in among or VERBS if joins < MOST_JOINS or "join" not in n])
         joins += "join" in name
         verb = VERBS[name](rng, lambda: rng.choice([made[-1], *made]))
         made.append(verb.consolidate() if rng.random() < 0.3 else verb)
