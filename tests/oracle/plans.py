@@ -30,7 +30,8 @@ def random_plan(
 ) -> Collection:
     """A collection that is some verbs away from the sources; every verb takes any of the collections made so far.
 
-    ``among`` names the verbs, in an order; all of them otherwise. What a verb makes is consolidated now and then, whatever it is: that says nothing, but where rows are.
+    ``among`` names the verbs, in an order; all of them otherwise. What a verb makes is consolidated now and then,
+    whatever it is: that says nothing, but where rows are.
     """
     made = list(sources.values())
     joins = 0
@@ -82,6 +83,7 @@ VERBS: dict[str, Verb] = {
     "concat": lambda _, c: c().concat(c()),
     "minus": lambda _, c: c().concat(c().negate()),
     "consolidate": lambda _, c: c().consolidate(),
+    "sample": lambda rng, c: c().sample(0.6, by=rng.choice(["k", KEY, []])),
     "inner join": lambda _, c: _pair(c().join(c(), on=KEY)),
     "outer join": lambda rng, c: _pair(c().join(c(), on=KEY, how=rng.choice(["left", "right", "full"]))),
     "semijoin": lambda _, c: c().semijoin(c(), on=KEY),

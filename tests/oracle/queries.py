@@ -79,6 +79,8 @@ def _linear(one: Collection, other: Collection) -> dict[str, Collection]:
         "concat": one.concat(other, one.filter("v = 1")),
         "concat of opposites": one.concat(one.negate().filter("k = 1")),
         "consolidate": A.select("trial", "k").consolidate(),
+        "sample": A.sample(0.5, by="k"),
+        "sample of pairs": A.sample(0.5, by=["k", "v"], seed=3).select("trial", "v"),
         "inspect": A.select("trial", "k").inspect(_look),
         "linear chain": A.filter("k > 0")
         .select("trial", y="12 div v", v="v")

@@ -44,6 +44,7 @@ from altneu.linear import (
 )
 from altneu.linear.steps import FunctionStep
 from altneu.plan import ir
+from tests.oracle.sample import sample
 
 Row = tuple[Any, ...]
 Multiset = Counter[Row]
@@ -164,8 +165,9 @@ def _meaning(
             return update_times(node, [contents(below, t) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
-        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below):
-            return contents(below, now)
+        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below) | ir.Sample(below):
+            rows = contents(below, now)
+            return sample(node, rows) if isinstance(node, ir.Sample) else rows
         case _:
             raise TypeError(type(node).__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -125,6 +125,38 @@ class Collection(LinearVerbs):
         Cost:   one exchange by row, unless equal rows are together already; no state.
         """
         return Collection(ir.Consolidate(self.node))
+
+    def sample(self, fraction: float, by: str | Sequence[str] = (), *, seed: int = 0) -> Collection:
+        """The rows of a share of the values of some columns, by default of all: of each value all rows, or none.
+
+        Which values these are depends on the values and ``seed`` alone. So a row that is retracted goes where it came,
+        in every session and store; samples of several collections by one key, with one seed, have the same keys; and
+        the sample by a fraction is part of the one by a greater fraction.
+
+        Shape:  the same columns.
+        Cost:   one hash a row; no exchange, no state.
+        Law:    sample(x + y) = sample(x) + sample(y) (tests/operators/test_sample.py).
+
+        Raises:
+            PlanError: ``fraction`` is not over 0 and at most 1, or ``seed`` not a whole number from 0 to 2^63 - 1.
+            UnknownColumnError: one of ``by`` is not a column.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "customer long, amount long")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("few", orders.sample(0.2, by="customer"))
+        ...     session.insert("orders", [(customer, amount) for customer in range(10) for amount in (1, 2)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [(6, 1), (6, 2)]
+        """
+        if not isinstance(fraction, Real) or not 0 < fraction <= 1:
+            raise PlanError(f"sample: fraction must be over 0 and at most 1, got {fraction!r}")
+        if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+            raise PlanError(f"sample: seed must be a whole number from 0 to 2^63 - 1, got {seed!r}")
+        key = (by,) if isinstance(by, str) else tuple(by)
+        self._check(key)
+        return Collection(ir.Sample(self.node, key or tuple(self.columns), float(fraction), int(seed)))
 
     def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.

@@ -35,6 +35,7 @@ from altneu.operators.reduce.reducers import (
     WindowCall,
     WindowFunctions,
 )
+from altneu.operators.sample.node import Sample
 from altneu.operators.source.node import Constant, Source
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "Reduce",
     "Reducer",
     "Result",
+    "Sample",
     "Source",
     "Threshold",
     "ToNeu",

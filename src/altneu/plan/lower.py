@@ -31,6 +31,7 @@ from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, Feed
 from altneu.operators.lowering import Lowered, arrangement_id
 from altneu.operators.node import Key
 from altneu.operators.reduce.lowering import lower_reduce
+from altneu.operators.sample.lowering import lower_sample
 from altneu.operators.source import lowering as sources
 from altneu.operators.source.operation import CommandsOp
 from altneu.order import Lattice
@@ -400,6 +401,7 @@ OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.AsOf: lower_asof,
     ir.UpdateTime: lower_update_time,
     ir.Consolidate: lower_consolidate,
+    ir.Sample: lower_sample,
     ir.Inspect: lower_inspect,
     ir.ArrangedBy: Lowering._arranged_by,
     ir.Differentiate: Lowering._in_moments,

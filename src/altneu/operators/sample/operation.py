@@ -1,0 +1,47 @@
+"""Samples: updates whose hash is below a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from altneu.columnar.hashing import Hashes, hash_rows, mix
+from altneu.operators.base import Here, Operation, Outputs
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.node import Key
+
+
+@dataclass(frozen=True)
+class SampleOp(Operation, tag="SampleOp", kind="sample"):
+    """The updates whose hash of some columns, mixed with a seed, is among the least ``fraction`` of all hashes.
+
+    Mixed once more, it says nothing of the shard of a row, which is chosen by the hash itself.
+    """
+
+    key: Key
+    fraction: float
+    seed: int
+
+    additive = True
+
+    def step(self, here: Here) -> Outputs:
+        """A part of the updates."""
+        updates = here.one()
+        if updates is None:
+            return [None]
+        hashes = _mixed(hash_rows(updates.rows, self.key), np.uint64(self.seed))
+        return [updates.filter(hashes <= np.uint64(bound_of(self.fraction)))]
+
+
+def bound_of(fraction: float) -> int:
+    """The greatest of the least ``fraction`` of all 64-bit words."""
+    return max(min(int(fraction * 2.0**64), 2**64) - 1, 0)
+
+
+@compiled
+def _mixed(hashes: Hashes, seed: np.uint64) -> Hashes:
+    out = np.empty_like(hashes)
+    for i in range(len(hashes)):
+        out[i] = mix(hashes[i] ^ mix(seed))
+    return out
