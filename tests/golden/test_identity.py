@@ -17,6 +17,7 @@ from altneu.operators.arrange.operation import ReadOp
 from altneu.operators.base import Operation
 from altneu.plan import ir
 from altneu.plan.functions import with_functions
+from altneu.plan.lower import OPERATORS
 from altneu.plan.physical import PhysicalNode
 from tests.golden import plans
 from tests.golden.golden import check
@@ -96,6 +97,11 @@ def test_every_node_reducer_and_operation_is_among_them():
     assert {type(node) for node in nodes} == concrete(ir.Node) - {ir.MultiJoin}  # rules make it, and AsOfReduce
     assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == concrete(ir.Reducer) - {ir.AsOfReduce}
     assert set().union(*(placed(*one)[1] for one in made)) == concrete(Operation) - {ReadOp}  # has no state
+
+
+def test_every_node_is_lowered_and_has_a_name_in_ir():
+    assert concrete(ir.Node) - {ir.Loop} == {*OPERATORS}  # a loop is lowered with its first result
+    assert {kind.__name__ for kind in concrete(ir.Node) | concrete(ir.Reducer)} <= {*ir.__all__}
 
 
 def test_no_two_classes_have_one_tag():

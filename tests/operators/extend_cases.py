@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.operators.delta_join.extend import DeltaSpec
+from altneu.operators.delta_join.lowering import Relations
+from altneu.operators.delta_join.paths import delta_paths
 from altneu.order import Antichain
 from altneu.plan import ir
-from altneu.plan.paths import delta_paths
-from altneu.plan.relations import Relations
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates
 

@@ -13,9 +13,9 @@ import pytest
 from altneu.errors import DiffOverflowError
 from altneu.operators.delta_join import extend
 from altneu.operators.delta_join.extend import delta_join
+from altneu.operators.delta_join.paths import delta_paths, is_cyclic
 from altneu.operators.join.pairs import TooManyMatches
 from altneu.order import AltNeu, Epoch, Product
-from altneu.plan.paths import delta_paths, is_cyclic
 from altneu.trace.update import consolidate
 from tests.operators.extend_cases import PATTERNS, TRIANGLE, consolidated, prepared
 

@@ -25,11 +25,11 @@ from altneu.operators.reduce.any_lattice import reduce_at_any
 from altneu.operators.reduce.families import Aggregates, CountOf, Distinct, Threshold, counter
 from altneu.operators.reduce.python_reduce import PythonReduce
 from altneu.operators.reduce.ranked import GeneralAggregates
+from altneu.operators.reduce.reducers import Frame
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.top_k import TopK
 from altneu.operators.reduce.touched_history import round_columns
 from altneu.operators.reduce.window import WindowCall, WindowFunctions
-from altneu.operators.reduce.window_functions import Frame
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, interesting_times
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates

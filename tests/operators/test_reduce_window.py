@@ -15,8 +15,8 @@ from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError, StepFailedError, TypeMismatchError, UnknownColumnError
 from altneu.operators.reduce import lined_up
 from altneu.operators.reduce.families import reduce
+from altneu.operators.reduce.lowering import spec_of
 from altneu.plan import ir
-from altneu.plan.kernels import reduce_spec_of
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, undone, updates_of
 from tests.oracle.recompute import FailureError, plain
@@ -147,7 +147,7 @@ def judge(calls: list[ir.WindowCall]) -> Any:
 
 
 def make(calls: list[ir.WindowCall], *, merged: bool = False) -> Run:
-    spec = reduce_spec_of(ir.Reduce(SOURCE, KEY, ir.WindowFunctions(tuple(calls))))
+    spec = spec_of(ir.Reduce(SOURCE, KEY, ir.WindowFunctions(tuple(calls))))
     return Run(Layout(SCHEMA, KEY, LATTICE), lambda arranged: reduce(arranged, spec), merged=merged)
 
 
@@ -226,12 +226,12 @@ def test_what_does_not_fit_is_refused_when_the_plan_is_built():
     maps = pa.schema([("m", pa.map_(pa.string(), pa.int64())), ("n", pa.int64())])
     by_map, unknown = (ir.WindowFunctions((_of("rank", order=((c, False, True),)),)) for c in "mz")
     with pytest.raises(TypeMismatchError, match="maps have no order"):
-        reduce_spec_of(ir.Reduce(ir.Source("t", maps), (), by_map))
+        spec_of(ir.Reduce(ir.Source("t", maps), (), by_map))
     with pytest.raises(UnknownColumnError):
-        reduce_spec_of(ir.Reduce(SOURCE, (), unknown))
+        spec_of(ir.Reduce(SOURCE, (), unknown))
     two = _of("sum", "n", order=ORDERS["s desc, n"], frame=VALUES["near"])
     with pytest.raises(PlanError, match="one order column"):
-        reduce_spec_of(ir.Reduce(SOURCE, KEY, ir.WindowFunctions((two,))))
+        spec_of(ir.Reduce(SOURCE, KEY, ir.WindowFunctions((two,))))
 
 
 def test_a_large_partition_costs_no_more_than_some_sorts():

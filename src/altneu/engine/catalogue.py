@@ -9,10 +9,11 @@ from typing import Any
 from altneu.collections.collection import Collection
 from altneu.errors import PlanError, StorePlanError
 from altneu.linear import Function
+from altneu.operators.source.lowering import commands_name
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.functions import aliases, changes, checked, functions_of, with_functions
-from altneu.plan.lower import arrangement_name, commands_name, lower
+from altneu.plan.lower import arrangement_name, lower
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
 from altneu.plan.rewrite.earlier import without_needs

@@ -264,6 +264,9 @@ class Hosting(Operation):
     Output 0 the rows, output 1 its own errors, output 2 those of the logic.
     """
 
+    flows: ClassVar[bool] = False
+    """Whether it makes its rows in pieces, so that logic may make many rows of each."""
+
     logic: BoundLogic = field(default=IDENTITY, kw_only=True)
 
     def finished(self, rows: Updates, errors: Updates) -> Outputs:

@@ -153,6 +153,11 @@ class Node(ABC):
         return False
 
     @property
+    def hosts(self) -> bool:
+        """Whether linear logic that alone reads its rows may run inside its operation."""
+        return False
+
+    @property
     def moves_times(self) -> bool:
         """Whether its rows change at times at which no row of its input does that decides them."""
         return False

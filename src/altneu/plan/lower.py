@@ -15,47 +15,28 @@ from typing import Any
 import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.linear import BoundLogic, Negate, Outputs
-from altneu.linear.lineage import projections
+from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.asof.locked import locked_layout, times_spec
-from altneu.operators.asof.operation import AsofOp, LockedOp
+from altneu.operators.asof.lowering import lower_asof, lower_update_time
 from altneu.operators.base import LOGIC_ERRORS, Hosting, Operation
 from altneu.operators.calculus.operation import DifferentiateOp, IntegrateOp, ToNeuOp
-from altneu.operators.concat.operation import ConcatOp, ConsolidateOp, TapOp
-from altneu.operators.delta_join.operation import DeltaJoinOp
-from altneu.operators.join.operation import JoinOp
-from altneu.operators.join.pairs import JoinSpec
-from altneu.operators.latest.events import kept_schema
-from altneu.operators.latest.operation import LatestOp
+from altneu.operators.concat.lowering import lower_concat, lower_consolidate, lower_inspect
+from altneu.operators.concat.operation import ConcatOp
+from altneu.operators.delta_join.lowering import lower_delta_join
+from altneu.operators.join.lowering import lower_join
+from altneu.operators.latest.lowering import lower_latest
+from altneu.operators.linear.lowering import lower_linear
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, FeedOp, LeaveOp
-from altneu.operators.reduce.operation import ExplodeOp, ReduceOp
-from altneu.operators.source.keyed import command_schema
-from altneu.operators.source.operation import CommandsOp, ConstantOp, RowsOp, SourceOp
+from altneu.operators.lowering import Lowered, arrangement_id
+from altneu.operators.node import Key
+from altneu.operators.reduce.lowering import lower_reduce
+from altneu.operators.source import lowering as sources
+from altneu.operators.source.operation import CommandsOp
 from altneu.order import Lattice
 from altneu.plan import ir
-from altneu.plan.kernels import accumulator_of, asof_spec_of, lock_spec_of, mixed, reduce_spec_of
-from altneu.plan.paths import delta_paths
 from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
-from altneu.plan.relations import Relations, delta_join
 from altneu.trace.batch import Layout
-
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A logical node's output port and where its rows are.
-
-    ``spread`` is the key that decides their shard (None: not known; the empty key: all are in one shard); ``settled``
-    says that equal rows are always in the same shard, whatever decides it. Rows straight from a source are neither:
-    they come from any task.
-    """
-
-    port: Port
-    spread: Key | None
-    settled: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,7 +64,7 @@ class Lowering:
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
     arranged: dict[tuple[Port, Key, str | None, bool], int] = field(default_factory=dict)
-    exploded: dict[str, int] = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)  # what is made once
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
@@ -104,7 +85,7 @@ class Lowering:
     ) -> int:
         """Append an operation in the innermost scope of its inputs; in which stage is decided at the end."""
         if scope is None:
-            scope = self._innermost(self.nodes[p.node].scope for p in inputs)
+            scope = self.innermost(self.nodes[p.node].scope for p in inputs)
         self.nodes.append(PhysicalNode(operation, inputs, 0, schema, exchange, label, logical, scope, notes))
         return len(self.nodes) - 1
 
@@ -121,7 +102,7 @@ class Lowering:
 
     def entered(self, lowered: Lowered, scope: int) -> Lowered:
         """Updates as they are seen in a loop; those that are there already as they are."""
-        if self._innermost([scope, self.scope_of(lowered)]) == self.scope_of(lowered):
+        if self.innermost([scope, self.scope_of(lowered)]) == self.scope_of(lowered):
             return lowered
         schema = self._schema(lowered.port)
         label = "enter at the earlier moment" if self.scopes[scope].kind == "moment" else "enter the loop"
@@ -139,7 +120,7 @@ class Lowering:
         number = self.add(operation, (lowered.port,), schema, label=label, scope=inside.parent, notes=inside.notes)
         return self._noted(replace(lowered, port=Port(number)))
 
-    def _innermost(self, scopes: Iterable[int]) -> int:
+    def innermost(self, scopes: Iterable[int]) -> int:
         """Of scopes that are inside one another the innermost.
 
         Raises:
@@ -194,7 +175,7 @@ class Lowering:
     def _schema(self, port: Port) -> pa.Schema:
         return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
 
-    def _name_of(self, node: ir.Node) -> str:
+    def name_of(self, node: ir.Node) -> str:
         """A name for a collection across processes: that of its plan, and of the loops it is in."""
         level = ir.free_level(node)
         return node.fingerprint if level is None else f"{self.loops[level].name}/{node.fingerprint}"
@@ -216,19 +197,45 @@ class Lowering:
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
             kind = "" if order is None else f"|by {order}"
-            name = _name(f"changes|{origin}" if changes_only else f"{origin}{kind}", key)
+            name = arrangement_id(f"changes|{origin}" if changes_only else f"{origin}{kind}", key)
             operation = ArrangeOp(name, Layout(schema, key, lattice, order, changes_only))
             self.arranged[place] = self.add(
                 operation, (lowered.port,), schema, exchange=exchange, label=label, logical=origin
             )
         return self.arranged[place]
 
+    def once(self, name: str, make: Callable[[], int]) -> int:
+        """The operation of a name, made when it is first asked for."""
+        if name not in self.named:
+            self.named[name] = make()
+        return self.named[name]
+
+    def arranged_already(self, lowered: Lowered, state: int) -> None:
+        """Note that an operation keeps the rows of a port by the key that they are spread by, and is read instead."""
+        assert lowered.spread is not None
+        self.arranged[lowered.port, lowered.spread, None, False] = state
+        self.commanded[state] = lowered.port.node
+
+    def host_of(self, node: ir.Node) -> Hosting | None:
+        """The operation of a node that is lowered, if it takes over logic and has one reader."""
+        if not node.hosts or self.readers[node.fingerprint] != 1:
+            return None
+        operation = self.nodes[self.lower(node).port.node].operation
+        return operation if isinstance(operation, Hosting) else None
+
+    def give(self, port: Port, logic: BoundLogic, node: ir.Node) -> None:
+        """Have the operation of a port take over logic; its rows are those of a node then."""
+        host = self.nodes[port.node]
+        assert isinstance(host.operation, Hosting)
+        operation = replace(host.operation, logic=logic)
+        self.nodes[port.node] = replace(host, operation=operation, schema=node.schema, logical=node.fingerprint)
+
     def lower(self, node: ir.Node) -> Lowered:
         """Lower a node and all it depends on, once; inputs first, so that a plan may be of any depth."""
-        name = self._name_of(node)
+        name = self.name_of(node)
         if name not in self.done:
-            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self._name_of(n) in self.done):
-                if (place := self._name_of(below)) not in self.done:
+            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self.name_of(n) in self.done):
+                if (place := self.name_of(below)) not in self.done:
                     _check_times(below)
                     self.done[place] = self._noted(self._lower(below))
         return self.done[name]
@@ -241,68 +248,13 @@ class Lowering:
         return lowered
 
     def _lower(self, node: ir.Node) -> Lowered:
-        return _LOWER[type(node)](self, node)
-
-    def _source(self, node: ir.Source) -> Lowered:
-        if node.commanded_by is not None:
-            return self._commanded(node, node.commanded_by)
-        scope = self._event_scope() if node.coordinates else 0
-        label = f"source {node.name}"
-        number = self.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
-        port = Port(number)
-        if node.keep:
-            self._keep(node, port)
-        return Lowered(port, None, settled=False)
-
-    def _commanded(self, node: ir.Source, key: Key) -> Lowered:
-        """Commands, those that are due, the arrangement of the rows that they change, and these rows.
-
-        The arrangement is that of the rows by the key for all who ask for one.
-        """
-        commands, logical, by = command_schema(node.schema), node.fingerprint, ", ".join(node.key or ("row",))
-        number = self.add(SourceOp(node.name), (), commands, label=f"source {node.name}", logical=logical)
-        waiting = CommandsOp(commands_name(node), Layout(commands, key, self.lattice))
-        label = f"commands to {node.name}"
-        number = self.add(waiting, (Port(number),), commands, exchange=key, label=label, logical=logical)
-        operation = ArrangeOp(_name(logical, key), Layout(node.schema, key, self.lattice), commanded=True)
-        label = f"keep {node.name} by {by}"
-        state = self.add(operation, (Port(number),), node.schema, label=label, logical=logical)
-        label = f"rows of {node.name}"
-        number = self.add(RowsOp(node.key), (Port(state),), node.schema, label=label, logical=logical)
-        self.arranged[Port(number), key, None, False] = state
-        self.commanded[state] = number
-        if node.key:
-            self._may_fail(node, Lowered(Port(number, 1), None))
-        return Lowered(Port(number), key)
+        return OPERATORS[type(node)](self, node)
 
     def keep(self, source: ir.Source) -> None:
         """Arrange all rows of a source, whether it is declared with ``keep`` or not."""
         port = self.lower(source).port
         if source.commanded_by is None:
-            self._keep(source, port)
-
-    def _keep(self, source: ir.Source, port: Port) -> None:
-        self.arrange(Lowered(port, None), tuple(source.schema.names), source.fingerprint, f"keep {source.name}")
-
-    def _constant(self, node: ir.Constant) -> Lowered:
-        number = self.add(ConstantOp(node.rows), (), node.schema, label="constant")
-        return Lowered(Port(number), None, settled=False)
-
-    def _concat(self, node: ir.Concat) -> Lowered:
-        parts = [self.lower(p) for p in node.parts]
-        scope = self._innermost(map(self.scope_of, parts))
-        parts = [self.entered(p, scope) for p in parts]
-        spreads = {p.spread for p in parts}
-        ports = tuple(p.port for p in parts)
-        number = self.add(ConcatOp(), ports, node.schema, label="concat", logical=node.fingerprint)
-        return Lowered(Port(number), spreads.pop() if len(spreads) == 1 else None, all(p.settled for p in parts))
-
-    def _consolidate(self, node: ir.Consolidate) -> Lowered:
-        return self._spread_by_row(node.input, ConsolidateOp(), "consolidate")
-
-    def _inspect(self, node: ir.Inspect) -> Lowered:
-        self._spread_by_row(node.input, TapOp(node.function), f"inspect {node.function.name}")
-        return self.lower(node.input)
+            sources.keep(self, source, port)
 
     def _arranged_by(self, node: ir.ArrangedBy) -> Lowered:
         return self.lower(node.input)
@@ -319,173 +271,6 @@ class Lowering:
 
     def _result(self, node: ir.Result) -> Lowered:
         return self._loop(node.loop)[node.index]
-
-    def _spread_by_row(self, input_node: ir.Node, operation: Operation, label: str) -> Lowered:
-        """An operation for which equal rows must meet, however they are spread."""
-        lowered = self.lower(input_node)
-        everything = tuple(input_node.schema.names)
-        number = self.add(
-            operation,
-            (lowered.port,),
-            input_node.schema,
-            exchange=everything if lowered.spread is None else None,
-            label=label,
-            logical=input_node.fingerprint,
-        )
-        return Lowered(Port(number), everything if lowered.spread is None else lowered.spread)
-
-    def _linear(self, node: ir.Linear) -> Lowered:
-        """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
-
-        So it is where a table function follows a reduce, whose rows are few: what it makes can then flow.
-        The names of arrangements do not depend on which it is, for another view may change it.
-        """
-        below = self.lower(node.input)
-        number, errors = below.port.node, LOGIC_ERRORS
-        host = self.nodes[number].operation
-        alone = isinstance(node.input, _HOSTED) and self.readers[node.input.fingerprint] == 1
-        flows = node.logic.expands and not isinstance(host, JoinOp | DeltaJoinOp)
-        if alone and isinstance(host, Hosting) and not flows:
-            operation = replace(host, logic=node.logic)
-            self.nodes[number] = replace(
-                self.nodes[number], operation=operation, schema=node.schema, logical=node.fingerprint
-            )
-        else:
-            errors = 1
-            number = self.add(
-                LinearOp(node.logic), (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint
-            )
-        if node.logic.has_errors:
-            self._may_fail(node, Lowered(Port(number, errors), None, below.settled))
-        return Lowered(Port(number), spread_after(node.logic, below.spread), below.settled)
-
-    def _join(self, node: ir.Join) -> Lowered:
-        left, right = self.lower(node.left), self.lower(node.right)
-        label = f"join on {', '.join(node.left_key)}"
-        sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
-        inputs = tuple(
-            Port(self.arrange(lowered, key, self._name_of(side), _arrange_label(key))) for lowered, side, key in sides
-        )
-        scope = self._innermost(self.nodes[p.node].scope for p in inputs)
-        spec = JoinSpec(node.schema, node.outputs, self.lattice_in(scope))
-        notes = (node.reason,) if node.reason else ()
-        port = Port(self.add(JoinOp(spec), inputs, node.schema, label=label, logical=node.fingerprint, notes=notes))
-        for side, key in ((0, node.left_key), (1, node.right_key)):
-            name_of = {column: name for name, s, column in node.outputs if s == side}
-            if all(k in name_of for k in key):
-                return Lowered(port, tuple(name_of[k] for k in key))
-        return Lowered(port, None)
-
-    def _delta_join(self, node: ir.MultiJoin) -> Lowered:
-        parts = [(self.lower(part), self._name_of(part)) for part in node.parts]
-        relations = Relations(node, delta_paths(node.variables))
-        inputs = tuple(
-            Port(self.arrange(parts[i][0], key, parts[i][1], _arrange_label(key))) for i, key in relations.arrangements
-        )
-        scope = self._innermost(self.nodes[p.node].scope for p in inputs)
-        return Lowered(delta_join(self, relations, inputs, scope), None)
-
-    def _reduced(self, node: ir.Reduce) -> Lowered:
-        return self._accumulable(node) if node.accumulable else self._general(node)
-
-    def _accumulable(self, node: ir.Reduce) -> Lowered:
-        below = self.lower(node.input)
-        accumulator = accumulator_of(node)
-        schema = accumulator.slot_schema
-        kept = (
-            node.reducer if isinstance(node.reducer, ir.Aggregates) else "counts"
-        )  # distinct, count, threshold keep the same
-        origin = f"{self._name_of(node.input)}|{node.key}|{kept}"
-        if origin not in self.exploded:
-            self.exploded[origin] = self.add(ExplodeOp(accumulator), (below.port,), schema, label="combine")
-        spread = below.spread if below.spread == node.key else None
-        slots = Lowered(Port(self.exploded[origin]), spread)
-        return self._reduce(node, self.arrange(slots, node.key, origin, _group_label(node.key)))
-
-    def _general(self, node: ir.Reduce) -> Lowered:
-        below = self.lower(node.input)
-        return self._reduce(node, self.arrange(below, node.key, self._name_of(node.input), _arrange_label(node.key)))
-
-    def _reduce(self, node: ir.Reduce, state: int) -> Lowered:
-        spec = reduce_spec_of(node)
-        number = self.add(
-            ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint
-        )
-        self._may_fail(node, Lowered(Port(number, 1), None))
-        return Lowered(Port(number), node.key)
-
-    def _latest(self, node: ir.Latest) -> Lowered:
-        below = self.lower(node.input)
-        layout = Layout(kept_schema(node.schema), node.key, self.lattice)
-        operation = ArrangeOp(_name(f"latest|{node.fingerprint}", node.key), layout, node.order)
-        exchange = None if below.spread == node.key else node.key
-        label = f"latest by {', '.join(node.order)}"
-        state = self.add(
-            operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=node.fingerprint
-        )
-        number = self.add(LatestOp(node.order), (Port(state),), node.schema, label=label, logical=node.fingerprint)
-        self._may_fail(node, Lowered(Port(number, 1), None))
-        return Lowered(Port(number), node.key)
-
-    def _asof(self, node: ir.AsOf) -> Lowered:
-        left, right = self.lower(node.left), self.lower(node.right)
-        scope = self._innermost(map(self.scope_of, (left, right)))
-        if node.locked:
-            return self._locked(node, left, right)
-        if scope:  # of times that are no chain, or no longer the sides' own
-            return self.lower(mixed(node))
-        sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
-        inputs = tuple(
-            Port(self._by_stamp(lowered, key, side, stamp))
-            for (lowered, side, key), stamp in zip(sides, node.stamps or (), strict=True)
-        )
-        label = f"as-of join by {' and '.join(dict.fromkeys(node.stamps or ()))}, {node.rule}"
-        operation = AsofOp(asof_spec_of(node))
-        number = self.add(operation, inputs, node.schema, label=label, logical=node.fingerprint)
-        return self._joined(node, number)
-
-    def _by_stamp(self, lowered: Lowered, key: Key, side: ir.Node, stamp: str) -> int:
-        label = f"arrange by {', '.join((*key, stamp))}"
-        return self.arrange(lowered, key, self._name_of(side), label, stamp)
-
-    def _locked(self, node: ir.AsOf, left: Lowered, right: Lowered) -> Lowered:
-        """What left rows have met is kept where the right rows of their key are, whatever the key is that it is by."""
-        if node.stamps is None:
-            label = _arrange_label(node.right_key)
-            state = self.arrange(right, node.right_key, self._name_of(node.right), label)
-        else:
-            state = self._by_stamp(right, node.right_key, node.right, node.stamps[1])
-        spec = lock_spec_of(node)
-        layout = locked_layout(spec, self.lattice)
-        operation = ArrangeOp(_name(f"locked|{node.fingerprint}", layout.key), layout, locked=spec)
-        exchange = None if left.spread is not None and left.spread == node.left_key else node.left_key
-        label = f"as-of join on {', '.join(node.left_key)}, locked in"
-        inputs = (left.port, Port(state))
-        logical = node.fingerprint
-        kept = self.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
-        return self._joined(node, self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical))
-
-    def _update_time(self, node: ir.UpdateTime) -> Lowered:
-        """Kept by the whole row, wherever its input lies, so that the state is the same however that is computed."""
-        below = self.lower(node.input)
-        spec = times_spec(node.input.schema, node.schema)
-        layout = locked_layout(spec, self.lattice)
-        operation = ArrangeOp(_name(f"update time|{node.fingerprint}", layout.key), layout, locked=spec)
-        exchange = None if below.spread == layout.key else layout.key
-        logical, label = node.fingerprint, "update_time()"
-        kept = self.add(
-            operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=logical
-        )
-        number = self.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical)
-        self._may_fail(node, Lowered(Port(number, 1), None))
-        return Lowered(Port(number), layout.key)
-
-    def _joined(self, node: ir.AsOf, number: int) -> Lowered:
-        """The output of an as-of join: spread as the left side's key is."""
-        self._may_fail(node, Lowered(Port(number, 1), None))
-        name_of = {column: name for name, side, column in node.outputs if side == 0}
-        known = all(k in name_of for k in node.left_key)
-        return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
 
     def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
@@ -517,7 +302,7 @@ class Lowering:
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
         return tuple(names)
 
-    def _event_scope(self) -> int:
+    def event_scope(self) -> int:
         """The scope of what has a second time."""
         found = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
         if found is None:
@@ -525,9 +310,9 @@ class Lowering:
             self.scopes.append(Scope(0, 1, "event"))
         return found
 
-    def _may_fail(self, node: ir.Node, errors: Lowered) -> None:
+    def may_fail(self, node: ir.Node, errors: Lowered) -> None:
         """Note that an operation has errors: each origin keeps its own."""
-        self.failing[errors.port] = self._name_of(node), errors
+        self.failing[errors.port] = self.name_of(node), errors
 
     def _failing_of(self, i: int) -> list[Port]:
         return [p for p in (Port(i, 1), Port(i, LOGIC_ERRORS)) if p in self.failing]
@@ -543,7 +328,7 @@ class Lowering:
 
     def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
         """Lower a loop, once; what its variables come to, outside it."""
-        name = self._name_of(loop)
+        name = self.name_of(loop)
         if name not in self.results:
             self.results[name] = self._lower_loop(loop, name)
         return self.results[name]
@@ -552,14 +337,14 @@ class Lowering:
         level = ir.free_level(loop)
         parent = 0 if level is None else self.loops[level].scope
         if level is None and ir.coordinates(loop):
-            parent = self._event_scope()
+            parent = self.event_scope()
         if ir.moments(loop):
-            parent = self._innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
+            parent = self.innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
         scope = len(self.scopes)
         notes = (f"computed outside the loop: {', '.join(loop.hoisted)}",) if loop.hoisted else ()
         self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds, notes))
         initial = [self.entered(self.lower(i), scope) for i in loop.initial]
-        feeds = [_name(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
+        feeds = [arrangement_id(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
         variables = []
         for i, first in enumerate(initial):
             if i in loop.unread:
@@ -603,19 +388,19 @@ class Lowering:
         return operation.arrangement
 
 
-_LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
-    ir.Source: Lowering._source,
-    ir.Constant: Lowering._constant,
-    ir.Linear: Lowering._linear,
-    ir.Concat: Lowering._concat,
-    ir.Join: Lowering._join,
-    ir.MultiJoin: Lowering._delta_join,
-    ir.Reduce: Lowering._reduced,
-    ir.Latest: Lowering._latest,
-    ir.AsOf: Lowering._asof,
-    ir.UpdateTime: Lowering._update_time,
-    ir.Consolidate: Lowering._consolidate,
-    ir.Inspect: Lowering._inspect,
+OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
+    ir.Source: sources.lower_source,
+    ir.Constant: sources.lower_constant,
+    ir.Linear: lower_linear,
+    ir.Concat: lower_concat,
+    ir.Join: lower_join,
+    ir.MultiJoin: lower_delta_join,
+    ir.Reduce: lower_reduce,
+    ir.Latest: lower_latest,
+    ir.AsOf: lower_asof,
+    ir.UpdateTime: lower_update_time,
+    ir.Consolidate: lower_consolidate,
+    ir.Inspect: lower_inspect,
     ir.ArrangedBy: Lowering._arranged_by,
     ir.Differentiate: Lowering._in_moments,
     ir.ToNeu: Lowering._in_moments,
@@ -624,6 +409,7 @@ _LOWER: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.EnterAt: Lowering._enter_at,
     ir.Result: Lowering._result,
 }
+"""How each node is lowered; what has a scope of its own, loops and moments, is lowered here."""
 
 
 def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
@@ -643,58 +429,9 @@ def _check_times(node: ir.Node) -> None:
         )
 
 
-_HOSTED = (
-    ir.Join,
-    ir.MultiJoin,
-    ir.Reduce,
-    ir.Latest,
-    ir.AsOf,
-    ir.UpdateTime,
-)  # lowered to operations that take over logic; what an Inspect shows is lowered to them too
-
-
 def arrangement_name(node: ir.Node, key: Key) -> str | None:
     """What the arrangement of a collection outside loops by a key is called in every session; None inside loops."""
-    return _name(node.fingerprint, key) if ir.free_level(node) is None else None
-
-
-def commands_name(source: ir.Source) -> str:
-    """What the state of a source's commands that wait is called in every session."""
-    return _name(f"commands|{source.fingerprint}", source.commanded_by or ())
-
-
-def _name(origin: str, key: Key) -> str:
-    return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
-
-
-def _arrange_label(key: Key) -> str:
-    """What an arrangement of rows is called, whether joins or reduces read it: both may, and other views' too."""
-    return f"arrange by {', '.join(key)}" if key else "one group"
-
-
-def _group_label(key: Key) -> str:
-    return f"group by {', '.join(key)}" if key else "one group"
-
-
-def spread_after(logic: BoundLogic, spread: Key | None) -> Key | None:
-    """By which columns rows are still spread after linear logic."""
-    for step in logic.steps:
-        made = projections(step)
-        if spread is None or made is None:
-            return None
-        if made:
-            spreads = {_carried(outputs, spread) for outputs in made}
-            spread = spreads.pop() if len(spreads) == 1 else None
-    return spread
-
-
-def _carried(outputs: Outputs, spread: Key) -> Key | None:
-    """The names that columns have after a projection; None when one of them is not handed on."""
-    kept: dict[str, str] = {}
-    for name, expression in outputs:
-        if expression.is_column:
-            kept.setdefault(expression.column_name, name)
-    return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
+    return arrangement_id(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
 def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pyarrow as pa
 
@@ -21,18 +21,11 @@ from altneu.operators.base import Operation
 from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.loop.operation import FeedbackOp
+from altneu.operators.lowering import Port as Port  # noqa: PLC0414  # plans are made of them
 from altneu.operators.reduce.operation import ReduceOp
 from altneu.operators.source.operation import SourceOp
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
-
-
-class Port(NamedTuple):
-    """One output of one operation."""
-
-    node: int
-    output: int = 0
-
 
 MOST_WAYS = 8
 """By more ways than these a row does not come to a sum without being added up there."""

@@ -26,7 +26,8 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, between, windows
 from altneu.operators.asof.nearest import first_at, lookups
-from altneu.operators.asof.revising import Ranked, Rule, Side, kernel_sides, moments
+from altneu.operators.asof.revising import Ranked, Side, kernel_sides, moments, words_of
+from altneu.operators.asof.rule import AsOfRule
 from altneu.operators.kernels.bitmap import empty_set
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
@@ -57,7 +58,7 @@ class LockSpec:
     outputs: tuple[tuple[str, int, str], ...]
     keeps: bool
     stamps: tuple[str, str] | None
-    rule: Rule | None
+    rule: AsOfRule | None
     simultaneous: bool
     times: bool = False
 
@@ -321,7 +322,7 @@ def _equal(left: Rows, times: Ints, right: Arranged, spec: LockSpec) -> _Met:
     return _Met(entry[order], at[order], count[order], rows)
 
 
-def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: Rule) -> _Met:
+def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: AsOfRule) -> _Met:
     """The one right row that is nearest at each time."""
     layout = right.layout
     assert spec.stamps is not None
@@ -344,7 +345,7 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: Rul
     )
     when, events, _, order = moments(sides, ranks)
     there = empty_set(len(ranks[1].stamp))
-    met, overflow = lookups(when, *kernel_sides(sides, ranks), events, there, rule.words, spec.simultaneous)
+    met, overflow = lookups(when, *kernel_sides(sides, ranks), events, there, words_of(rule), spec.simultaneous)
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     place = np.empty(len(order), np.int64)

@@ -111,6 +111,11 @@ class AsOf(Derived, tag="AsOf"):
         """Where it is locked."""
         return self.locked
 
+    @property
+    def hosts(self) -> bool:
+        """It does."""
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class UpdateTime(Unary, Whole, tag="UpdateTime"):
@@ -141,4 +146,9 @@ class UpdateTime(Unary, Whole, tag="UpdateTime"):
     @property
     def is_by_arrival(self) -> bool:
         """It is."""
+        return True
+
+    @property
+    def hosts(self) -> bool:
+        """It does."""
         return True

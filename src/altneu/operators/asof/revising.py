@@ -18,6 +18,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, Spans, between, windows
 from altneu.operators.asof.nearest import BACKWARD, FORWARD, NEAREST, sweep
+from altneu.operators.asof.rule import AsOfRule
 from altneu.operators.kernels.bitmap import empty_set
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import (
@@ -37,23 +38,9 @@ from altneu.trace.update import Updates
 _DIRECTIONS = {"backward": BACKWARD, "forward": FORWARD, "nearest": NEAREST}
 
 
-@dataclass(frozen=True)
-class Rule:
-    """Which right row a left row meets: the nearest in a ``direction``, no further than ``tolerance`` units away.
-
-    ``exact`` says whether its own timestamp counts. Of right rows with one timestamp the last is met in the order of
-    ``ties`` (column, descending, nulls first) and then of the whole row.
-    """
-
-    direction: str
-    tolerance: int | None
-    exact: bool
-    ties: tuple[Order, ...] = ()
-
-    @property
-    def words(self) -> Ints:
-        """The same for kernels."""
-        return np.array([_DIRECTIONS[self.direction], -1 if self.tolerance is None else self.tolerance, self.exact])
+def words_of(rule: AsOfRule) -> Ints:
+    """A rule for kernels."""
+    return np.array([_DIRECTIONS[rule.direction], -1 if rule.tolerance is None else rule.tolerance, rule.exact])
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,7 @@ class AsofSpec:
 
     schema: pa.Schema
     outputs: tuple[tuple[str, int, str], ...]
-    rule: Rule
+    rule: AsOfRule
     keeps: bool
 
 
@@ -85,7 +72,7 @@ class UnionSpec:
     left: tuple[str, ...]
     right: tuple[str, ...]
     shown: tuple[tuple[str, str], ...]
-    rule: Rule
+    rule: AsOfRule
     keeps: bool
 
 
@@ -274,11 +261,11 @@ def kernel_sides(sides: Sequence[Side], ranks: Sequence[Ranked]) -> tuple[Any, A
     return left, right, old
 
 
-def _swept(sides: Sequence[Side], ranks: Sequence[Ranked], rule: Rule, *, keeps: bool) -> tuple[Changes, Changes]:
+def _swept(sides: Sequence[Side], ranks: Sequence[Ranked], rule: AsOfRule, *, keeps: bool) -> tuple[Changes, Changes]:
     """What comes and goes, and which right rows become errors."""
     when, events, times, _ = moments(sides, ranks)
     sets = tuple(empty_set(len(rank.stamp)) for rank in ranks)
-    made, wrong, overflow, _ = sweep(when, *kernel_sides(sides, ranks), events, sets, rule.words, keeps)
+    made, wrong, overflow, _ = sweep(when, *kernel_sides(sides, ranks), events, sets, words_of(rule), keeps)
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     return (

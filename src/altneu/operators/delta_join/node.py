@@ -57,3 +57,8 @@ class MultiJoin(Node, tag="MultiJoin"):
     def is_nothing(self, empty: Sequence[bool]) -> bool:
         """Not known: it is made when constants have been folded."""
         return False
+
+    @property
+    def hosts(self) -> bool:
+        """It does."""
+        return True

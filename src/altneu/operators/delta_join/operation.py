@@ -26,7 +26,7 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
     Output 0 the rows, output 2 the errors of the logic.
     """
 
-    whole = True
+    whole = flows = True
 
     spec: DeltaSpec
 

@@ -88,3 +88,8 @@ class Join(Derived, tag="Join"):
     def needs_every_input(self) -> bool:
         """It does."""
         return True
+
+    @property
+    def hosts(self) -> bool:
+        """It does."""
+        return True

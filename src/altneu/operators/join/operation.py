@@ -16,6 +16,8 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
     Output 0 the rows, output 2 the errors of the logic.
     """
 
+    flows = True
+
     spec: JoinSpec
 
     def step(self, here: Here) -> Outputs:

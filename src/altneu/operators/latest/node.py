@@ -51,3 +51,8 @@ class Latest(Unary, tag="Latest"):
     def arrival_verb(self) -> str | None:
         """Its verb."""
         return "latest"
+
+    @property
+    def hosts(self) -> bool:
+        """It does."""
+        return True

@@ -127,3 +127,8 @@ class Reduce(Unary, tag="Reduce"):
     def moves_times(self) -> bool:
         """What a group makes goes when its rows change."""
         return True
+
+    @property
+    def hosts(self) -> bool:
+        """It does."""
+        return True

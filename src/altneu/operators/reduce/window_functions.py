@@ -14,19 +14,7 @@ from altneu.operators.kernels.ranking import Order
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import Aggregate, column_of, result_type
 from altneu.operators.reduce.lined_up import Places
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Which places of its line a place's function is over: from ``start`` up to and with ``end``.
-
-    Bounds of ``rows`` count places, those before negative. Else 0 is the place with its peers, and a name is the column
-    that holds a value of the one order column. None has no bound.
-    """
-
-    rows: bool
-    start: int | str | None
-    end: int | str | None
+from altneu.operators.reduce.reducers import Frame
 
 
 @dataclass(frozen=True)

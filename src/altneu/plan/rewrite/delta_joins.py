@@ -32,8 +32,8 @@ from altneu.linear import (
 )
 from altneu.linear.mapping import mapped
 from altneu.linear.normal import normalise
+from altneu.operators.delta_join.paths import Keyed, delta_paths, is_cyclic
 from altneu.plan.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
-from altneu.plan.paths import Keyed, delta_paths, is_cyclic
 from altneu.plan.rewrite.transform import readers, replaced
 
 Joins = Literal["auto", "delta", "binary"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -19,19 +18,20 @@ from altneu.operators.base import Operation
 from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
+from altneu.operators.delta_join.node import MultiJoin
 from altneu.operators.delta_join.operation import ConfirmOp, CountOp, DeltaJoinOp, NewsOp, ProposeOp
+from altneu.operators.delta_join.paths import Extension, Keyed, Part, Path, Variables, delta_paths
 from altneu.operators.linear.operation import LinearOp
-from altneu.order import Lattice
-from altneu.plan import ir
-from altneu.plan.paths import Extension, Keyed, Part, Path, Variables
-from altneu.plan.physical import Port
+from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label
+from altneu.operators.node import walk
+from altneu.operators.source.node import Source
 
 
 @dataclass(frozen=True)
 class Relations:
     """A join with its paths; ``arrangements`` are the inputs of its operation: a part, and columns of it as key."""
 
-    node: ir.MultiJoin
+    node: MultiJoin
     paths: Sequence[Path]
 
     @cached_property
@@ -102,34 +102,22 @@ class Relations:
 
     def _called(self, relation: int) -> str:
         """A relation by its number and the sources that it is made of."""
-        names = [n.name for n in ir.walk(self.node.parts[relation]) if isinstance(n, ir.Source)]
+        names = [n.name for n in walk(self.node.parts[relation]) if isinstance(n, Source)]
         return f"{relation + 1}:{'+'.join(dict.fromkeys(names))}"
 
 
-class Builder(Protocol):
-    """What lowering is to this module: a plan under construction."""
-
-    shards: int
-
-    def add(
-        self,
-        operation: Operation,
-        inputs: tuple[Port, ...],
-        schema: pa.Schema,
-        *,
-        exchange: Variables | None = None,
-        label: str = "",
-        logical: str = "",
-        scope: int | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> int:
-        """Append an operation."""
-
-    def lattice_in(self, scope: int) -> Lattice:
-        """The times of a scope."""
+def lower_delta_join(to: Lowering, node: MultiJoin) -> Lowered:
+    """A join of several over the arrangements that its paths read."""
+    parts = [(to.lower(part), to.name_of(part)) for part in node.parts]
+    relations = Relations(node, delta_paths(node.variables))
+    inputs = tuple(
+        Port(to.arrange(parts[i][0], key, parts[i][1], arrange_label(key))) for i, key in relations.arrangements
+    )
+    scope = to.innermost(to.scope_of(part) for part, _ in parts)
+    return Lowered(delta_join(to, relations, inputs, scope), None)
 
 
-def delta_join(builder: Builder, relations: Relations, inputs: tuple[Port, ...], scope: int) -> Port:
+def delta_join(builder: Lowering, relations: Relations, inputs: tuple[Port, ...], scope: int) -> Port:
     """The join of the relations over their arrangements."""
     node, paths = relations.node, relations.paths
     label = f"delta join of {len(node.parts)}"
@@ -156,7 +144,7 @@ class _Stream:
 class _Path:
     """A path as operations of their own: prefixes go to the shard of each arrangement that they are looked up in."""
 
-    builder: Builder
+    builder: Lowering
     inputs: tuple[Port, ...]
     scope: int
 

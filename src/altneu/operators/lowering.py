@@ -1,0 +1,165 @@
+"""What lowering a node is given: the plan under construction, and where the rows of its inputs are.
+
+An operator's lowering stands in its folder, in ``lowering.py``: from its node to its operations, and to the
+arrangements that they read. ``altneu.plan.lower`` makes the plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from altneu.linear import BoundLogic, Outputs
+from altneu.linear.lineage import projections
+from altneu.operators.base import Hosting, Operation
+from altneu.operators.node import Key, Node
+from altneu.order import Lattice
+
+
+class Port(NamedTuple):
+    """One output of one operation."""
+
+    node: int
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A logical node's output port and where its rows are.
+
+    ``spread`` is the key that decides their shard (None: not known; the empty key: all are in one shard); ``settled``
+    says that equal rows are always in the same shard, whatever decides it. Rows straight from a source are neither:
+    they come from any task.
+    """
+
+    port: Port
+    spread: Key | None
+    settled: bool = True
+
+
+class Lowering(Protocol):
+    """A plan under construction."""
+
+    lattice: Lattice
+    shards: int
+
+    def lower(self, node: Node) -> Lowered:
+        """Lower a node and all it depends on, once."""
+
+    def add(
+        self,
+        operation: Operation,
+        inputs: tuple[Port, ...],
+        schema: pa.Schema,
+        *,
+        exchange: Key | None = None,
+        label: str = "",
+        logical: str = "",
+        scope: int | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> int:
+        """Append an operation, in the innermost scope of its inputs where none is given; its number."""
+
+    def once(self, name: str, make: Callable[[], int]) -> int:
+        """The operation of a name, made when it is first asked for."""
+
+    def arrange(
+        self,
+        lowered: Lowered,
+        key: Key,
+        origin: str,
+        label: str,
+        order: str | None = None,
+        *,
+        changes_only: bool = False,
+    ) -> int:
+        """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
+
+    def arranged_already(self, lowered: Lowered, state: int) -> None:
+        """Note that an operation keeps the rows of a port by the key that they are spread by, and is read instead."""
+
+    def host_of(self, node: Node) -> Hosting | None:
+        """The operation of a node that is lowered, if it takes over logic and has one reader."""
+
+    def give(self, port: Port, logic: BoundLogic, node: Node) -> None:
+        """Have the operation of a port take over logic; its rows are those of a node then."""
+
+    def may_fail(self, node: Node, errors: Lowered) -> None:
+        """Note that an operation has errors: each origin keeps its own."""
+
+    def name_of(self, node: Node) -> str:
+        """A name for a collection across processes: that of its plan, and of the loops it is in."""
+
+    def entered(self, lowered: Lowered, scope: int) -> Lowered:
+        """Updates as they are seen in a loop; those that are there already as they are."""
+
+    def scope_of(self, lowered: Lowered) -> int:
+        """The scope that a lowered node's updates are in."""
+
+    def innermost(self, scopes: Iterable[int]) -> int:
+        """Of scopes that are inside one another the innermost.
+
+        Raises:
+            PlanError: they are not.
+        """
+
+    def event_scope(self) -> int:
+        """The scope of what has a second time."""
+
+    def lattice_in(self, scope: int) -> Lattice:
+        """The times of a scope."""
+
+
+def arrangement_id(origin: str, key: Key) -> str:
+    """What an arrangement by a key is called in every process."""
+    return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
+
+
+def arrange_label(key: Key) -> str:
+    """What an arrangement of rows is called, whether joins or reduces read it: both may, and other views' too."""
+    return f"arrange by {', '.join(key)}" if key else "one group"
+
+
+def group_label(key: Key) -> str:
+    """What the numbers of groups are called."""
+    return f"group by {', '.join(key)}" if key else "one group"
+
+
+def spread_after(logic: BoundLogic, spread: Key | None) -> Key | None:
+    """By which columns rows are still spread after linear logic."""
+    for step in logic.steps:
+        made = projections(step)
+        if spread is None or made is None:
+            return None
+        if made:
+            spreads = {_carried(outputs, spread) for outputs in made}
+            spread = spreads.pop() if len(spreads) == 1 else None
+    return spread
+
+
+def _carried(outputs: Outputs, spread: Key) -> Key | None:
+    """The names that columns have after a projection; None when one of them is not handed on."""
+    kept: dict[str, str] = {}
+    for name, expression in outputs:
+        if expression.is_column:
+            kept.setdefault(expression.column_name, name)
+    return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
+
+
+def by_row(to: Lowering, node: Node, operation: Operation, label: str) -> Lowered:
+    """An operation for which equal rows must meet, however they are spread."""
+    lowered = to.lower(node)
+    everything = tuple(node.schema.names)
+    number = to.add(
+        operation,
+        (lowered.port,),
+        node.schema,
+        exchange=everything if lowered.spread is None else None,
+        label=label,
+        logical=node.fingerprint,
+    )
+    return Lowered(Port(number), everything if lowered.spread is None else lowered.spread)
