@@ -788,7 +788,7 @@ def loop(
     if on_limit not in ("error", "stop"):
         raise PlanError(f'on_limit={on_limit!r} is neither "error" nor "stop"')
     if not isinstance(max_rounds, Integral) or max_rounds < 1:
-        raise PlanError(f"max_rounds={max_rounds!r}: a loop has at least one round")
+        raise PlanError(f"max_rounds must be at least 1, got {max_rounds!r}")
     if not initial:
         raise PlanError("a recursion needs a variable: recursive(body, name=what it begins as)")
     level = getattr(_open_loops, "count", 0)

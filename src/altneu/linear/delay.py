@@ -149,7 +149,7 @@ class Delay:
             PlanError: a number below one.
         """
         if ticks < 1:
-            raise PlanError(f"delay(every={ticks}): a period is one tick or more")
+            raise PlanError(f"delay(every=...): the period must be at least 1 tick, got {ticks}")
         return cls((Every(ticks),)) if ticks > 1 else cls()
 
     def then(self, after: Delay) -> Delay:

@@ -95,7 +95,7 @@ class DirectoryStore(Store):
             StoreFullError: the disk is too full to make one.
         """
         if checkpoint_every < 1:
-            raise StoreError(f"checkpoint_every is a number of commits, at least 1, not {checkpoint_every}")
+            raise StoreError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
         folder = folder_of(path, storage_options)
         if create:
             folder.make()
@@ -231,7 +231,7 @@ class DirectoryStore(Store):
             StoreLockedError: another writer, where there is no lock, has gone on with the store; nothing is removed.
         """
         if keep < 1:
-            raise StoreError(f"keep is a number of commits, at least 1, not {keep}")
+            raise StoreError(f"keep must be at least 1, got {keep}")
         with self._mutex:
             self._writer.check(self._folder.where())
             numbers = self._log.numbers()

@@ -127,7 +127,7 @@ def vacuum_store(
         StoreLockedError: a session has it open, which vacuums it by itself.
     """
     if keep < 1:
-        raise StoreError(f"keep is a number of commits, at least 1, not {keep}")
+        raise StoreError(f"keep must be at least 1, got {keep}")
     folder = folder_of(path, storage_options)
     if not folder.has(FILE):
         raise StoreError(f"there is no store in {folder.where()}")
