@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-from altneu.columnar import hashing
 from altneu.plan import ir
 
 WORD = 2**64 - 1
@@ -31,8 +30,6 @@ def sample(node: ir.Sample, rows):
 
     def is_in(row):
         found = reduce(folded, [of_value(row[i]) for i in at])
-        if hashing._setting.mask is not None:  # rows collide
-            found &= int(hashing._setting.mask)
         return mix(found ^ mix(node.seed)) < node.fraction * 2**64
 
     return {row: n for row, n in rows.items() if is_in(row)}

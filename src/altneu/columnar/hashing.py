@@ -128,6 +128,14 @@ def hash_rows(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
     >>> [hex(h) for h in hash_rows(rows)]
     ['0xe220a8397b1dcdaf', '0x6e756c6c5f726f77']
     """
+    hashes = full_hashes(rows, columns)
+    if _setting.mask is not None:
+        hashes &= _setting.mask
+    return hashes
+
+
+def full_hashes(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
+    """The hash of each row, all 64 bits of it, whatever collisions are tried: for what is decided by it."""
     arrays = rows.columns if columns is None else [rows.column(name) for name in columns]
     if not arrays:
         hashes = np.full(rows.count, EMPTY_HASH, np.uint64)
@@ -137,8 +145,6 @@ def hash_rows(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
         for array in arrays:
             _hash_into(array, hashes, first)
             first = False
-    if _setting.mask is not None:
-        hashes &= _setting.mask
     return hashes
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.columnar.hashing import Hashes, hash_rows, mix
+from altneu.columnar.hashing import Hashes, full_hashes, mix
 from altneu.operators.base import Here, Operation, Outputs
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.node import Key
@@ -30,7 +30,7 @@ class SampleOp(Operation, tag="SampleOp", kind="sample"):
         updates = here.one()
         if updates is None:
             return [None]
-        hashes = _mixed(hash_rows(updates.rows, self.key), np.uint64(self.seed))
+        hashes = _mixed(full_hashes(updates.rows, self.key), np.uint64(self.seed))
         return [updates.filter(hashes <= np.uint64(bound_of(self.fraction)))]
 
 
