@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.columnar.hashing import Hashes, full_hashes, mix
+from altneu.columnar.hashing import Hashes, full_hashes
 from altneu.operators.base import Here, Operation, Outputs
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.node import Key
 
 
@@ -30,7 +29,7 @@ class SampleOp(Operation, tag="SampleOp", kind="sample"):
         updates = here.one()
         if updates is None:
             return [None]
-        hashes = _mixed(full_hashes(updates.rows, self.key), np.uint64(self.seed))
+        hashes = _mixed(full_hashes(updates.rows, self.key), self.seed)
         return [updates.filter(hashes <= np.uint64(bound_of(self.fraction)))]
 
 
@@ -39,9 +38,13 @@ def bound_of(fraction: float) -> int:
     return max(min(int(fraction * 2.0**64), 2**64) - 1, 0)
 
 
-@compiled
-def _mixed(hashes: Hashes, seed: np.uint64) -> Hashes:
-    out = np.empty_like(hashes)
-    for i in range(len(hashes)):
-        out[i] = mix(hashes[i] ^ mix(seed))
-    return out
+def _mixed(hashes: Hashes, seed: int) -> Hashes:
+    return _mix(hashes ^ _mix(np.array([seed], np.uint64)))
+
+
+def _mix(words: Hashes) -> Hashes:
+    """SplitMix64 of each word."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
