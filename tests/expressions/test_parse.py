@@ -115,7 +115,7 @@ def test_grammar(text, meaning):
         ("a +", ExpressionSyntaxError, "'a +'"),
         ("a; b", ExpressionSyntaxError, "one expression"),
         ("", ExpressionSyntaxError, "empty"),
-        ("a, b", ExpressionSyntaxError, "there are 2"),
+        ("a, b", ExpressionSyntaxError, "must be one expression, got 2"),
         ("a from t", ExpressionSyntaxError, "from"),
         ("*", ExpressionSyntaxError, "count"),
         ("a where c", ExpressionSyntaxError, "where"),

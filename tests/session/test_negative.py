@@ -41,6 +41,7 @@ HANDED_ON = {
     "repeat_row_non_negative": N.repeat_row_non_negative("v"),
     "json": N.select(text="concat('{\"v\": ', v, '}')").json("text", "v long"),
     "negate": N.negate(),
+    "sample": N.sample(1, by="k"),
     "concat": N.concat(N.filter("v > 0")),
     "consolidate": N.consolidate(),
     "arrange_by": N.arrange_by("k"),
@@ -85,8 +86,8 @@ PLANS = {
 }
 
 LINES = {
-    "the count, negative as it is": {*COUNTS, "changes()", "subscribe()", "explain_row()", "inspect"},
-    "what they make of the row, times its count": {*HANDED_ON},
+    "shows the negative count": {*COUNTS, "changes()", "subscribe()", "explain_row()", "inspect"},
+    "output their rows, times the count": {*HANDED_ON},
     "an error row in the place of the row": IN_ITS_PLACE.keys() - {"left join"},
     "an error row in the place of the group's row": {*GROUPS},
     "what all rows of the group add up to; an error row in its place when there are fewer than none, "
@@ -161,7 +162,7 @@ def healing():
 
 
 def test_the_table_of_the_page_is_what_is_tested_here():
-    table = PAGE.read_text().split("| who looks |")[1].split("\n\n")[0].splitlines()[2:]
+    table = PAGE.read_text().split("| reader |")[1].split("\n\n")[0].splitlines()[2:]
     lines = [line.strip("| ").split(" | ") for line in table]
     assert {what: set(re.findall(r"`([^`]+)`", who)) for who, what in lines} == LINES
 
