@@ -24,8 +24,8 @@ FILLED = {  # what is maintained, and what is added late
     "the same filter": (SOME, JOINED.filter("v > 1 and u > 2").select("k", "v", "u")),
 }
 REFUSED = {
-    "a column more": (SUM, JOINED.select("k", "w"), r"columns k, v, of some rows"),
-    "a row more": (SOME, JOINED.filter("u > 2").select("k", "v"), r"columns k, v, of some rows"),
+    "a column more": (SUM, JOINED.select("k", "w"), r"columns k, v of some rows"),
+    "a row more": (SOME, JOINED.filter("u > 2").select("k", "v"), r"columns k, v of some rows"),
 }
 LOADED = {"a": [(1, 1, 1), (1, 2, 2), (2, 3, 3), (2, 3, 3), (3, 2, 0)], "b": [(1, 5), (2, 6), (2, 1), (4, 4)]}
 LATER = {"a": [(3, 4, 4)], "b": [(3, 7), (1, 9)]}
