@@ -9,8 +9,10 @@ core a task of its own.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from queue import SimpleQueue
 
 LEAST = 1 << 15
 """Rows that one part has at least."""
@@ -18,24 +20,56 @@ MOST = 4
 """Threads at most: these loops wait for memory, which more of them do not make faster."""
 
 
+class _Part:
+    """A part of a loop that another thread runs."""
+
+    def __init__(self, loop: Callable[[int, int], object], start: int, stop: int) -> None:
+        self._call = partial(loop, start, stop)
+        self._ended = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Run it, and note what it raises."""
+        try:
+            self._call()
+        except BaseException as error:  # noqa: BLE001  # raised where the loop was started
+            self.error = error
+        finally:
+            self._ended.set()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self._ended.wait()
+
+
 class _Threads:
-    """The threads of this process, started when they are first needed."""
+    """The threads of this process, started when they are first needed.
+
+    They are daemons, since an executor's threads keep a process from ending when an interrupt comes as one is started.
+    """
 
     def __init__(self) -> None:
         self.count = min(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST
         )
-        self._pool: ThreadPoolExecutor | None = None
+        self.forget()
 
     def forget(self) -> None:
         """Start anew: a process that was forked has none of its parent's threads."""
-        self._pool = None
+        self._parts: SimpleQueue[_Part] = SimpleQueue()
+        self._started = 0
 
-    def pool(self) -> ThreadPoolExecutor:
-        """Those beside the thread that asks."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(MOST - 1, "altneu-kernel")
-        return self._pool
+    def put(self, part: _Part) -> None:
+        """Have a part run by the next thread that is free."""
+        while self._started < self.count - 1:
+            self._started += 1
+            threading.Thread(target=_serve, args=(self._parts,), name="altneu-kernel", daemon=True).start()
+        self._parts.put(part)
+
+
+def _serve(parts: SimpleQueue[_Part]) -> None:
+    while True:
+        parts.get().run()
 
 
 _threads = _Threads()
@@ -82,10 +116,14 @@ def in_parts(size: int, loop: Callable[[int, int], object]) -> None:
 def run(ranges: list[tuple[int, int]], loop: Callable[[int, int], object]) -> None:
     """Call ``loop`` for each range, the last one in this thread, and wait for all of them."""
     *others, own = ranges
-    futures = [_threads.pool().submit(loop, start, stop) for start, stop in others]
+    parts = [_Part(loop, start, stop) for start, stop in others]
+    for part in parts:
+        _threads.put(part)
     try:
         loop(*own)
     finally:
-        wait(futures)
-    for future in futures:
-        future.result()
+        for part in parts:
+            part.wait()
+    for part in parts:
+        if part.error is not None:
+            raise part.error
