@@ -1,4 +1,4 @@
-"""The order of values, for any type that has one: as int64 codes that compare as the values do."""
+"""The order of values, for any type that has one: as int64 codes that compare as the values do, and as words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from altneu.columnar.columns import children
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.grouping import bucket
 
 Mask = npt.NDArray[np.bool_]
 Order = tuple[str, bool, bool]  # column, descending, nulls first
@@ -87,13 +86,6 @@ def sort_lines(column: pa.Array, *, descending: bool, nulls_first: bool) -> list
     null = np.asarray(column.is_null(), np.bool_)
     line = np.where(null, 0, line)
     return [(~null if nulls_first else null).astype(np.int64), line]
-
-
-def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
-    """Positions by (group, keys), and where each of ``count`` groups starts (one more at the end)."""
-    order = np.argsort(lines[0]) if len(lines) == 1 else np.lexsort(lines[::-1])
-    by_group, starts = bucket(groups[order], count)
-    return order[by_group], starts
 
 
 def whole_order(rows: Rows, order: Sequence[Order] = ()) -> list[Ints]:
