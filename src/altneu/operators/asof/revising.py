@@ -164,8 +164,8 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
         ),
     )
     ranks = (
-        Ranked.of(sides[0], left.layout.order or "", len(found.moves), ties=None),
-        Ranked.of(sides[1], right.layout.order or "", len(found.moves), ties=spec.rule.ties),
+        Ranked.of(sides[0], left.layout.order[0][0], len(found.moves), ties=None),
+        Ranked.of(sides[1], right.layout.order[0][0], len(found.moves), ties=spec.rule.ties),
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     keys = points.keys.take(found.spans.key)
