@@ -5,11 +5,48 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
+from altneu.linear import Function
+from altneu.operators.asof.rule import MixedSides
 from altneu.operators.node import Columns, Key, Node, Unary, all_columns
+from altneu.operators.reduce.calls import Aggregate, WindowCall
+
+F_co = TypeVar("F_co", covariant=True)
+
+
+class Families(Protocol[F_co]):
+    """The families of functions of groups that there are kernels for: a reducer names its own, and says of what it is.
+
+    So each reducer has a kernel, and each family one that takes what the reducers say, and mypy sees what is missing.
+    """
+
+    def aggregates(self, calls: tuple[Aggregate, ...], *, default_row: bool) -> F_co:
+        """SQL aggregates; with ``default_row`` of the empty collection too."""
+
+    def distinct(self) -> F_co:
+        """Rows whose count is positive, once."""
+
+    def counts(self, column: str) -> F_co:
+        """Rows with their counts in a column."""
+
+    def threshold(self, function: Function) -> F_co:
+        """Rows as often as a function says for their count."""
+
+    def first_rows(self, k: int, order: tuple[Order, ...]) -> F_co:
+        """The first rows in an order."""
+
+    def windows(self, calls: tuple[WindowCall, ...]) -> F_co:
+        """Every row with its window functions."""
+
+    def python(self, function: Function, result: pa.Schema, *, with_diffs: bool) -> F_co:
+        """Rows that a Python function makes."""
+
+    def as_of(self, sides: MixedSides) -> F_co:
+        """The left rows of the group, joined with the right ones."""
 
 
 class Reducer(ABC):
@@ -21,6 +58,10 @@ class Reducer(ABC):
     @abstractmethod
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The columns of the result over rows of a schema; ``key`` are those of the key."""
+
+    @abstractmethod
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Its family, called with what it says of itself."""
 
     @property
     def accumulable(self) -> bool:
