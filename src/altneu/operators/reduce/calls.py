@@ -39,6 +39,11 @@ class Aggregate:
         several = self.function == "count" and len(self.arguments) > 1
         return self.function in ACCUMULABLE and not self.distinct and not several
 
+    @property
+    def is_extreme(self) -> bool:
+        """Whether its value is a row's, the least or the greatest."""
+        return self.function in ("min", "max") and len(self.arguments) == 1 and not self.options
+
     def __repr__(self) -> str:
         options = f", options={self.options!r}" * bool(self.options)
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeVar
 
@@ -82,6 +82,32 @@ class Reducer(ABC):
     def consolidates(self) -> bool:
         """Whether no two updates of the result have equal row and time."""
         return False
+
+    @property
+    def keeps_sets(self) -> bool:
+        """Whether a set is made of itself."""
+        return False
+
+    @property
+    def picks_rows(self) -> bool:
+        """Whether its rows are rows of the group, those that are picked."""
+        return False
+
+    @property
+    def witnesses(self) -> Sequence[Mapping[str, str]]:
+        """Where a result rests on a row for each of its values: of columns of such a row, those that show the value.
+
+        None: it rests on the group.
+        """
+        return ()
+
+    def functions(self) -> Iterable[Function]:
+        """The Python functions that it calls."""
+        return ()
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """The reducer with each of them changed."""
+        return self
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:  # all decide what is made
         """The columns that are read of the input when these are needed of the result."""
@@ -163,6 +189,18 @@ class Reduce(Unary, tag="Reduce"):
     def is_consolidated(self, inputs: Sequence[bool]) -> bool:
         """As the reducer says."""
         return self.reducer.consolidates
+
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
+        """A set where the reducer makes it of itself."""
+        return self.input if sets[0] and self.reducer.keeps_sets else None
+
+    def functions(self) -> Iterable[Function]:
+        """Those of the reducer."""
+        return self.reducer.functions()
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Node:
+        """With those of the reducer changed."""
+        return replace(self, reducer=self.reducer.with_functions(change))
 
     @property
     def moves_times(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -42,6 +43,13 @@ class Aggregates(Reducer):
     def accumulated(self) -> Aggregates:
         """The numbers of its calls."""
         return self
+
+    @property
+    def witnesses(self) -> Sequence[Mapping[str, str]]:
+        """Of minima and maxima alone the rows that have them."""
+        if not all(call.is_extreme for call in self.calls):
+            return ()
+        return [{call.arguments[0]: f"#{i}"} for i, call in enumerate(self.calls)]
 
     @property
     def makes_sets(self) -> bool:
@@ -96,6 +104,11 @@ class Distinct(Reducer):
         """Distinct rows."""
         return families.distinct()
 
+    @property
+    def keeps_sets(self) -> bool:
+        """It does."""
+        return True
+
     is_whole: ClassVar[bool] = True
     accumulable = makes_sets = consolidates = True
 
@@ -144,6 +157,14 @@ class Threshold(Reducer):
         """Thresholds."""
         return families.threshold(self.function)
 
+    def functions(self) -> Iterable[Function]:
+        """Its function."""
+        return (self.function,)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """With another one."""
+        return replace(self, function=change(self.function))
+
     is_whole: ClassVar[bool] = True
     accumulable = True
 
@@ -168,6 +189,11 @@ class TopK(Reducer):
     def of_family(self, families: Families[F_co]) -> F_co:
         """First rows."""
         return families.first_rows(self.k, self.order)
+
+    @property
+    def picks_rows(self) -> bool:
+        """It does."""
+        return True
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input."""
@@ -237,6 +263,14 @@ class PythonReduce(Reducer):
     def of_family(self, families: Families[F_co]) -> F_co:
         """Python functions."""
         return families.python(self.function, self.result, with_diffs=self.with_diffs)
+
+    def functions(self) -> Iterable[Function]:
+        """Its function."""
+        return (self.function,)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """With another one."""
+        return replace(self, function=change(self.function))
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, and what the function says."""
