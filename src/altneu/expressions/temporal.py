@@ -47,8 +47,8 @@ class Bound:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """Everything that is evaluated."""
-        return (self.value,) if self.unless is None else (self.value, self.unless)
+        """Everything that is evaluated, in that order."""
+        return (self.value,) if self.unless is None else (self.unless, self.value)
 
     @property
     def digest(self) -> str:
