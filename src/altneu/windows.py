@@ -166,8 +166,8 @@ def session_windows(
     if early or until is not None:  # what is not shown before it has ended need not wait for its beginning
         present = present.temporal("window_start" if early else None, until)
     groups = present.group_by(*map(quote_name, times.columns[:-1]))
-    found = groups.reduce(_sessions(gap), "window_start long, window_end long, count long")
-    return _shown(found, "window_start" if early else None, grace, keep)
+    sessions = groups.reduce(_sessions(gap), "window_start long, window_end long, count long")
+    return _shown(sessions, "window_start" if early else None, grace, keep)
 
 
 def _sessions(gap: int) -> Callable[[Any, list[tuple[Any, int]]], Iterator[tuple[int, int, int]]]:
@@ -212,5 +212,5 @@ def _whole(**numbers: tuple[object, int | None]) -> None:
     """
     for name, (value, least) in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-            wanted = "a whole number of ticks" + ("" if least is None else f" from {least} on")
-            raise PlanError(f"{name} must be {wanted}, got {value!r}")
+            expected = "a whole number of ticks" + ("" if least is None else f" from {least} on")
+            raise PlanError(f"{name} must be {expected}, got {value!r}")

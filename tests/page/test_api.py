@@ -34,7 +34,7 @@ def test_the_session_is_told(client, session):
     told = client.get("api/session").json()
     assert (told["lower"], told["steps"], told["store"], told["allow_writes"]) == (1, 1, "in memory", False)
     assert [(v["name"], v["errors"]) for v in told["views"]] == [("orders", 0), ("total", 0), ("each", 1)]
-    assert told["kept"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
+    assert told["retained"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
     assert told["doing"] is told["failed"] is None
 
 

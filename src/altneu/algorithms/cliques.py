@@ -65,9 +65,9 @@ def clustering_coefficient(
     """
     arcs = simple(edges, src, dst, directed=directed).filter("src <> dst")
     joined = arcs.select(a="least(src, dst)", b="greatest(src, dst)").count("n")  # by one edge or two
-    found = closed(joined)
+    triangles = closed(joined)
     corners = (("a", "bc"), ("b", "ac"), ("c", "ab"))
-    parts = [found.select(node=corner, links=opposite, degree="0L") for corner, opposite in corners]
+    parts = [triangles.select(node=corner, links=opposite, degree="0L") for corner, opposite in corners]
     parts += [joined.select(node=end, links="0L", degree="1L") for end in ("a", "b")]
     parts.append(ends(links(edges, src, dst), nodes).select("node", links="0L", degree="0L"))
     share = "if(sum(degree) > 1, sum(links) / (sum(degree) * (sum(degree) - 1)), 0D)"
@@ -82,5 +82,5 @@ def closed(joined: Collection) -> Collection:
     counted = "n" in joined.columns
     of_wedge = {"ab": "n", "bc": "`right.n`"} if counted else {}
     wedges = joined.join(joined, on={"b": "a"}).select("a", "b", c="`right.b`", **of_wedge)
-    found = wedges.join(joined, on={"a": "a", "c": "b"})
-    return found.select("a", "b", "c", *of_wedge, **({"ac": "n"} if counted else {}))
+    paths = wedges.join(joined, on={"a": "a", "c": "b"})
+    return paths.select("a", "b", "c", *of_wedge, **({"ac": "n"} if counted else {}))

@@ -67,11 +67,11 @@ def ends(edges: Collection, nodes: Collection | None) -> Collection:
 
     Cost:   one exchange by node; one number for each node.
     """
-    found = edges.select(node="src").concat(edges.select(node="dst"))
-    return (found if nodes is None else found.concat(given(nodes, edges, "nodes"))).distinct()
+    nodes_of_edges = edges.select(node="src").concat(edges.select(node="dst"))
+    return (nodes_of_edges if nodes is None else nodes_of_edges.concat(checked_nodes(nodes, edges, "nodes"))).distinct()
 
 
-def given(nodes: Collection, edges: Collection, what: str) -> Collection:
+def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection:
     """A collection of nodes that the user gives, as ``node``, without nulls.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.algorithms.graph import ENDS, given, links
+from altneu.algorithms.graph import ENDS, checked_nodes, links
 from altneu.collections.collection import MAX_ROUNDS, Collection
 from altneu.types import LONG
 
@@ -35,7 +35,7 @@ def reachability(
     [(1,), (2,), (3,)]
     """
     steps = links(edges, src, dst, directed=directed)
-    start = given(roots, steps, "roots").distinct()
+    start = checked_nodes(roots, steps, "roots").distinct()
 
     def further(reached: Collection) -> Collection:
         return reached.join(steps, on={"node": "src"}).select(node="dst").concat(start).distinct()
@@ -73,7 +73,7 @@ def bfs(
     [('a', 0), ('b', 1), ('c', 2), ('d', 3)]
     """
     steps = links(edges, src, dst, directed=directed)
-    return _least(steps, given(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
+    return _least(steps, checked_nodes(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
 
 
 def shortest_paths(
@@ -115,7 +115,7 @@ def shortest_paths(
     """
     steps = links(edges, src, dst, directed=directed, weight=weight)
     zero = f"CAST(0 AS {'bigint' if steps.schema.field('weight').type == LONG else 'double'})"
-    return _least(steps, given(roots, steps, "roots"), "distance + weight", zero, max_rounds)
+    return _least(steps, checked_nodes(roots, steps, "roots"), "distance + weight", zero, max_rounds)
 
 
 def transitive_closure(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:
@@ -152,7 +152,7 @@ def _least(steps: Collection, roots: Collection, further: str, zero: str, max_ro
     start = roots.select("node", distance=zero).distinct()
 
     def nearer(known: Collection) -> Collection:
-        found = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
-        return found.concat(start).group_by("node").agg(distance="min(distance)")
+        candidates = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
+        return candidates.concat(start).group_by("node").agg(distance="min(distance)")
 
     return start.iterate(nearer, max_rounds=max_rounds)

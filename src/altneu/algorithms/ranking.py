@@ -52,22 +52,22 @@ def pagerank(
     ...     sorted(view.to_pylist())
     [(1, 150), (2, 1365), (3, 1477)]
     """
-    kept, last = _fraction(damping), at_least("rounds", rounds, 1)
+    share, last = _fraction(damping), at_least("rounds", rounds, 1)
     arcs = simple(edges, src, dst, directed=directed)
     start = ends(arcs, nodes).select("node", rank=f"{at_least('unit', unit, 1)}L", round="0")
     degrees = arcs.group_by("src").agg(degree="count(*)")
     silent = start.antijoin(degrees, on={"node": "src"}).select("node")
     size = start.group_by(of="1").agg(size="count(*)")
     everyone = start.select("node", of="1")
-    least = f"{unit - unit * kept.numerator // kept.denominator}L"
+    least = f"{unit - unit * share.numerator // share.denominator}L"
 
     def part(of: str) -> str:
-        return f"rank * {kept.numerator}L div ({kept.denominator}L * {of})"
+        return f"rank * {share.numerator}L div ({share.denominator}L * {of})"
 
     def step(ranks: Collection) -> Collection:
         ranks = ranks.filter(f"round < {last}").select("node", "rank", round="round + 1")
-        given = ranks.join(degrees, on={"node": "src"}).select("node", "round", rank=part("degree"))
-        along = given.join(arcs, on={"node": "src"}).select(node="dst", round="round", rank="rank")
+        shares = ranks.join(degrees, on={"node": "src"}).select("node", "round", rank=part("degree"))
+        along = shares.join(arcs, on={"node": "src"}).select(node="dst", round="round", rank="rank")
         lost = ranks.join(silent, on="node").group_by("round").agg(rank="sum(rank)").select("round", "rank", of="1")
         spread = lost.join(size, on="of").select("of", "round", rank=part("size")).join(everyone, on="of")
         parts = along.concat(spread.select("node", "round", "rank"), ranks.select("node", "round", rank=least))
@@ -82,9 +82,9 @@ def pagerank(
 def _fraction(damping: float | Fraction) -> Fraction:
     """A damping as the fraction that it is written as, in thousandths at the finest: 0.85 is 17/20."""
     try:
-        kept = Fraction(str(damping)).limit_denominator(1_000)
+        share = Fraction(str(damping)).limit_denominator(1_000)
     except ValueError:
-        kept = Fraction(-1)
-    if not 0 <= kept <= 1:
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
         raise PlanError(f"damping must be a number from 0 to 1, got {damping!r}")
-    return kept
+    return share

@@ -54,12 +54,12 @@ def prefix_sums(
     [('ada', 1, 100), ('ada', 3, 150), ('ada', 5, 120), ('bob', 2, 7)]
     """
     groups = [per] if isinstance(per, str) else list(per)
-    held = _places(values, groups, by, amount=value)
-    asked = (held if at is None else _places(at, groups, by)).select(*_keys(groups), "place").distinct()
-    blocks = _blocks(held).group_by(*_keys(groups), "level", "parent", "block").agg(amount="sum(amount)")
-    beside = _blocks(asked).join(blocks, on=[*_keys(groups), "level", "parent"])
-    before = beside.filter("`right.block` < block or (level = 0 and `right.block` = block)")
-    parts = before.select(*_keys(groups), "place", "amount").concat(asked.select("*", amount="0L"))
+    placed = _places(values, groups, by, amount=value)
+    requested = (placed if at is None else _places(at, groups, by)).select(*_keys(groups), "place").distinct()
+    blocks = _blocks(placed).group_by(*_keys(groups), "level", "parent", "block").agg(amount="sum(amount)")
+    siblings = _blocks(requested).join(blocks, on=[*_keys(groups), "level", "parent"])
+    before = siblings.filter("`right.block` < block or (level = 0 and `right.block` = block)")
+    parts = before.select(*_keys(groups), "place", "amount").concat(requested.select("*", amount="0L"))
     sums = parts.group_by(*_keys(groups), "place").agg(sum="sum(amount)")
     named = {**dict(zip(groups, _keys(groups), strict=True)), by: "place"}
     return sums.select(**named, sum="sum")

@@ -336,11 +336,11 @@ _NUMBERS = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
 def mongodb_fields(members: Iterable[JsonField], image: str) -> Members:
     """Members of a document in MongoDB's extended JSON, most as texts."""
-    made = []
+    fields = []
     for m in members:
         paths, kind = _extended(m)
-        made.append(JsonField(named(image, m.name), paths[0], kind, "", paths[1:]))
-    return tuple(made)
+        fields.append(JsonField(named(image, m.name), paths[0], kind, "", paths[1:]))
+    return tuple(fields)
 
 
 def _extended(m: JsonField) -> tuple[tuple[tuple[str, ...], ...], pa.DataType]:

@@ -116,12 +116,12 @@ class Feed:
         for update in updates:
             if update.time >= self._lower:
                 fresh.setdefault(update.time, set()).add((update.data, update.diff))
-        fresh = {time: found - self._updates.get(time, set()) for time, found in fresh.items()}
-        for time, found in fresh.items():
+        fresh = {time: distinct - self._updates.get(time, set()) for time, distinct in fresh.items()}
+        for time, distinct in fresh.items():
             if self._is_known(time):
-                _check_count(time, len(self._updates.get(time, ())) + len(found), self._counts.get(time, 0))
-        for time, found in fresh.items():
-            self._updates.setdefault(time, set()).update(found)
+                _check_count(time, len(self._updates.get(time, ())) + len(distinct), self._counts.get(time, 0))
+        for time, distinct in fresh.items():
+            self._updates.setdefault(time, set()).update(distinct)
 
     def _is_known(self, time: int) -> bool:
         at = bisect_right(self._known, time, key=itemgetter(0)) - 1
@@ -167,8 +167,8 @@ class Feed:
 
     def complete(self, before: int) -> pa.Table:
         """The distinct updates before a time: their data, times and diffs."""
-        found = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
-        columns = zip(*found, strict=True) if found else ((), (), ())
+        triples = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
+        columns = zip(*triples, strict=True) if triples else ((), (), ())
         kinds = (pa.string(), pa.int64(), pa.int64())
         arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
         return pa.table(arrays, names=[_DATA, _TIME, _DIFF])
@@ -225,9 +225,9 @@ def _times_within(table: Mapping[int, object], lower: int, upper: int) -> list[i
     return [t for t in table if lower <= t < upper]
 
 
-def _check_count(time: int, found: int, count: int) -> None:
-    if found > count:
-        raise Refused(f"there are {found} distinct updates at time {time}, but its count is {count}")
+def _check_count(time: int, distinct: int, count: int) -> None:
+    if distinct > count:
+        raise Refused(f"there are {distinct} distinct updates at time {time}, but its count is {count}")
 
 
 def _check_agreement(one: Mapping[int, int], other: Mapping[int, int], lower: int, upper: int) -> None:

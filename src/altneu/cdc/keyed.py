@@ -97,10 +97,10 @@ def upsert(
 
 
 def _without_deleted(
-    events: Collection, kept: tuple[str, ...], values: tuple[str, ...], deleted: str | Col | None
+    events: Collection, columns: tuple[str, ...], values: tuple[str, ...], deleted: str | Col | None
 ) -> Collection:
     """The columns that are kept of events, values null where a key is gone."""
-    names = tuple(n for n in kept if n not in values)
+    names = tuple(n for n in columns if n not in values)
     if deleted is None:
         return events.select(*map(quote_name, dict.fromkeys((*names, *values))))
     condition = tree_of(deleted).sql("spark")
@@ -223,12 +223,12 @@ def _documents(
     steps.append(Filter(parse(MONGODB.changes(op, "true", f"{document} IS NOT NULL"), parsed_schema(steps, schema))))
     steps.append(ParseJson(named("key"), mongodb_fields(keys, "key")))
     parts = mongodb_values(keys, "key")
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for sql in parts.values())
-    steps.append(Filter(parse(f"({known}) OR raise_error({_NO_DOCUMENT_KEY})", made)))
+    steps.append(Filter(parse(f"({known}) OR raise_error({_NO_DOCUMENT_KEY})", parsed)))
     row = f"CASE WHEN NOT ({MONGODB.is_one(op, MONGODB.deleted)}) THEN {document} END"
-    outputs = [(n, parse(sql, made)) for n, sql in parts.items()] + [(n, column_of(n, made)) for n in orders]
-    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+    outputs = [(n, parse(sql, parsed)) for n, sql in parts.items()] + [(n, column_of(n, parsed)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, parsed))))))
 
 
 def _members_of_documents(
@@ -237,9 +237,9 @@ def _members_of_documents(
     """The members of the documents that are kept, beside their keys."""
     needs = ((), tuple(m.name for m in members))
     steps: list[Step] = [ParseJson(_ROW, mongodb_fields(rest, "is"), (needs,))]
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     values = {k: quote_name(k) for k in keys} | mongodb_values(rest, "is")
-    return BoundLogic((*steps, Project(tuple((m.name, parse(values[m.name], made)) for m in members))))
+    return BoundLogic((*steps, Project(tuple((m.name, parse(values[m.name], parsed)) for m in members))))
 
 
 def _check_keys(keys: tuple[str, ...], orders: tuple[str, ...], members: tuple[JsonField, ...]) -> None:
@@ -269,11 +269,11 @@ def _log(
         event = f"NOT coalesce({is_document(column)}, false) OR {event}"
         parts = [(k.name, first_of(*(named("key", *within(w, k.name)) for w in WRAPPERS))) for k in keys]
     steps.append(ParseJson(column, tuple(envelope)))
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for _, sql in parts)
-    steps += [Filter(parse(event, made)), Filter(parse(f"({known}) OR raise_error({_NO_KEY})", made))]
-    outputs = [(n, parse(sql, made)) for n, sql in parts] + [(n, column_of(n, made)) for n in orders]
-    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+    steps += [Filter(parse(event, parsed)), Filter(parse(f"({known}) OR raise_error({_NO_KEY})", parsed))]
+    outputs = [(n, parse(sql, parsed)) for n, sql in parts] + [(n, column_of(n, parsed)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, parsed))))))
 
 
 def _keys(keys: tuple[JsonField, ...], *places: tuple[str, ...], prefix: str = "") -> tuple[JsonField, ...]:

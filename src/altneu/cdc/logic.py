@@ -73,14 +73,14 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
     def bind(schema: pa.Schema) -> BoundLogic:
         steps: list[Step] = documents(column, schema)
         steps.append(ParseJson(column, parsed, needs))
-        made = parsed_schema(steps, schema)
+        fields = parsed_schema(steps, schema)
         before, after = (_present(image) for image in ("before", "after"))
-        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", made)))
+        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", fields)))
         emitted = [
             Update(
-                tuple((m.name, column_of(named(*within(wrapper, image, m.name)), made)) for m in members),
+                tuple((m.name, column_of(named(*within(wrapper, image, m.name)), fields)) for m in members),
                 diff=literal(diff, T.LONG),
-                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", made),
+                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", fields),
             )
             for wrapper, alone in zip(WRAPPERS, (f"NOT ({_WRAPPED}) AND ", ""), strict=True)
             for image, diff, ops in (("before", -1, "'u', 'd'"), ("after", 1, "'r', 'c', 'u'"))
@@ -166,9 +166,9 @@ def reading(
 
     def bind(schema: pa.Schema) -> BoundLogic:
         steps: tuple[Step, ...] = (ParseJson(column, read, (((), needs),) if needs else ()),) if read else ()
-        made = parsed_schema(steps, schema)
-        own = [(k, column_of(k, made)) for k in keys if k not in names]
-        outputs = [(n, column_of(n if n in keys else named(n), made)) for n in names]
+        parsed = parsed_schema(steps, schema)
+        own = [(k, column_of(k, parsed)) for k in keys if k not in names]
+        outputs = [(n, column_of(n if n in keys else named(n), parsed)) for n in names]
         return BoundLogic((*steps, Project((*own, *outputs))))
 
     return Logic((Verb("members", (column, members, keys, needs), bind),))
@@ -180,12 +180,12 @@ def text_column(name: str, schema: pa.Schema) -> Expr:
     Raises:
         UnknownColumnError, TypeMismatchError: there is none of this name, or it is no text.
     """
-    found = column_of(name, schema)
-    if found.type != T.STRING:
+    column = column_of(name, schema)
+    if column.type != T.STRING:
         raise TypeMismatchError(
-            f"documents are texts, but column {name!r} is {type_name(found.type)}; cast it (a binary one to string)"
+            f"documents are texts, but column {name!r} is {type_name(column.type)}; cast it (a binary one to string)"
         )
-    return found
+    return column
 
 
 def parsed_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:

@@ -48,12 +48,12 @@ def read(message: object) -> list[Update] | Progress:
     Raises:
         Refused: it is no message.
     """
-    found = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
-    if not isinstance(found, Mapping) or ("updates" in found) == ("progress" in found):
+    document = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
+    if not isinstance(document, Mapping) or ("updates" in document) == ("progress" in document):
         raise Refused("a message is an object with updates or with progress")
-    if "progress" in found:
-        return _progress(found["progress"])
-    return [_update(u) for u in _list(found["updates"], "updates")]
+    if "progress" in document:
+        return _progress(document["progress"])
+    return [_update(u) for u in _list(document["updates"], "updates")]
 
 
 def show(message: object) -> str:
@@ -146,8 +146,8 @@ def _time(value: object) -> int:
 
 def _whole(value: object, what: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LONG:
-        wanted = "of 64 bits" if least else "from 0 to 2^63 - 1"
-        raise Refused(f"{what} is a whole number {wanted}, not {_quoted(value)}")
+        interval = "of 64 bits" if least else "from 0 to 2^63 - 1"
+        raise Refused(f"{what} is a whole number {interval}, not {_quoted(value)}")
     return value
 
 

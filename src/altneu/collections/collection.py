@@ -449,17 +449,17 @@ class Collection(LinearVerbs):
         Raises:
             PlanError: nothing was differentiated, or it was outside of the loop that this is written in.
         """
-        level, found = _level(), ir.moments(self.node)
-        if not found:
+        level, levels = _level(), ir.moments(self.node)
+        if not levels:
             raise PlanError(
                 "integrate adds up the changes of what was differentiated, and nothing was: use it after "
                 "differentiate and the verbs in between"
             )
-        if max(found) != level:
+        if max(levels) != level:
             raise PlanError(
                 "integrate belongs where differentiate does: both inside the body of the same loop, or both outside"
             )
-        return Collection(ir.Integrate(self.node, found[level], level))
+        return Collection(ir.Integrate(self.node, levels[level], level))
 
     def delay_to_neu(self) -> Collection:
         """This collection beside one that was differentiated, seen right after each time and not at it.
@@ -590,11 +590,11 @@ class Collection(LinearVerbs):
         if not named:
             raise PlanError('window needs at least one column, for example window(n="count(*) OVER (PARTITION BY k)")')
         check_names([*self.columns, *named])
-        found = [(name, parse_window(text, self.schema)) for name, text in named.items()]
-        for name, one in found:
+        windows = [(name, parse_window(text, self.schema)) for name, text in named.items()]
+        for name, one in windows:
             if not one.calls:
                 raise PlanError(f"window: {name} has no window function, f(…) OVER (…), in it; select(…) computes it")
-        return Collection(with_windows(self.node, found, self.columns))
+        return Collection(with_windows(self.node, windows, self.columns))
 
     def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
         """The current row of each key of a log of events: the one that is greatest in the order of some columns.
@@ -694,15 +694,15 @@ def _comparable(
     return _with(left, extra[0]), _with(right, extra[1]), pairs
 
 
-def check_collection(given: object, what: str) -> None:
+def check_collection(value: object, what: str) -> None:
     """Refuse what is data, or the name of something.
 
     Raises:
         PlanError: it is no collection.
     """
-    if not isinstance(given, Collection):
+    if not isinstance(value, Collection):
         raise PlanError(
-            f"{what} takes a collection, such as an.source(...), not {type(given).__name__}; a DataFrame or a list of "
+            f"{what} takes a collection, such as an.source(...), not {type(value).__name__}; a DataFrame or a list of "
             "rows is inserted into a source: session.insert(name, data)"
         )
 
@@ -796,22 +796,22 @@ def loop(
     variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
     _open_loops.count = level + 1
     try:
-        made = tuple(body(*map(Collection, variables)))
+        bodies = tuple(body(*map(Collection, variables)))
     finally:
         _open_loops.count = level
-    _check_bodies(names, variables, made)
+    _check_bodies(names, variables, bodies)
     stops = on_limit == "stop"
-    whole = ir.Loop(names, first, tuple(c.node for c in made), level, int(max_rounds), stops)
+    whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops)
     return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
 
 
-def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: Sequence[Any]) -> None:
-    if len(made) != len(names) or not all(isinstance(c, Collection) for c in made):
+def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any]) -> None:
+    if len(bodies) != len(names) or not all(isinstance(c, Collection) for c in bodies):
         raise PlanError(
             f"the body of a loop over {', '.join(names)} must give {len(names)} collection(s), one for each variable, "
-            f"and gave {made!r}"
+            f"and gave {bodies!r}"
         )
-    for name, variable, collection in zip(names, variables, made, strict=True):
+    for name, variable, collection in zip(names, variables, bodies, strict=True):
         mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
         if mine != theirs:
             raise SchemaError(

@@ -87,8 +87,8 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
     calls: dict[ir.Aggregate, int] = {}
     outputs: Outputs = []
     for name, parsed in results:
-        made = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
-        numbers = [calls.setdefault(c, len(calls)) for c in made]
+        aggregates = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
+        numbers = [calls.setdefault(c, len(calls)) for c in aggregates]
         outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
     projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
     reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
@@ -128,11 +128,11 @@ def grouping_sets(
     last = literal(ids[-1], T.LONG)
     shown = [*nulled, (f"#{name}", call("case", [*branches, last]) if branches else last)]
     shown += [(number.name, number)] if len(set(ids)) < len(ids) else []
-    kept = _columns(node.schema, node.schema.names)
-    made = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*kept, *shown)))))
+    columns = _columns(node.schema, node.schema.names)
+    expanded = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*columns, *shown)))))
     named = [*(n for n, _ in keys), name, f"{name}_set"]
-    columns = _columns(made.schema, [n for n, _ in shown])
-    return made, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
+    columns = _columns(expanded.schema, [n for n, _ in shown])
+    return expanded, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
 
 
 def _where(number: Expr, sets: Sequence[Sequence[int]], place: int, key: Expr) -> Expr:
@@ -201,15 +201,15 @@ class Grouping(Generic[C]):
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
         """
-        wanted = [(None, c) for c in columns] + list(named.items())
-        if not wanted:
+        requested = [(None, c) for c in columns] + list(named.items())
+        if not requested:
             raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
         node = self.node
         try:
-            results = _results(wanted, node.schema)
+            results = _results(requested, node.schema)
         except UpdateTimeError:
             node = with_update_time(node)
-            results = _results(wanted, node.schema)
+            results = _results(requested, node.schema)
         return self.wrap(aggregate_node(node, self.keys, results))
 
     def reduce(
@@ -251,8 +251,8 @@ class Grouping(Generic[C]):
         )
 
 
-def _results(wanted: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
-    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in wanted]
+def _results(requested: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
+    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in requested]
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
@@ -269,18 +269,20 @@ def _name_of(text: str | Col) -> str:
     return str(tree.alias or tree.sql(dialect="spark"))
 
 
-def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
+def aggregate_of(aggregate: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
     """One aggregate over columns that are computed first, at the names that ``place`` gives them.
 
     Filters and their kin become conditions on the argument.
     """
-    function, args, condition = given.function, given.args, given.filter
+    function, args, condition = aggregate.function, aggregate.args, aggregate.filter
     if function == "count_if":
         function, condition, args = "count", args[0] if condition is None else call("and", [args[0], condition]), ()
     function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
     if condition is not None:
         args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
-    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql, given.options)
+    return ir.Aggregate(
+        function, tuple(map(place, args)), aggregate.type, aggregate.distinct, aggregate.sql, aggregate.options
+    )
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

@@ -134,9 +134,9 @@ class LinearVerbs(ABC):
         _refuse_version("filter", version)
 
         def bind(schema: pa.Schema) -> BoundLogic:
-            found = split_temporal(predicate, schema)
-            steps: list[Step] = [Filter(p) for p in found.row]
-            return _logic(*steps, *([Temporal(found.bounds)] if found.bounds else []))
+            parts = split_temporal(predicate, schema)
+            steps: list[Step] = [Filter(p) for p in parts.row]
+            return _logic(*steps, *([Temporal(parts.bounds)] if parts.bounds else []))
 
         return self._then(Verb("filter", (_text(predicate),), bind))
 
@@ -230,10 +230,10 @@ class LinearVerbs(ABC):
         if not callable(function):
             _refuse_version("join_function", version)
         if isinstance(function, Logic):
-            made = self
+            result = self
             for verb in function.verbs:
-                made = made._then(verb)
-            return made
+                result = result._then(verb)
+            return result
         if callable(function):
             return self._calling("join_function", JoinFunction, function, schema, version)
         triples = _triples(function)
@@ -259,8 +259,8 @@ class LinearVerbs(ABC):
             raise PlanError(f"{name} takes a Python function of a row, not {function!r}; an expression goes to select")
         if schema is None:
             raise PlanError(f'{name} needs the schema of what the function makes, for example "total long"')
-        wrapped, made = Function.of(function, version), user_schema(schema)
-        return self._then(Verb(name, (wrapped, made), lambda _: _logic(step(wrapped, made))))
+        wrapped, output = Function.of(function, version), user_schema(schema)
+        return self._then(Verb(name, (wrapped, output), lambda _: _logic(step(wrapped, output))))
 
     # time -----------------------------------------------------------------------------------------------------------
 
@@ -320,12 +320,12 @@ class LinearVerbs(ABC):
         if not callable(by):
             _refuse_version("delay", version)
         if every is not None:
-            made = Delay.every(_plain_int(every, "every"))
+            delayed = Delay.every(_plain_int(every, "every"))
         elif callable(by):
-            made = Delay((DelayFunction(Function.of(by, version)),))
+            delayed = Delay((DelayFunction(Function.of(by, version)),))
         else:
-            made = Delay.by(_plain_int(by, "by"))
-        return self._then(Verb("delay", (made,), lambda _: BoundLogic((), made)))
+            delayed = Delay.by(_plain_int(by, "by"))
+        return self._then(Verb("delay", (delayed,), lambda _: BoundLogic((), delayed)))
 
     # table functions ------------------------------------------------------------------------------------------------
 
@@ -438,19 +438,19 @@ class LinearVerbs(ABC):
             TypeMismatchError: the column is no text, or a field's type is none that JSON is read as.
             PlanError: a unit that is none, or none of its field.
         """
-        made = user_schema(fields)
-        found = json_fields(made, unit, paths)
+        output = user_schema(fields)
+        parsed = json_fields(output, unit, paths)
 
         def bind(schema: pa.Schema) -> BoundLogic:
             text = column_of(column, schema)
             if text.type != T.STRING:
                 raise TypeMismatchError(f"json reads texts, but column {column!r} is {type_name(text.type)}")
-            check_names([*_own(schema), *made.names])
-            return _logic(ParseJson(column, found))
+            check_names([*_own(schema), *output.names])
+            return _logic(ParseJson(column, parsed))
 
         ways = tuple((paths or {}).items())
         return self._then(
-            Verb("json", (column, made, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
+            Verb("json", (column, output, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
         )
 
     def negate(self) -> Self:
@@ -517,9 +517,9 @@ class Logic(LinearVerbs):
             PlanError: whatever ``bind`` refuses.
         """
         parsed = T.parse_schema(schema)
-        given = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
-        made = conform(to_table(given, parsed.names, parsed, "run"), parsed, "run")
-        stamped = Updates(made, _full((1, len(given)), time), _full(len(given), diff))
+        tuples = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
+        batch = conform(to_table(tuples, parsed.names, parsed, "run"), parsed, "run")
+        stamped = Updates(batch, _full((1, len(tuples)), time), _full(len(tuples), diff))
         oks, errors = run_logic(self.bind(parsed), stamped)
         return _listed(oks), [(dict(zip(errors.schema.names, r, strict=True)), t, d) for r, t, d in _listed(errors)]
 
@@ -623,15 +623,15 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
     raise TypeMismatchError(f"generate_series goes through whole numbers, dates or timestamps of one type, but {shown}")
 
 
-def _triples(given: object) -> list[Triple]:
+def _triples(value: object) -> list[Triple]:
     """The updates of a declarative ``join_function``.
 
     Raises:
         PlanError: there are none, or one is something else.
     """
     form = "({column: expression}, time, diff)"
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or not (triples := list(given)):
-        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {given!r}")
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable) or not (triples := list(value)):
+        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {value!r}")
     for triple in triples:
         if not (isinstance(triple, tuple | list) and len(triple) == 3 and isinstance(triple[0], Mapping)):
             raise PlanError(f"join_function takes triples {form}, not {triple!r}")
@@ -649,9 +649,9 @@ def _update(triple: Triple, schema: pa.Schema) -> Update:
 def _same_columns(updates: list[Update]) -> tuple[Update, ...]:
     names = [n for n, _ in updates[0].outputs]
     for other in updates[1:]:
-        found = [n for n, _ in other.outputs]
-        if found != names:
-            raise SchemaError(f"the triples of join_function have different columns: {names} and {found}")
+        others = [n for n, _ in other.outputs]
+        if others != names:
+            raise SchemaError(f"the triples of join_function have different columns: {names} and {others}")
         for (name, a), (_, b) in zip(updates[0].outputs, other.outputs, strict=True):
             if a.type != b.type:
                 raise TypeMismatchError(

@@ -92,14 +92,14 @@ class Subscription(Closing):
 
         The session does this after each commit, a reader when it is refreshed.
         """
-        given = 0
+        delivered = 0
         for time, updates in self._due():
             if self._on_change is not None and len(updates):
                 self._call(updates)
             if self._on_time_end is not None:
                 self._on_time_end(time)
-            given += bool(len(updates))
-        return given
+            delivered += bool(len(updates))
+        return delivered
 
     def __iter__(self) -> Iterator[pa.Table]:
         """What has been closed since, a table a time that changed anything: ``changes()`` of that time.

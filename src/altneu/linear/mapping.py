@@ -30,35 +30,35 @@ S = TypeVar("S", bound=Step)
 
 def expressions_of(step: Step) -> tuple[Expr, ...]:
     """Every expression of a step, in the order in which they are evaluated."""
-    found: list[Expr] = []
+    expressions: list[Expr] = []
 
     def note(expression: Expr) -> Expr:
-        found.append(expression)
+        expressions.append(expression)
         return expression
 
     mapped(step, note)
-    return tuple(found)
+    return tuple(expressions)
 
 
 def mapped(step: S, change: Change) -> S:
     """The step with each of its expressions changed; steps without expressions stay."""
-    made: Step = step
+    result: Step = step
     match step:
         case Filter(predicate):
-            made = replace(step, predicate=change(predicate))
+            result = replace(step, predicate=change(predicate))
         case Project(outputs) | Extend(outputs):
-            made = replace(step, outputs=_outputs(outputs, change))
+            result = replace(step, outputs=_outputs(outputs, change))
         case Temporal(bounds):
-            made = replace(step, bounds=tuple(_bound(b, change) for b in bounds))
+            result = replace(step, bounds=tuple(_bound(b, change) for b in bounds))
         case RepeatRow(count):
-            made = replace(step, count=change(count))
+            result = replace(step, count=change(count))
         case Emit(updates):
-            made = replace(step, updates=tuple(_update(u, change) for u in updates))
+            result = replace(step, updates=tuple(_update(u, change) for u in updates))
         case GenerateSeries(_, start, stop, by):
-            made = replace(step, start=change(start), stop=change(stop), step=change(by))
+            result = replace(step, start=change(start), stop=change(stop), step=change(by))
         case Unnest(value):
-            made = replace(step, value=change(value))
-    return made  # type: ignore[return-value]
+            result = replace(step, value=change(value))
+    return result  # type: ignore[return-value]
 
 
 def _outputs(outputs: Outputs, change: Change) -> Outputs:

@@ -79,11 +79,11 @@ class Lattice(ABC):
 
     def __hash__(self) -> int:
         """Of the repr, which says all that makes lattices equal; worked out once, for plans are asked by it."""
-        found: int | None = self.__dict__.get("_hash")
-        if found is None:
-            found = hash(repr(self))
-            self.__dict__["_hash"] = found
-        return found
+        value: int | None = self.__dict__.get("_hash")
+        if value is None:
+            value = hash(repr(self))
+            self.__dict__["_hash"] = value
+        return value
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is worked out of the others, which another process does anew."""

@@ -174,18 +174,18 @@ class Sink(ABC):
                 "come, are gone or of another store, and the view was made with contents=False, so that nothing tells "
                 "what is missing; choose an empty target, and give the sink a longer lease="
             )
-        there, wanted = self.contents(), self.followed.snapshot(end - 1)
-        if len(wanted.times) > 1:
+        there, expected = self.contents(), self.followed.snapshot(end - 1)
+        if len(expected.times) > 1:
             raise SinkError(
                 f"the history since {before.frontier - 1} of view {self.view.name!r} is gone, and as it has two times "
                 f"it cannot be compared with {self.where}; empty the target, and give the sink a longer lease="
             )
-        gone = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
-        return consolidate(Updates.concat([wanted, gone], wanted.schema, 1), Epoch())
+        removed = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
+        return consolidate(Updates.concat([expected, removed], expected.schema, 1), Epoch())
 
     def _first_changes(self, end: int) -> Updates:
         """What a new target gets of a view without contents: all of its changes, or none of those until now."""
-        if self.followed.known.tells_apart(0):
+        if self.followed.known.distinguishes(0):
             return self.followed.updates(0, end)
         if self.mode != "append":
             raise SinkError(

@@ -128,21 +128,21 @@ class ParquetSink(Sink):
     def _version(self) -> Version | None:
         if not self._folder.has(TABLE):
             return None
-        found = Version.from_bytes(self._folder.read(TABLE), self._folder.where(TABLE))
+        version = Version.from_bytes(self._folder.read(TABLE), self._folder.where(TABLE))
         mine = (self.mode, self.key, to_ddl(self.view.schema))
-        if (found.mode, found.key, found.schema) != mine:
+        if (version.mode, version.key, version.schema) != mine:
             raise SinkError(
-                f"{self.where} was made with mode={found.mode!r}, key={list(found.key)} and columns {found.schema}; "
-                "go on as it was made, or choose another folder"
+                f"{self.where} was created with mode={version.mode!r}, key={list(version.key)} and columns "
+                f"{version.schema}; use the same, or choose another folder"
             )
-        return found
+        return version
 
     def mark(self) -> Mark | None:
         """How far it has come: of changes the files themselves tell, should the pointer not have been written."""
         version = self._version()
         if self.mode != "append":
             return None if version is None else version.mark
-        ends = [int(found[2]) for name in self._folder.names() if (found := _RANGE.fullmatch(name))]
+        ends = [int(match[2]) for name in self._folder.names() if (match := _RANGE.fullmatch(name))]
         if not ends:
             return None if version is None else version.mark
         if version is None:
@@ -151,7 +151,7 @@ class ParquetSink(Sink):
 
     def _mark_of(self, end: int) -> Mark:
         """The mark that the last file of changes carries."""
-        name = next(n for n in self._folder.names() if (found := _RANGE.fullmatch(n)) and int(found[2]) == end)
+        name = next(n for n in self._folder.names() if (match := _RANGE.fullmatch(n)) and int(match[2]) == end)
         said = pq.read_schema(self._folder.path / name).metadata or {}
         return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.views.view", b"").decode(), end)
 
@@ -236,12 +236,12 @@ class ParquetSink(Sink):
     def _check_keys(self, rows: Rows) -> None:
         keys = rows.select(self.key)
         ones = Updates(keys, np.zeros((1, rows.count), np.int64), np.ones(rows.count, np.int64))
-        found = consolidate(ones, _EMPTY)
-        twice = np.flatnonzero(found.diffs > 1)
+        counts = consolidate(ones, _EMPTY)
+        twice = np.flatnonzero(counts.diffs > 1)
         if len(twice):
-            key = dict(zip(self.key, found.rows.take(twice[:1]).to_pylist()[0], strict=True))
+            key = dict(zip(self.key, counts.rows.take(twice[:1]).to_pylist()[0], strict=True))
             raise SinkError(
-                f"view {self.view.name!r} has {found.diffs[twice[0]]} rows of key {key}; choose a key that tells rows "
+                f"view {self.view.name!r} has {counts.diffs[twice[0]]} rows of key {key}; choose a key that tells rows "
                 'apart, or mode="merge"'
             )
 

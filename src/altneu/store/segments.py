@@ -84,7 +84,7 @@ class SegmentWriter:
         self._schema = schema
         self._durable = durable
         self._rows = 0
-        self._temporary = self._folder.draft(number)
+        self._temporary = self._folder.temporary(number)
         with naming(self._temporary, "write"):
             self._descriptor = create(self._temporary)
         self._sink = _HashingSink(self._descriptor)

@@ -36,27 +36,27 @@ def normalised(frame: DataFrame, source: str, columns: Sequence[str], controls: 
     from pyspark.sql import functions as sf
 
     chosen = [sf.col(quote_name(n)) for n in columns]
-    for name, given in controls.items():
+    for name, control in controls.items():
         what = {TIME: "time", EVENT: "event time", DIFF: "diff", KIND: "command"}[name]
-        value = sf.col(quote_name(given)) if given in frame.columns else sf.expr(given)
+        value = sf.col(quote_name(control)) if control in frame.columns else sf.expr(control)
         try:
-            found = frame.select(value.alias(name)).schema[0].dataType
+            kind = frame.select(value.alias(name)).schema[0].dataType
         except AnalysisException as error:
             raise SchemaError(
-                f"{what}={given!r} is neither a column of the stream for {source!r} nor an expression that Spark "
+                f"{what}={control!r} is neither a column of the stream for {source!r} nor an expression that Spark "
                 f"understands: {str(error).splitlines()[0]}"
             ) from None
         if name == KIND:
-            if found.typeName() != "string":
+            if kind.typeName() != "string":
                 raise SchemaError(
-                    f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a text: one "
-                    f"of {', '.join(COMMANDS)}"
+                    f"{what}={control!r} of the stream for {source!r} must be a string, one of {', '.join(COMMANDS)}, "
+                    f"got {kind.simpleString()}"
                 )
             chosen.append(value.alias(name))
             continue
-        if found.typeName() not in ("byte", "short", "integer", "long"):
+        if kind.typeName() not in ("byte", "short", "integer", "long"):
             raise SchemaError(
-                f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a whole "
+                f"{what}={control!r} of the stream for {source!r} is {kind.simpleString()}, and must be a whole "
                 "number; of a timestamp take unix_seconds(...) or unix_millis(...), which says what a tick is"
             )
         chosen.append(value.cast("long").alias(name))
@@ -82,7 +82,7 @@ class MicroBatch:
 
     def __init__(self, frame: DataFrame, key: Sequence[str] | None = None, *, here: bool) -> None:
         self.frame, self.key, self.here = _in_place(frame) if key else frame, key, here
-        self._kept = False
+        self._cached = False
         self._whole: Any = None
 
     def pieces(self, max_rows: int | None) -> int:
@@ -99,8 +99,8 @@ class MicroBatch:
             whole = self._whole if self._whole is not None else self._fetched(self.frame)
             return self.frame if whole is None else whole
         part = self.frame.where(f"pmod(xxhash64({', '.join(self._hashed)}), {of}) = {piece}")
-        found = self._fetched(part)
-        return part if found is None else found
+        rows = self._fetched(part)
+        return part if rows is None else rows
 
     @property
     def _hashed(self) -> list[str]:
@@ -113,17 +113,17 @@ class MicroBatch:
     def _fetched(self, frame: DataFrame) -> pa.Table | None:
         if self.here:
             return frame.toArrow()
-        found = few_rows(frame, HERE_ROWS)
-        if found is not None:
-            return found
-        if not self._kept:
+        rows = few_rows(frame, HERE_ROWS)
+        if rows is not None:
+            return rows
+        if not self._cached:
             self.frame.persist()
-            self._kept = True
+            self._cached = True
         return None
 
     def release(self) -> None:
         """Let go of what Spark keeps of it."""
-        if self._kept:
+        if self._cached:
             self.frame.unpersist()
 
 
@@ -183,8 +183,8 @@ def revised(rows: Any, lower: int) -> Any:
 def late(rows: Any, lower: int) -> Any:
     """The late rows, as ``late_rows`` has them."""
     if isinstance(rows, pa.Table):
-        found = rows.filter(pc.less(rows[TIME], lower))
-        found = found.append_column(CLOSED, pa.array([lower] * found.num_rows, pa.int64()))
-        return found.rename_columns([LATE_TIME if n == TIME else n for n in found.column_names])
-    kept = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
-    return rows.where(f"`{TIME}` < {lower}").selectExpr(*kept, f"{lower}L as {CLOSED}")
+        late_rows = rows.filter(pc.less(rows[TIME], lower))
+        late_rows = late_rows.append_column(CLOSED, pa.array([lower] * late_rows.num_rows, pa.int64()))
+        return late_rows.rename_columns([LATE_TIME if n == TIME else n for n in late_rows.column_names])
+    columns = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
+    return rows.where(f"`{TIME}` < {lower}").selectExpr(*columns, f"{lower}L as {CLOSED}")

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -> str:
+def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: str) -> str:
     """Where the checkpoint of a stream is: in the folder given, or beside what the store has.
 
     Raises:
         StreamError: the store is in no local folder.
     """
     own = quote(name, safe="").replace(".", "%2E")
-    if given is not None:
-        return f"{given.rstrip('/')}/{own}"
+    if checkpoint is not None:
+        return f"{checkpoint.rstrip('/')}/{own}"
     if scratch is not None:
         return f"file:{scratch}/{own}"
     folder = getattr(store, "folder", None)

@@ -37,7 +37,7 @@ class Streams:
     def follow(
         self,
         frames: Mapping[str, DataFrame],
-        given: str | None,
+        checkpoint_base: str | None,
         options: Mapping[str, Any],
         *,
         available_now: bool,
@@ -51,7 +51,7 @@ class Streams:
         _check_names(options, frames)
         with self._engine.lock:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
-            folders = [self._folder(given, stream.name) for stream in streams]
+            folders = [self._folder(checkpoint_base, stream.name) for stream in streams]
             before = self._followed
             self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
         try:
@@ -88,12 +88,12 @@ class Streams:
             raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")
         return Stream(self._engine, self, frame, self._engine.source(name), options)
 
-    def _folder(self, given: str | None, name: str) -> str:
+    def _folder(self, checkpoint_base: str | None, name: str) -> str:
         store = self._engine.store
-        if given is None and not store.durable and self._scratch is None:
+        if checkpoint_base is None and not store.durable and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
         scratch = None if store.durable or self._scratch is None else self._scratch.name
-        return checkpoint.folder_of(store, scratch, given, name)
+        return checkpoint.folder_of(store, scratch, checkpoint_base, name)
 
     def unfollow(self, name: str) -> None:
         """Forget how far a stream was taken."""
@@ -156,15 +156,15 @@ class Streams:
 
 def _check_names(options: Mapping[str, Any], frames: Mapping[str, Any]) -> None:
     """Refuse options by stream that name none: a misspelled one would be left out in silence."""
-    for option, given in options.items():
-        for name in given if isinstance(given, Mapping) else ():
+    for option, value in options.items():
+        for name in value if isinstance(value, Mapping) else ():
             if name not in frames:
                 raise InputError(f"{option}= names {name!r}, and the streams are: {', '.join(frames)}")
 
 
-def _options(name: str, given: Mapping[str, Any]) -> Options:
+def _options(name: str, values: Mapping[str, Any]) -> Options:
     """One stream's options: of an option that is given by stream, its own."""
-    of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in given.items()}
+    of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in values.items()}
     options = Options(**of)
     if options.late not in _LATE:
         raise InputError(f'late must be "revise", "error" or "drop", got {options.late!r}')

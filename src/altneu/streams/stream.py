@@ -105,11 +105,11 @@ class Stream:
         self.source = source
         commands = self._commands(source)
         self.schema = source.schema if commands is None else commands.read
-        given = {TIME: time, EVENT: self.event, DIFF: options.diff}
+        columns = {TIME: time, EVENT: self.event, DIFF: options.diff}
         if commands is not None and isinstance(commands.kind, str):
-            given[KIND] = options.command
+            columns[KIND] = options.command
         check_columns(frame, Stamp(source.name, self.schema, engine.lattice, Antichain.of(engine.lattice, 0), 0, 1))
-        controls = {k: v for k, v in given.items() if isinstance(v, str)}
+        controls = {k: v for k, v in columns.items() if isinstance(v, str)}
         self.frame = normalised(frame, source.name, self.schema.names, controls)
         if self.timed and options.late == "error":
             self._check_late_source()
@@ -128,25 +128,27 @@ class Stream:
 
     def _commands(self, source: ir.Source) -> Commands | None:
         """How the rows of a micro-batch become commands, where the source takes them."""
-        given, name = self.options.command, source.name
-        if given is None:
+        command, name = self.options.command, source.name
+        if command is None:
             return commands_of(source, self.engine.next_call(), None)
-        if not isinstance(given, str):
-            raise InputError(f"command={given!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column")
-        if self.options.diff != 1:
-            raise InputError(f"command={given!r} of stream {name!r} says what becomes of a row; leave diff= out")
-        if self.timed and self.options.late == "error" and given != "insert":
+        if not isinstance(command, str):
             raise InputError(
-                f'late="error" of stream {name!r} keeps late rows, and not what command={given!r} would do with them; '
-                'take late="revise" or "drop"'
+                f"command={command!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column"
             )
-        kind: int | str = COMMANDS.index(given) if given in COMMANDS else KIND
+        if self.options.diff != 1:
+            raise InputError(f"command={command!r} of stream {name!r} says what becomes of a row; leave diff= out")
+        if self.timed and self.options.late == "error" and command != "insert":
+            raise InputError(
+                f'late="error" of stream {name!r} keeps late rows, but not what command={command!r} would do with '
+                'them; use late="revise" or late="drop"'
+            )
+        kind: int | str = COMMANDS.index(command) if command in COMMANDS else KIND
         return commands_of(source, self.engine.next_call(), kind)
 
     def _check_late_source(self) -> None:
         name = late_name(self.name)
-        wanted = late_source(self.source).schema
-        if name not in self.engine.sources or self.engine.source(name).schema != wanted:
+        schema = late_source(self.source).schema
+        if name not in self.engine.sources or self.engine.source(name).schema != schema:
             raise StreamError(
                 f'late="error" keeps late rows of {self.name!r} in a source {name!r} that no maintained view reads; '
                 f"maintain one of an.late_rows({self.name}) first, or choose another late="
@@ -278,10 +280,10 @@ class Stream:
         assert plan is not None, "Spark writes what a batch holds before it gives it"
         first_here = self._batches == 0  # within a run one batch follows the other
         before = checkpoint.plan_of(frame.sparkSession, self.folder, batch - 1) if first_here else None
-        found = self.record.step(query, batch, plan, self.options.restart, before)
-        if found is None:
+        step = self.record.step(query, batch, plan, self.options.restart, before)
+        if step is None:
             return
-        first, of = found
+        first, of = step
         rows = MicroBatch(frame, self.source.commanded_by, here=self.engine.spark is None)
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
@@ -295,10 +297,10 @@ class Stream:
             self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
             lower, record = self.engine.lower, self.record
             if self.timed:
-                found = measured(rows, lower, self.name)
-                seen = max((at for at in (record.seen, found.seen) if at is not None), default=None)
-                record = replace(record, rows=record.rows + found.rows, late=record.late + found.late, seen=seen)
-                inputs = self._placed(rows, lower, some=found.late > 0)
+                counts = measured(rows, lower, self.name)
+                seen = max((at for at in (record.seen, counts.seen) if at is not None), default=None)
+                record = replace(record, rows=record.rows + counts.rows, late=record.late + counts.late, seen=seen)
+                inputs = self._placed(rows, lower, some=counts.late > 0)
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))

@@ -46,25 +46,27 @@ def assert_same_as_spark(
     if spark is None:
         raise InputError("a comparison needs a Spark session: assert_same_as_spark(view, query, spark)")
     if isinstance(query, str) or callable(query):
-        given = dict(tables) if tables is not None else _kept(view, at)
-        with _shown(spark, given):
+        inputs = dict(tables) if tables is not None else _retained(view, at)
+        with _shown(spark, inputs):
             frame = spark.sql(query) if isinstance(query, str) else query(spark)
             answer = frame.toArrow()
     else:
         answer = query.toArrow()
-    found = rows_of(view, at)
-    _same_columns(view, found.schema, answer.schema)
-    answer = pa.table([c.cast(f.type) for c, f in zip(answer.columns, found.schema, strict=True)], schema=found.schema)
-    if tolerance and _close(found, answer, tolerance):
+    actual = rows_of(view, at)
+    _same_columns(view, actual.schema, answer.schema)
+    answer = pa.table(
+        [c.cast(f.type) for c, f in zip(answer.columns, actual.schema, strict=True)], schema=actual.schema
+    )
+    if tolerance and _close(actual, answer, tolerance):
         return
-    assert_contents(found, answer)
+    assert_contents(actual, answer)
 
 
-def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
+def _retained(view: View, at: int | None) -> dict[str, pa.Table]:
     """What the session of a view keeps of its sources."""
     engine: Any = view._readings
     finder = Finder.of(engine, engine.known(view.name).readable(at))
-    found = {}
+    tables = {}
     for name in engine.sources:
         updates = finder.find(engine.source(name), EVERYTHING)
         if updates is None:
@@ -73,8 +75,8 @@ def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
                 f"assert_same_as_spark(..., tables={{{name!r}: rows}})"
             )
         rows = repeated(counted(updates))
-        found[name] = pa.Table.from_arrays(list(rows.columns), schema=rows.schema)
-    return found
+        tables[name] = pa.Table.from_arrays(list(rows.columns), schema=rows.schema)
+    return tables
 
 
 @contextmanager
@@ -90,18 +92,18 @@ def _shown(spark: SparkSession, tables: Mapping[str, Any]) -> Iterator[None]:
             spark.catalog.dropTempView(name)
 
 
-def _same_columns(view: View, found: pa.Schema, answer: pa.Schema) -> None:
-    mine = [(f.name.lower(), type_name(f.type)) for f in found]
+def _same_columns(view: View, actual: pa.Schema, answer: pa.Schema) -> None:
+    mine = [(f.name.lower(), type_name(f.type)) for f in actual]
     theirs = [(f.name.lower(), type_name(normalise_type(f.type))) for f in answer]
     if mine != theirs:
         shown = [", ".join(f"{n} {t}" for n, t in columns) for columns in (mine, theirs)]
         raise AssertionError(f"view {view.name} has the columns {shown[0]}; Spark's answer has {shown[1]}")
 
 
-def _close(found: pa.Table, answer: pa.Table, tolerance: float) -> bool:
+def _close(actual: pa.Table, answer: pa.Table, tolerance: float) -> bool:
     """Whether rows are equal one by one, their floating-point numbers nearly."""
-    floats = [i for i, f in enumerate(found.schema) if pa.types.is_floating(f.type)]
-    lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (found, answer)]
+    floats = [i for i, f in enumerate(actual.schema) if pa.types.is_floating(f.type)]
+    lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (actual, answer)]
     mine, theirs = (sorted(rows, key=lambda row: _key(row, floats)) for rows in lists)
     return len(mine) == len(theirs) and all(
         _near(a, b, tolerance) if i in floats else a == b

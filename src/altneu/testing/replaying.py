@@ -56,15 +56,17 @@ class History:
 
     def at(self, time: int, *, names: Names = _NAMES) -> dict[str, pa.Table]:
         """What each source has at a time, as updates at that time: each row once, with its count as ``diff``."""
-        found = {}
+        histories = {}
         for source, updates in self.updates.items():
-            held: Counter[Row] = Counter()
+            counts: Counter[Row] = Counter()
             for row, t, diff in updates:
                 if t <= time:
-                    held[row] += diff
-            some = [(row, time, n) for row, n in held.items() if n]
-            found[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(source, names=names)
-        return found
+                    counts[row] += diff
+            some = [(row, time, n) for row, n in counts.items() if n]
+            histories[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(
+                source, names=names
+            )
+        return histories
 
 
 def histories(
@@ -103,11 +105,11 @@ def histories(
     def drawn(draw: Callable[[SearchStrategy[Any]], Any]) -> History:
         updates: dict[str, list[tuple[Row, int, int]]] = {name: [] for name in schemas}
         for name in schemas:
-            held: Counter[Row] = Counter()
+            counts: Counter[Row] = Counter()
             for time in range(times):
                 for _ in range(draw(st.integers(0, changes))):
-                    for row, diff in _change(draw, held, rows[name], negative=negative):
-                        held[row] += diff
+                    for row, diff in _change(draw, counts, rows[name], negative=negative):
+                        counts[row] += diff
                         updates[name].append((row, time, diff))
         return History(schemas, updates, times)
 
@@ -115,12 +117,12 @@ def histories(
 
 
 def _change(
-    draw: Callable[[SearchStrategy[Any]], Any], held: Counter[Row], rows: SearchStrategy[Row], *, negative: bool
+    draw: Callable[[SearchStrategy[Any]], Any], counts: Counter[Row], rows: SearchStrategy[Row], *, negative: bool
 ) -> list[tuple[Row, int]]:
     """One row that comes, comes again, goes, or gives way to another; the simplest is one that comes."""
     from hypothesis import strategies as st
 
-    there = sorted((row for row, n in held.items() if n > 0), key=repr)
+    there = sorted((row for row, n in counts.items() if n > 0), key=repr)
     kinds = ["comes"] + ["again", "goes", "gives way"] * bool(there) + ["never was"] * negative
     kind = draw(st.sampled_from(kinds))
     if kind == "comes":
@@ -131,7 +133,7 @@ def _change(
     if kind == "again":
         return [(row, 1)]
     if kind == "goes":
-        return [(row, -draw(st.integers(1, held[row])))]
+        return [(row, -draw(st.integers(1, counts[row])))]
     return [(row, -1), (draw(rows), 1)]
 
 
@@ -195,10 +197,10 @@ def assert_incremental(
                         scratch.insert(source, rows, time=_OWN[0], diff=_OWN[1])
                 scratch.advance(to=time + 1)
                 for name in named:
-                    wanted = scratch.view(name).to_arrow(errors="ignore")
-                    found = session.view(name).to_arrow(time, errors="ignore")
+                    expected = scratch.view(name).to_arrow(errors="ignore")
+                    actual = session.view(name).to_arrow(time, errors="ignore")
                     try:
-                        assert_contents(found, wanted)
+                        assert_contents(actual, expected)
                     except AssertionError as error:
                         raise AssertionError(f"view {name} at time {time}, steps to {session.lower}: {error}") from None
 

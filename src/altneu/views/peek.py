@@ -90,9 +90,11 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
         table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
-            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, engine.catalogue.called(node))
+            part, imported, recompute = hydration_plan(
+                plan, NAME, existing, journal.filled, engine.catalogue.called(node)
+            )
             region = engine.region(journal.since, upper, journal.since, journal.events)
-            mode = StepMode(engine.shards, given, hydrating=True, anew=anew)
+            mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(part, outcome.measured)
             journal.take(outcome)

@@ -174,8 +174,8 @@ class StoreReadings(Closing):
     def refresh(self) -> bool:
         """Go to the last commit; whether there was a new one."""
         with self.lock:
-            found, history = self._store.refresh(), self.store_id
-            if found:
+            advanced, history = self._store.refresh(), self.store_id
+            if advanced:
                 self._moment = Moment(self._store.snapshot)
             if self.store_id != history and self.subscribers.since is not None:
                 self.subscribers.end()
@@ -187,7 +187,7 @@ class StoreReadings(Closing):
                 self.subscribers.deliver(f"the reader is at {self.lower}")
             finally:
                 self._keep()
-            return found
+            return advanced
 
     def hold(self, since: int | None) -> None:
         """Ask for the history after another time than before, from the writer's next step on; None asks for none."""
@@ -275,7 +275,7 @@ class StoreReadings(Closing):
             earlier = Moment(self._store.before(moment.snapshot.number))
             earlier.described(name)
         except (HistoryGoneError, PlanError, ReadError):
-            raise self.known(name).gone(start) from None
+            raise self.known(name).history_gone(start) from None
         return earlier
 
     def changed(self, name: str, start: int, end: int) -> list[Changed]:
@@ -287,21 +287,21 @@ class StoreReadings(Closing):
         Raises:
             HistoryGoneError: they are no longer told apart.
         """
-        found: list[Changed] = []
+        ranges: list[Changed] = []
         moment = self._moment
         while start < end:
             known = moment.known(name)
             if known.began <= start:
-                return found + [(piece, start, end) for piece in moment.last(name)]
-            apart = start if known.tells_apart(start) else known.since + 1
-            low = min(apart, known.began)
-            pieces = moment.last(name) if known.began < apart else moment.pieces(name)
+                return ranges + [(piece, start, end) for piece in moment.last(name)]
+            recent = start if known.distinguishes(start) else known.since + 1
+            low = min(recent, known.began)
+            pieces = moment.last(name) if known.began < recent else moment.pieces(name)
             if low < end:
-                found += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
+                ranges += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
                 end = low
             if start < end:
                 moment = self._before(moment, name, start)
-        return found
+        return ranges
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
         """Refused: Spark reads stores by itself."""
