@@ -149,19 +149,21 @@ def session_windows(
     """
     if not isinstance(events, Collection):
         raise PlanError(
-            f"session_windows groups rows, so it takes a collection, not {events!r}: "
+            f"session_windows groups rows and needs a collection, got {events!r}: "
             "session_windows(rows.join_function(logic), ...)"
         )
     _whole(gap=(gap, 1))
     until = None
     if longest is not None:
         if keep is None:
-            raise PlanError(f"longest={longest} lets events go whose session is shown for ever; say keep=ticks too")
+            raise PlanError(
+                f"longest={longest} drops events whose session would be shown for ever; give keep=ticks too"
+            )
         _whole(longest=(longest, 1), grace=(grace, 0), keep=(keep, 1))
         until = _plus("window_start", gap + grace + keep + longest)
     times = events.select(*([per] if isinstance(per, str) else per), window_start=_plus(at, 0))
     if (kind := times.schema.field("window_start").type) != LONG:
-        raise TypeMismatchError(f"the time of an event is a whole number of ticks, not {type_name(kind)}")
+        raise TypeMismatchError(f"the time of an event must be a whole number of ticks, got {type_name(kind)}")
     present = times.filter("window_start is not null")
     if early or until is not None:  # what is not shown before it has ended need not wait for its beginning
         present = present.temporal("window_start" if early else None, until)

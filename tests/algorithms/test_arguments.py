@@ -38,8 +38,8 @@ def test_every_algorithm_is_asked():
     [
         ("from", "c", UnknownColumnError, r"no column 'from' \(in src=\); the columns are: a, b"),
         ("c", "to", UnknownColumnError, r"no column 'to' \(in dst=\); the columns are: a, b"),
-        ("c", "e", TypeMismatchError, "'c' is int and 'e' is string; cast one of them"),
-        ("a", "a", TypeMismatchError, "'a' is double; cast it"),
+        ("c", "e", TypeMismatchError, "got 'c' of type int and 'e' of type string; cast one of them"),
+        ("a", "a", TypeMismatchError, "got 'a' of type double; cast it"),
         ("b", "b", TypeMismatchError, "'b' is array"),
         ("d", "d", TypeMismatchError, "'d' is date"),
     ],
@@ -53,7 +53,9 @@ def test_ends_that_are_refused(name, src, dst, error, says):
 def test_roots_that_are_refused(name):
     with pytest.raises(TypeMismatchError, match="roots: 'name' is string, and the edges' nodes are bigint"):
         getattr(algo, name)(EDGES, NAMES)
-    with pytest.raises(PlanError, match="roots is a collection of one column, the node, and has src, dst, weight"):
+    with pytest.raises(
+        PlanError, match="roots must be a collection of one column, the node, got the columns src, dst, weight"
+    ):
         getattr(algo, name)(EDGES, EDGES)
 
 
@@ -70,7 +72,7 @@ def test_roots_that_are_refused(name):
 def test_nodes_that_are_refused(name):
     with pytest.raises(TypeMismatchError, match="nodes: 'name' is string"):
         getattr(algo, name)(EDGES, NAMES)
-    with pytest.raises(PlanError, match="nodes is a collection of one column"):
+    with pytest.raises(PlanError, match="nodes must be a collection of one column"):
         getattr(algo, name)(EDGES, EDGES)
 
 

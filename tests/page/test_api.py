@@ -461,7 +461,7 @@ def test_closing_waits_for_no_listener():
 def test_a_port_that_is_taken_is_said():
     with an.Session() as session, session.serve() as page:
         port = int(page.url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(SetupError, match="port=0 takes a free one"):
+        with pytest.raises(SetupError, match="port=0 chooses a free one"):
             session.serve(port=port)
         with pytest.raises(SetupError, match="from 1 to 65535"):
             session.serve(port=70_000)

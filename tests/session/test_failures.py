@@ -62,7 +62,11 @@ REFUSED = {
     "two columns of one name": (lambda: T.select("k", k="v"), SchemaError, "two columns are called 'k'"),
     "no columns": (T.select, SchemaError, "at least one column"),
     "parts that do not match": (lambda: T.select("k").concat(U.select("k")), SchemaError, "needs equal columns"),
-    "a join that is none": (lambda: T.join(U, on="k", how="cross"), PlanError, "'cross' is not a join"),
+    "a join that is none": (
+        lambda: T.join(U, on="k", how="cross"),
+        PlanError,
+        "how must be inner, left, right or full, got 'cross'",
+    ),
     "a join without a key": (lambda: T.join(U, on=[]), PlanError, "at least one key"),
     "a count called like a column": (lambda: T.select("k").count("k"), SchemaError, "called 'k'"),
     "top none": (lambda: T.top_k(0, "k"), PlanError, "at least 1"),

@@ -89,7 +89,7 @@ def test_many_times_are_one_run_of_the_rounds():
         (lambda: an.recursive(lambda one, _: (one,), one=ROOTS, other=ROOTS), PlanError, "must give 2 collection"),
         (lambda: an.recursive(lambda: ()), PlanError, "needs a variable"),
         (lambda: ROOTS.iterate(step, max_rounds=0), PlanError, "max_rounds must be at least 1, got 0"),
-        (lambda: ROOTS.iterate(step, on_limit="go"), PlanError, 'neither "error" nor "stop"'),
+        (lambda: ROOTS.iterate(step, on_limit="go"), PlanError, 'must be "error" or "stop"'),
         (lambda: ROOTS.iterate(lambda x: x.latest("node", "node")), PlanError, "latest reads what changes from round"),
         (lambda: ROOTS.iterate(lambda x: x.inspect(print)), PlanError, "inspect reads what changes from round"),
     ],

@@ -27,7 +27,7 @@ def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weigh
     kinds = [_type(edges, name, what) for name, what in ((src, "src="), (dst, "dst="))]
     if kinds[0] != kinds[1]:
         raise TypeMismatchError(
-            f"the ends of an edge are of one type, but {src!r} is {type_name(kinds[0])} and {dst!r} is "
+            f"the ends of an edge must have one type, got {src!r} of type {type_name(kinds[0])} and {dst!r} of type "
             f"{type_name(kinds[1])}; cast one of them"
         )
     _check_node(src, kinds[0])
@@ -80,7 +80,9 @@ def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection
     """
     check_collection(nodes, what)
     if len(nodes.columns) != 1:
-        raise PlanError(f"{what} is a collection of one column, the node, and has {', '.join(nodes.columns)}")
+        raise PlanError(
+            f"{what} must be a collection of one column, the node, got the columns {', '.join(nodes.columns)}"
+        )
     (name,) = nodes.columns
     here, there = nodes.schema.field(name).type, edges.schema.field("src").type
     if here != there:
@@ -107,7 +109,9 @@ def _weight(edges: Collection, name: str) -> str:
         return f"CAST({quote_name(name)} AS bigint)"
     if pa.types.is_floating(kind):
         return f"CAST({quote_name(name)} AS double)"
-    raise TypeMismatchError(f"a weight is a whole number or a double, but {name!r} is {type_name(kind)}; cast it")
+    raise TypeMismatchError(
+        f"a weight must be a whole number or a double, got {name!r} of type {type_name(kind)}; cast it"
+    )
 
 
 def _type(edges: Collection, name: str, argument: str) -> pa.DataType:
@@ -118,4 +122,6 @@ def _type(edges: Collection, name: str, argument: str) -> pa.DataType:
 
 def _check_node(name: str, kind: pa.DataType) -> None:
     if not pa.types.is_integer(kind) and not pa.types.is_string(kind):
-        raise TypeMismatchError(f"a node is a whole number or a text, but {name!r} is {type_name(kind)}; cast it")
+        raise TypeMismatchError(
+            f"a node must be a whole number or a string, got {name!r} of type {type_name(kind)}; cast it"
+        )

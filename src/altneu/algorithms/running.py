@@ -77,7 +77,9 @@ def _places(rows: Collection, groups: Sequence[str], by: str, **amount: str) -> 
     for name in (by, *amount.values()):
         kind = rows.schema.field(name).type
         if not pa.types.is_integer(kind):
-            raise TypeMismatchError(f"positions and values are whole numbers, but {name!r} is {type_name(kind)}")
+            raise TypeMismatchError(
+                f"positions and values must be whole numbers, got {name!r} of type {type_name(kind)}"
+            )
     names = {**dict(zip(_keys(groups), groups, strict=True)), "place": by, **amount}
     present = " and ".join(f"{quote_name(name)} is not null" for name in names.values())
     return rows.filter(present).select(**{name: quote_name(column) for name, column in names.items()})

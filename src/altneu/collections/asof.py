@@ -56,17 +56,17 @@ class AsOfOptions:
             raise PlanError(f"{problem}; there are three:{listed}")
         for name, value in (("allow_exact_matches", self.exact), ("simultaneous", self.simultaneous)):
             if not isinstance(value, bool):
-                raise PlanError(f"{name}={value!r} is neither True nor False")
+                raise PlanError(f"{name} must be True or False, got {value!r}")
         if self.direction not in ("backward", "forward", "nearest"):
             raise PlanError(f"direction must be 'backward', 'forward' or 'nearest', got {self.direction!r}")
         if self.how not in ("inner", "left"):
             raise PlanError(
-                f"how={self.how!r}: an as-of join is inner or left, for its rows are those of the left side"
+                f"how must be inner or left for an as-of join, whose rows are those of the left side, got {self.how!r}"
             )
         chooses = self.direction != "backward" or self.tolerance is not None or not self.exact
         if self.times is None and self.mode == "revising":
             raise PlanError(
-                "mode='revising' takes timestamps: give time='column', or left_time= and right_time= of the two sides"
+                "mode='revising' needs timestamps: give time='column', or left_time= and right_time= of the two sides"
             )
         if self.times is None and chooses:
             raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: give time='column'")
@@ -208,7 +208,7 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
         unit = _INSTEAD.get(TIMESTAMP if kind == TIMESTAMP_NTZ else kind, "a whole number")
         raise TypeMismatchError(f"tolerance must be {unit} for timestamps of type {type_name(kind)}, got {tolerance!r}")
     if not 0 <= units < 2**63:
-        raise PlanError(f"tolerance={tolerance!r}: a distance is not negative, and fits 64 bits")
+        raise PlanError(f"tolerance must not be negative and must fit 64 bits, got {tolerance!r}")
     return units
 
 

@@ -115,7 +115,8 @@ class Collection(LinearVerbs):
             mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
             if mine != theirs:
                 raise SchemaError(
-                    f"concat needs equal columns, but {_show(mine)} is not {_show(theirs)}; use select to make them so"
+                    f"concat needs collections of the same columns, got {_show(mine)} and {_show(theirs)}; use "
+                    "select to make them equal"
                 )
         return Collection(ir.Concat((self.node, *(o.node for o in others)))) if others else self
 
@@ -192,7 +193,7 @@ class Collection(LinearVerbs):
         [(1, 'Ada')]
         """
         if not columns:
-            raise PlanError("arrange_by takes the columns by which rows are looked up")
+            raise PlanError("arrange_by needs at least one column, by which rows are looked up")
         self._check(columns)
         return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
 
@@ -215,7 +216,9 @@ class Collection(LinearVerbs):
             TypeMismatchError: keys that cannot be compared.
         """
         if how not in ("inner", "left", "right", "full"):
-            raise PlanError(f"how={how!r} is not a join; use inner, left, right or full (or semijoin, antijoin)")
+            raise PlanError(
+                f"how must be inner, left, right or full, got {how!r}; the other joins are semijoin and antijoin"
+            )
         left, right, pairs = _comparable(self, other, on)
         names = _output_names(self, other, pairs)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
@@ -393,10 +396,12 @@ class Collection(LinearVerbs):
         if level < 0:
             raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
         if ir.free_level(self.node) == level:
-            raise PlanError("enter_at takes a collection from outside the loop; this one changes from round to round")
+            raise PlanError("enter_at needs a collection from outside the loop; this one changes from round to round")
         value = parse(rounds, self.schema)
         if not pa.types.is_integer(value.type):
-            raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
+            raise TypeMismatchError(
+                f"enter_at: the round must be a whole number, got {value.sql!r} of type {type_name(value.type)}"
+            )
         return Collection(ir.EnterAt(self.node, value, level))
 
     # calculus -------------------------------------------------------------------------------------------------------
@@ -543,7 +548,7 @@ class Collection(LinearVerbs):
         Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
         """
         if not isinstance(k, Integral) or k < 1:
-            raise PlanError(f"top_k needs a whole number k of at least 1, not {k!r}")
+            raise PlanError(f"top_k: k must be a whole number of at least 1, got {k!r}")
         group = (per,) if isinstance(per, str) else tuple(per)
         self._check(group)
         outputs = [(n, self._column(n)) for n in self.columns]
@@ -593,7 +598,7 @@ class Collection(LinearVerbs):
         windows = [(name, parse_window(text, self.schema)) for name, text in named.items()]
         for name, one in windows:
             if not one.calls:
-                raise PlanError(f"window: {name} has no window function, f(…) OVER (…), in it; select(…) computes it")
+                raise PlanError(f"window: {name} contains no window function, f(…) OVER (…); select(…) computes it")
         return Collection(with_windows(self.node, windows, self.columns))
 
     def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
@@ -632,7 +637,7 @@ class Collection(LinearVerbs):
         self._refuse_moments("latest", "reads a log that only grows")
         keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
         if not columns:
-            raise PlanError("latest needs a column that tells which row of a key is the later one: order=...")
+            raise PlanError("latest needs a column that says which row of a key is the later one: order=...")
         self._check([*keys, *columns])
         for name in (*keys, *columns):
             if pa.types.is_map(self.schema.field(name).type):
@@ -702,8 +707,8 @@ def check_collection(value: object, what: str) -> None:
     """
     if not isinstance(value, Collection):
         raise PlanError(
-            f"{what} takes a collection, such as an.source(...), not {type(value).__name__}; a DataFrame or a list of "
-            "rows is inserted into a source: session.insert(name, data)"
+            f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; a DataFrame or a list of "
+            "rows goes into a source: session.insert(name, data)"
         )
 
 
@@ -786,11 +791,11 @@ def loop(
 ) -> tuple[Collection, ...]:
     """A loop over named variables, as ``recursive`` says."""
     if on_limit not in ("error", "stop"):
-        raise PlanError(f'on_limit={on_limit!r} is neither "error" nor "stop"')
+        raise PlanError(f'on_limit must be "error" or "stop", got {on_limit!r}')
     if not isinstance(max_rounds, Integral) or max_rounds < 1:
         raise PlanError(f"max_rounds must be at least 1, got {max_rounds!r}")
     if not initial:
-        raise PlanError("a recursion needs a variable: recursive(body, name=what it begins as)")
+        raise PlanError("a recursion needs at least one variable: recursive(body, name=its first value)")
     level = getattr(_open_loops, "count", 0)
     names, first = tuple(initial), tuple(c.node for c in initial.values())
     variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
@@ -819,7 +824,7 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies
                 "use select to make them equal"
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
-            raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
+            raise PlanError(f"the body of a loop returns a differentiated collection for {name}; integrate it first")
         if verb := ir.told_by_arrival_in_loop(collection.node):
             raise PlanError(
                 f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"

@@ -118,7 +118,7 @@ def grouping_sets(
     many = len(keys)
     if not sets or many > MOST_KEYS or any(not 0 <= place < many for one in sets for place in one):
         raise PlanError(
-            f"grouping sets are sets of the {many} keys by position, at least one set and at most {MOST_KEYS} keys"
+            f"grouping sets must be sets of positions of the {many} keys, at least one set and at most {MOST_KEYS} keys"
         )
     number = Column(f"#{name}_set", T.INT, True)
     numbers = call("array", [literal(i) for i in range(len(sets))])

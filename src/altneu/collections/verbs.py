@@ -256,9 +256,9 @@ class LinearVerbs(ABC):
         version: Version,
     ) -> Self:
         if not callable(function):
-            raise PlanError(f"{name} takes a Python function of a row, not {function!r}; an expression goes to select")
+            raise PlanError(f"{name} needs a Python function of a row, got {function!r}; pass an expression to select")
         if schema is None:
-            raise PlanError(f'{name} needs the schema of what the function makes, for example "total long"')
+            raise PlanError(f'{name} needs the schema of its result, for example "total long"')
         wrapped, output = Function.of(function, version), user_schema(schema)
         return self._then(Verb(name, (wrapped, output), lambda _: _logic(step(wrapped, output))))
 
@@ -286,7 +286,7 @@ class LinearVerbs(ABC):
         if lower is None and upper is None:
             raise PlanError('temporal needs a bound: temporal("start", "stop"), or only one of them by its name')
         if null_upper not in ("exclude", "never"):
-            raise PlanError(f'null_upper={null_upper!r} is neither "exclude" nor "never"')
+            raise PlanError(f'null_upper must be "exclude" or "never", got {null_upper!r}')
 
         def bind(schema: pa.Schema) -> BoundLogic:
             bounds = []
@@ -316,7 +316,7 @@ class LinearVerbs(ABC):
             PlanError: both or neither of ``by`` and ``every``, or a delay that goes back.
         """
         if (by is None) == (every is None):
-            raise PlanError("delay takes one of by=ticks, by=function and every=ticks")
+            raise PlanError("delay needs exactly one of by=ticks, by=function and every=ticks")
         if not callable(by):
             _refuse_version("delay", version)
         if every is not None:
@@ -388,7 +388,8 @@ class LinearVerbs(ABC):
                 names = ("key", "value")
             if len(names) != 1 + is_map:
                 raise SchemaError(
-                    f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), not {len(names)}"
+                    f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), got {len(names)} "
+                    "name(s)"
                 )
             check_names([*_own(schema), *names, *([ordinality] if ordinality else [])])
             return _logic(Unnest(expression, names, ordinality, outer))
@@ -444,7 +445,7 @@ class LinearVerbs(ABC):
         def bind(schema: pa.Schema) -> BoundLogic:
             text = column_of(column, schema)
             if text.type != T.STRING:
-                raise TypeMismatchError(f"json reads texts, but column {column!r} is {type_name(text.type)}")
+                raise TypeMismatchError(f"json needs a string column, got {column!r} of type {type_name(text.type)}")
             check_names([*_own(schema), *output.names])
             return _logic(ParseJson(column, parsed))
 
@@ -489,7 +490,7 @@ class Logic(LinearVerbs):
             PlanError: the other is no ``Logic``.
         """
         if not isinstance(after, Logic):
-            raise PlanError(f'followed_by takes a Logic such as an.logic.filter("v > 0"), not {after!r}')
+            raise PlanError(f'followed_by needs a Logic, such as an.logic.filter("v > 0"), got {after!r}')
         return Logic((*self.verbs, *after.verbs))
 
     def bind(self, schema: str | pa.Schema) -> BoundLogic:
@@ -562,7 +563,7 @@ def _own(schema: pa.Schema) -> list[str]:
 
 def _refuse_version(verb: str, version: Version) -> None:
     if version is not None:
-        raise PlanError(f"{verb}(version={version!r}): version belongs to a Python function, and this call has none")
+        raise PlanError(f"{verb}(version={version!r}): version is for a Python function, and this call has none")
 
 
 def _shown(argument: object) -> str:
@@ -593,7 +594,7 @@ def _ticks(value: Number, schema: pa.Schema, what: str) -> Expr:
         "; unix_seconds(...) or unix_micros(...) make a number of it" if pa.types.is_timestamp(expression.type) else ""
     )
     raise TypeMismatchError(
-        f"{what} is a whole number, but `{expression.text}` is {type_name(expression.type)}{remedy}"
+        f"{what} must be a whole number, got `{expression.text}` of type {type_name(expression.type)}{remedy}"
     )
 
 
@@ -616,11 +617,11 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
         if by.type in (T.YEAR_MONTH, T.DAY_TIME):
             return cast(first, kind), cast(last, kind), by
         raise TypeMismatchError(
-            f"the step of a series of {type_name(kind)} is an interval such as interval 1 month, "
-            f"but `{by.text}` is {type_name(by.type)}"
+            f"the step of a series of {type_name(kind)} must be an interval, such as interval 1 month, "
+            f"got `{by.text}` of type {type_name(by.type)}"
         )
     shown = ", ".join(f"`{e.text}` is {type_name(e.type)}" for e in whole)
-    raise TypeMismatchError(f"generate_series goes through whole numbers, dates or timestamps of one type, but {shown}")
+    raise TypeMismatchError(f"generate_series needs whole numbers, dates or timestamps of one type, but {shown}")
 
 
 def _triples(value: object) -> list[Triple]:
@@ -631,10 +632,10 @@ def _triples(value: object) -> list[Triple]:
     """
     form = "({column: expression}, time, diff)"
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable) or not (triples := list(value)):
-        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {value!r}")
+        raise PlanError(f"join_function needs a function, a Logic, or a list of triples {form}, got {value!r}")
     for triple in triples:
         if not (isinstance(triple, tuple | list) and len(triple) == 3 and isinstance(triple[0], Mapping)):
-            raise PlanError(f"join_function takes triples {form}, not {triple!r}")
+            raise PlanError(f"join_function needs triples {form}, got {triple!r}")
     return triples
 
 

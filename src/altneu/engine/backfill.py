@@ -86,13 +86,13 @@ def _declared(engine: Engine, source: str | Collection) -> ir.Source:
         filled = source in engine.sources_filled
         if source not in engine.sources and filled:
             raise UnknownSourceError(
-                f"no view reads source {source!r} any more, so that its columns are not known; give it as it was "
+                f"no view reads source {source!r} any more, so that its columns are unknown; give it as it was "
                 f"declared: session.backfill(an.source({source!r}, ...), rows)"
             )
         return engine.source(source)
     declared = getattr(source, "node", None)
     if not isinstance(declared, ir.Source):
-        raise PlanError(f"backfill takes the name of a source, or what an.source(...) gives, not {source!r}")
+        raise PlanError(f"backfill needs the name of a source or an.source(...), got {source!r}")
     engine.catalogue.check_sources(source)
     if declared.name not in engine.sources and declared.name not in engine.sources_filled:
         raise UnknownSourceError(

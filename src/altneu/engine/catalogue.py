@@ -363,7 +363,7 @@ def check_maintained(name: object, collection: object) -> None:
     """
     if not isinstance(collection, Collection):
         raise PlanError(
-            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+            f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(
@@ -376,4 +376,4 @@ def check_maintained(name: object, collection: object) -> None:
             "maintain what integrate() makes of it"
         )
     if not isinstance(name, str) or not name:
-        raise PlanError(f"a view is named by a text, not {name!r}")
+        raise PlanError(f"the name of a view must be a string, got {name!r}")

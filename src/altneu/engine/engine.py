@@ -96,7 +96,7 @@ class Engine(Closing):
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
-            raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
+            raise PlanError(f"Session(spark) needs a SparkSession, got {spark!r}; give a folder as path=...")
         if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
             raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
@@ -133,7 +133,7 @@ class Engine(Closing):
         if shards is not None and stored and shards % stored:
             raise StorePlanError(
                 f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
-                "or take a multiple"
+                "or choose a multiple"
             )
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
         self.requested_shards = shards or self.shards
@@ -341,9 +341,9 @@ class Engine(Closing):
                 return
             journal, definition = self.journal, self.definitions.get(name.lower())
             if definition is not None and definition["kind"] in ("SOURCE", "TABLE"):
-                raise PlanError(f"{name!r} was made by a statement; DROP {definition['kind']} {name} drops it")
+                raise PlanError(f"{name!r} was created by a statement; DROP {definition['kind']} {name} drops it")
             if readers := self.catalogue.readers(name):
-                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+                raise PlanError(f"the view(s) {', '.join(readers)} read source {name!r}; drop these first")
             if name not in {*journal.kept, *journal.filled, *journal.streams}:
                 raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
             self.let_go_of_stream(name)
@@ -756,4 +756,4 @@ class Engine(Closing):
             ReadError: it is.
         """
         if self._closed:
-            raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+            raise ReadError("this session is closed; open a new one (on the same path to continue where it ended)")

@@ -327,7 +327,7 @@ class AltNeu(Lattice):
 
     def __init__(self, inner: Lattice) -> None:
         if not isinstance(inner, Lattice):
-            raise TypeError(f"AltNeu takes a lattice, e.g. AltNeu(Epoch()); got {inner!r}")
+            raise TypeError(f"AltNeu needs a lattice, such as AltNeu(Epoch()), got {inner!r}")
         object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "width", inner.width + (0 if inner.is_total else 1))
         object.__setattr__(self, "is_total", inner.is_total)

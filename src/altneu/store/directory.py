@@ -100,7 +100,7 @@ class DirectoryStore(Store):
         if create:
             folder.make()
         elif not folder.has(FILE):
-            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
+            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to create one")
         folder = folder.probed()
         if folder.has(FILE):
             for name in _FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers

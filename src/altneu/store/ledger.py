@@ -68,7 +68,7 @@ class Ledger:
         names: dict[str, References] = {}
         for key, value in values.items():
             if type(key) is not str:
-                raise StoreError(f"a key of the state is a string, not {key!r:.200}")
+                raise StoreError(f"a key of the state must be a string, got {key!r:.200}")
             names[key] = References()
             admitted[key] = admit(value, names[key])
         self._check_blobs(names, blobs)

@@ -26,7 +26,7 @@ def late_rows(stream: Collection) -> Collection:
     """
     node = stream.node
     if not isinstance(node, ir.Source):
-        raise PlanError("late_rows takes a source made by an.source(...): only rows from outside can be late")
+        raise PlanError("late_rows needs a source, an.source(...): only rows that are inserted can be late")
     return Collection(late_source(node))
 
 

@@ -75,7 +75,7 @@ class Streams:
     def _stream(self, name: str, frame: Any, options: Options) -> Stream:
         if not is_spark_frame(frame) or not frame.isStreaming:
             raise InputError(
-                f"follow({name}=...) takes a streaming DataFrame, as spark.readStream makes it; "
+                f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it; "
                 f"insert({name!r}, ...) takes other data"
             )
         if type(frame).__module__.startswith("pyspark.sql.connect"):

@@ -89,7 +89,7 @@ class View:
 
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
-            raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
+            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
         ports = self._readings.ports(self.name)
         refuse_without_contents(ports, self.name)
         time = self._readings.known(self.name).readable(at)
