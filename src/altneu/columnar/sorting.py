@@ -3,19 +3,24 @@
 The order is (key hash, key bytes, value hash, value bytes, linear extension of time). Bytes are looked at only within
 runs of equal hash, and there almost always only to see that neighbours are equal; a run that holds different rows under
 one hash is sorted again by bytes. A collision so costs time and never an answer.
+
+Values in an order of columns have a word of the first in the place of their hash, and runs of equal words are sorted by
+the columns. There ties may be many, and each time that they are merged they are sorted again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numba
 import numpy as np
 
 from altneu.columnar import threads
 from altneu.columnar.columns import Mask, Stack
-from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
+from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
+from altneu.columnar.ranking import Order, dense, whole_order
 from altneu.columnar.rows import Ints
 from altneu.order import Lattice
 from altneu.order.difference import sum_runs
@@ -244,7 +249,10 @@ class Sorted:
 
 @dataclass(slots=True)
 class Unsorted:
-    """Updates by their control columns, and the payload they index, position by position."""
+    """Updates by their control columns, and the payload they index, position by position.
+
+    With ``order``, value columns, values are sorted by these, and ``value_hash`` are their words.
+    """
 
     keys: Stack
     values: Stack
@@ -252,6 +260,7 @@ class Unsorted:
     value_hash: Hashes
     times: Ints
     diffs: Ints
+    order: tuple[Order, ...] = ()
 
 
 def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorted:
@@ -277,19 +286,22 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
     differs = np.ones(len(order), np.bool_)
     differs[same_data] = False
     wrong_keys = _differing(rows_in.keys, order, k, same_key)
-    wrong_values = _differing(rows_in.values, order, v, same_data)
+    wrong_values = _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order)
     if len(wrong_keys) or len(wrong_values):
         order_of = k, v.copy(), order.copy()
         within = _sort_by_bytes(rows_in, order_of, _widen(k, v, wrong_keys, by_value=False), differs)
         wrong_values = wrong_values[~within[wrong_values]]
-        tied = _sort_by_hash(rows_in.values, order_of, _widen(k, v, wrong_values, by_value=True), differs)
-        _sort_by_bytes(rows_in, order_of, tied, differs)
+        runs = _widen(k, v, wrong_values, by_value=True)
+        if rows_in.order:
+            _sort_by_columns(rows_in, order_of, runs, differs)
+        else:
+            _sort_by_bytes(rows_in, order_of, runs, differs)
     return _sum(rows_in, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
 
 
-def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints) -> Ints:
-    """The positions whose row differs from the row before, although their hashes are equal."""
-    if is_injective(payload.schema):
+def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:
+    """The positions whose row differs from the row before, although their hashes (or words) are equal."""
+    if is_hash and is_injective(payload.schema):
         if not len(payload.schema):
             return positions[:0]
         positions = positions[hashes[positions] == NULL_HASH]
@@ -316,24 +328,17 @@ def _widen(k: Hashes, v: Hashes, positions: Ints, by_value: bool) -> Ints:
     return runs[:, :count].copy()
 
 
-def _sort_by_hash(values: Stack, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Ints:
-    """Sort runs of values in place by the hashes of their rows; return the runs that these cannot tell apart either.
-
-    Where rows are sorted by a column and not by a hash of them (``Layout.order``), ties are many.
-    """
+def _sort_by_columns(rows_in: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> None:
+    """Sort runs of values with equal words in place by the order of all their columns, and note where rows differ."""
     if not runs.size:
-        return runs
+        return
     order = order_of[2]
     at, run = _positions(runs)
-    hashes = hash_rows(values.take(order[at]))
-    place = np.lexsort((hashes, run))
+    lines = [*whole_order(rows_in.values.take(order[at]), rows_in.order)[::-1], run]
+    place = np.lexsort(lines)
     order[at] = order[at[place]]
-    hashes = hashes[place]
-    later = np.flatnonzero((run[1:] == run[:-1]) & (hashes[1:] == hashes[:-1])) + 1
-    same = values.equal(order[at[later - 1]], order[at[later]])
-    differs[at] = True
-    differs[at[later[same]]] = False
-    return runs[:, np.unique(run[later[~same]])]
+    differs[at[0]] = True
+    differs[at[1:]] = np.logical_or.reduce([line[place[1:]] != line[place[:-1]] for line in lines])
 
 
 @numba.njit(cache=True)
@@ -350,12 +355,20 @@ def _positions(runs: Ints) -> tuple[Ints, Ints]:
 
 
 def _sort_by_bytes(rows_in: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Mask:
-    """Sort runs by (key bytes, value hash, value bytes) in place, note where rows differ; return what is in a run."""
+    """Sort runs by (key bytes, value hash, value bytes) in place, note where rows differ; return what is in a run.
+
+    In an order of columns the ranks of values stand for their bytes.
+    """
     _, v, order = order_of
     within = np.zeros(len(order), np.bool_)
     for start, stop in runs.T.tolist():
         rows, hashes = order[start:stop].copy(), v[start:stop].copy()
-        content = list(zip(rows_in.keys.encode(rows), hashes.tolist(), rows_in.values.encode(rows), strict=True))
+        values: list[Any] = (
+            dense(whole_order(rows_in.values.take(rows), rows_in.order), len(rows)).tolist()
+            if rows_in.order
+            else rows_in.values.encode(rows)
+        )
+        content = list(zip(rows_in.keys.encode(rows), hashes.tolist(), values, strict=True))
         place = sorted(range(stop - start), key=content.__getitem__)
         order[start:stop], v[start:stop] = rows[place], hashes[place]
         differs[start + 1 : stop] = [content[a] != content[b] for a, b in pairwise(place)]

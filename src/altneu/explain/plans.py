@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from altneu.columnar.ranking import order_text
 from altneu.errors import PlanError, UnboundedCostError
 from altneu.explain.model import (
     CALLED,
@@ -108,7 +109,7 @@ class _Reading:
             inputs=tuple(plan.nodes[n].identity for n in inputs),
             logic=logic_of(node),
             arrangement=arrangement,
-            order=operation.layout.order if isinstance(operation, ArrangeOp) else None,
+            order=(order_text(operation.layout.order) or None) if isinstance(operation, ArrangeOp) else None,
             shared_with=others if isinstance(operation, ArrangeOp) else (),
             views=tuple(self.users.get(i, ())),
             notes=node.notes,
@@ -212,7 +213,9 @@ def _state(operation: ArrangeOp | CommandsOp) -> str:
     if operation.commanded:
         by_row = set(layout.key) == set(layout.schema.names)
         more = ", each row that is there once" if by_row else ", the row of each key that is there"
-    return f"arrangement ({', '.join(names)}){more}" + (f", in order of {layout.order}" if layout.order else "")
+    return f"arrangement ({', '.join(names)}){more}" + (
+        f", in order of {order_text(layout.order)}" if layout.order else ""
+    )
 
 
 def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
 from altneu.linear import BoundLogic, Outputs
 from altneu.linear.lineage import projections
 from altneu.operators.base import Hosting, Operation
@@ -73,7 +74,7 @@ class Lowering(Protocol):
         key: Key,
         origin: str,
         label: str,
-        order: str | None = None,
+        order: tuple[Order, ...] = (),
         *,
         changes_only: bool = False,
     ) -> int:

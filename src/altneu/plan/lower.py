@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order, order_text
 from altneu.errors import ERROR_SCHEMA, PlanError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp
@@ -64,7 +65,7 @@ class Lowering:
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
-    arranged: dict[tuple[Port, Key, str | None, bool], int] = field(default_factory=dict)
+    arranged: dict[tuple[Port, Key, tuple[Order, ...], bool], int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)  # what is made once
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
     loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
@@ -187,7 +188,7 @@ class Lowering:
         key: Key,
         origin: str,
         label: str,
-        order: str | None = None,
+        order: tuple[Order, ...] = (),
         *,
         changes_only: bool = False,
     ) -> int:
@@ -197,7 +198,7 @@ class Lowering:
             schema = self._schema(lowered.port)
             exchange = None if lowered.spread is not None and lowered.spread == key else key
             lattice = self.lattice_in(self.scope_of(lowered))
-            kind = "" if order is None else f"|by {order}"
+            kind = f"|by {order_text(order)}" if order else ""
             name = arrangement_id(f"changes|{origin}" if changes_only else f"{origin}{kind}", key)
             operation = ArrangeOp(name, Layout(schema, key, lattice, order, changes_only))
             self.arranged[place] = self.add(
@@ -214,7 +215,7 @@ class Lowering:
     def arranged_already(self, lowered: Lowered, state: int) -> None:
         """Note that an operation keeps the rows of a port by the key that they are spread by, and is read instead."""
         assert lowered.spread is not None
-        self.arranged[lowered.port, lowered.spread, None, False] = state
+        self.arranged[lowered.port, lowered.spread, (), False] = state
         self.commanded[state] = lowered.port.node
 
     def host_of(self, node: ir.Node) -> Hosting | None:

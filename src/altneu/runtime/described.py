@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
 from altneu.errors import StoreCorruptError
 from altneu.order import Epoch, Lattice, Product
 from altneu.plan.physical import ViewPorts
@@ -46,7 +47,7 @@ class Described:
             "arrangement": name,
             "schema": schema_to_text(layout.schema),
             "key": list(layout.key),
-            "order": layout.order,
+            "order": order_to_json(layout.order),
             "times": layout.lattice.width,
         }
 
@@ -76,7 +77,21 @@ class Described:
 
 def _layout(told: Mapping[str, Any]) -> Layout:
     lattice: Lattice = Epoch() if told["times"] == 1 else Product(*(Epoch() for _ in range(told["times"])))
-    return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, told["order"])
+    return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, order_from_json(told["order"]))
+
+
+def order_to_json(order: tuple[Order, ...]) -> str | list[list[Any]] | None:
+    """An order of columns as a commit says it: of one column, ascending, nulls first, its name."""
+    if not order or order == ((order[0][0], False, True),):
+        return order[0][0] if order else None
+    return [list(column) for column in order]
+
+
+def order_from_json(value: str | list[list[Any]] | None) -> tuple[Order, ...]:
+    """The order that ``order_to_json`` wrote."""
+    if isinstance(value, str):
+        return ((value, False, True),)
+    return tuple((str(name), bool(descending), bool(first)) for name, descending, first in value or ())
 
 
 def is_changes_only(told: Mapping[str, Any] | None) -> bool:

@@ -16,6 +16,7 @@ from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.lookup import by_probe, expand, gather_words, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
+from altneu.columnar.ranking import Order, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import Sorted, Unsorted, settle
 from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
@@ -27,7 +28,6 @@ BUILT_ROWS = 1 << 20  # that are sorted together
 PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
-SIGN = np.uint64(1 << 63)
 LARGEST_HASH = (1 << 64) - 1
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
@@ -37,8 +37,9 @@ _ONE_BLOCK = np.zeros(1, np.int64)
 class Layout:
     """How updates of ``schema`` are arranged: by ``key``, with times of ``lattice``; the other columns are the value.
 
-    With ``order``, a value column of whole numbers, dates or timestamps without nulls, the values of a key are in its
-    order: what stands in the place of their hash is that column, and so a collision is a tie.
+    With ``order``, value columns with how each is sorted, the values of a key are in their order, and where these tie
+    in that of all other columns, ascending, nulls first. What stands in the place of a value's hash is the word of its
+    first order column (``ranking.order_words``), and so a collision is a tie, which the columns decide.
 
     With ``changes_only`` what the updates add up to is not kept: merging drops those that ``since`` no longer tells
     apart (``told_apart_from``), where it would advance their times to ``since``.
@@ -53,7 +54,7 @@ class Layout:
     schema: pa.Schema
     key: tuple[str, ...]
     lattice: Lattice
-    order: str | None = None
+    order: tuple[Order, ...] = ()
     changes_only: bool = False
 
     @cached_property
@@ -89,8 +90,11 @@ class Layout:
         )
 
     def value_hashes(self, values: Rows) -> Hashes:
-        """What value rows are sorted by within a key: their hashes, or the order column, as unsigned words."""
-        return hash_rows(values) if self.order is None else ordered_words(values.column(self.order))
+        """What value rows are sorted by within a key: their hashes, or the words of the first order column."""
+        if not self.order:
+            return hash_rows(values)
+        name, descending, nulls_first = self.order[0]
+        return order_words(values.column(name), descending=descending, nulls_first=nulls_first)
 
     def join(self, keys: Rows, values: Rows) -> Rows:
         """Key rows and value rows as rows of ``schema``."""
@@ -109,7 +113,7 @@ class Description:
        over (x, s, d) in C with lower <= s, not upper <= s, and s <= t;
     2. no two updates of U have the same x and s; no d is zero;
     3. U is sorted by (key hash, key bytes, value hash, value bytes, linear extension of s); where the layout has an
-       order, by (key hash, key bytes, order column, value hash, value bytes, linear extension of s).
+       order, by (key hash, key bytes, order columns, other value columns, linear extension of s).
 
     It does not promise: that for all (x, s, d) in U, not upper <= s (a time may have been advanced by ``since`` to or
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
@@ -341,7 +345,7 @@ def packed(block: Block) -> Block:
 
     Law:    every row, hash, time and diff is what it was (tests/laws/test_narrow.py).
     """
-    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS or block.layout.order is not None:
+    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS or block.layout.order:
         return block
     hashes = block.value_hash if block.layout.values else None
     words = [*([block.value_hash.view(np.int64)] if hashes is None else []), block.diffs, *block.times]
@@ -643,18 +647,6 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
     return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
 
 
-def ordered_words(column: pa.Array) -> Hashes:
-    """Whole numbers, dates or timestamps as unsigned words in the same order.
-
-    >>> ordered_words(pa.array([-1, 0, 5])).argsort().tolist()
-    [0, 1, 2]
-    """
-    if pa.types.is_temporal(column.type):
-        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    words = np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
-    return words.view(np.uint64) ^ SIGN
-
-
 def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:
     """The blocks, older first, that hold the hash of a probe: all that is worth a ``Block.find``.
 
@@ -755,7 +747,7 @@ def _built(updates: Updates, layout: Layout) -> tuple[Block, ...]:
             return ()
         return (Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True),)
     stacks = Stack((keys,), layout.key_schema), Stack((values,), layout.value_schema)
-    rows_in = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs)
+    rows_in = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs, layout.order)
     return blocks_of(settle(rows_in, layout.lattice), rows_in, layout)
 
 

@@ -217,6 +217,7 @@ def _merge_slice(
         np.concatenate([p.value_hash for p in parts]),
         times,
         np.concatenate([p.diffs for p in parts]),
+        layout.order,
     )
     return blocks_of(settle(rows_in, layout.lattice, np.array(bounds)), rows_in, layout)
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.ranking import order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, between, windows
@@ -34,7 +35,7 @@ from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY, Groups, no_errors, touched
 from altneu.operators.kernels.spans import show_row
 from altneu.order import Antichain, Lattice, difference
-from altneu.trace.batch import Arranged, Batch, Layout, find_in, ordered_words
+from altneu.trace.batch import Arranged, Batch, Layout, find_in
 from altneu.trace.update import Updates
 
 ARRIVED, MATCHED, ALONE, MET, OWED = range(5)
@@ -329,7 +330,7 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: AsO
     keys = _as_key(left.select(spec.keys[0]), layout)
     number, first = group_rows(keys, np.zeros((0, keys.count), np.int64))
     distinct = keys.take(first)
-    words = ordered_words(left.column(spec.stamps[0]))
+    words = order_words(left.column(spec.stamps[0]))
     points = Points(distinct, hash_rows(distinct), number, words, np.zeros(len(words), np.bool_))
     found = windows(points, right.old, right.new, exact=rule.exact)
     where = _window_of(number, words, found.spans.key, found.spans.high)
@@ -341,7 +342,7 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: AsO
     count = len(found.moves)
     ranks = (
         Ranked.of(sides[0], spec.stamps[0], count, ties=None),
-        Ranked.of(theirs, layout.order or "", count, ties=rule.ties),
+        Ranked.of(theirs, layout.order[0][0], count, ties=rule.ties),
     )
     when, events, _, order = moments(sides, ranks)
     there = empty_set(len(ranks[1].stamp))

@@ -40,7 +40,7 @@ def lower_asof(to: Lowering, node: AsOf) -> Lowered:
 
 def _by_stamp(to: Lowering, lowered: Lowered, key: Key, side: Node, stamp: str) -> int:
     label = f"arrange by {', '.join((*key, stamp))}"
-    return to.arrange(lowered, key, to.name_of(side), label, stamp)
+    return to.arrange(lowered, key, to.name_of(side), label, ((stamp, False, True),))
 
 
 def _locked(to: Lowering, node: AsOf, left: Lowered, right: Lowered) -> Lowered:

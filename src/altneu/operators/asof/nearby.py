@@ -27,7 +27,7 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True)
 class Points:
-    """Timestamps, as ``ordered_words``, around which an as-of join reads.
+    """Timestamps, as ``order_words``, around which an as-of join reads.
 
     Shape:  ``keys`` K distinct rows with ``key_hash``; n points: ``key`` (n,) numbers them, ``word`` (n,) is the
             timestamp, and ``moves`` (n,) says of which the right side may change.

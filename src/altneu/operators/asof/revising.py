@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import Mask, Order, codes, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, Spans, between, windows
 from altneu.operators.asof.nearest import BACKWARD, FORWARD, NEAREST, sweep
 from altneu.operators.asof.rule import AsOfRule
 from altneu.operators.kernels.bitmap import empty_set
-from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.grouping import group_rows, order_within_groups
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
     NOTHING_PENDED,
@@ -30,7 +31,6 @@ from altneu.operators.kernels.groups import (
     number_new,
     touched,
 )
-from altneu.operators.kernels.ranking import Mask, Order, codes, order_within_groups, whole_order
 from altneu.operators.kernels.spans import show_row, truth
 from altneu.trace.batch import Arranged, Layout, Matches
 from altneu.trace.update import Updates
@@ -164,8 +164,8 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
         ),
     )
     ranks = (
-        Ranked.of(sides[0], left.layout.order or "", len(found.moves), ties=None),
-        Ranked.of(sides[1], right.layout.order or "", len(found.moves), ties=spec.rule.ties),
+        Ranked.of(sides[0], left.layout.order[0][0], len(found.moves), ties=None),
+        Ranked.of(sides[1], right.layout.order[0][0], len(found.moves), ties=spec.rule.ties),
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
     keys = points.keys.take(found.spans.key)

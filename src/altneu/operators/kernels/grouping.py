@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -70,6 +72,13 @@ def bucket(groups: Ints, count: int) -> tuple[Ints, Ints]:
     [[1, 0, 2], [0, 1, 3]]
     """
     return _bucket(groups, count)
+
+
+def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
+    """Positions by (group, keys), and where each of ``count`` groups starts (one more at the end)."""
+    order = np.argsort(lines[0]) if len(lines) == 1 else np.lexsort(lines[::-1])
+    by_group, starts = bucket(groups[order], count)
+    return order[by_group], starts
 
 
 @compiled

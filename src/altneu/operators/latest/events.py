@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import dense, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.groups import no_errors, require_total, show_key, touched
-from altneu.operators.kernels.ranking import dense, sort_lines, whole_order
 from altneu.operators.kernels.spans import show_row, truth
 from altneu.order import Antichain
 from altneu.trace.batch import Arranged, Batch, Layout

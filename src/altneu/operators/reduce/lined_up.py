@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order, codes, dense, sort_lines
 from altneu.columnar.rows import Ints, taken
 from altneu.errors import DiffOverflowError, StepFailedError
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.ranking import Order, codes, dense, order_within_groups, sort_lines
+from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.reduce.aggregates import DATA, NEGATIVE
 
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself

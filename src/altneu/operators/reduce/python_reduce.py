@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from altneu.columnar.canonical import canonical_rows
 from altneu.columnar.python_values import exception_text, reason, value_text
+from altneu.columnar.ranking import whole_order
 from altneu.columnar.rows import Record, Rows, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.contents import Contents, contents
+from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.kernels.groups import (
     PYTHON_EXCEPTION,
     PYTHON_VALUE,
@@ -26,7 +28,6 @@ from altneu.operators.kernels.groups import (
     output,
     require_total,
 )
-from altneu.operators.kernels.ranking import order_within_groups, whole_order
 from altneu.operators.linear.function_steps import as_row
 from altneu.operators.reduce.aggregates import NEGATIVE, check_names
 from altneu.order import Epoch

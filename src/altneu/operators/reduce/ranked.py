@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import dense, sort_lines
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError
 from altneu.operators.kernels.bitmap import empty_set
@@ -22,9 +23,8 @@ from altneu.operators.kernels.changes import list_column, tell
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
-from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.grouping import group_rows, order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total
-from altneu.operators.kernels.ranking import dense, order_within_groups, sort_lines
 from altneu.operators.reduce.accumulate import valid_of, words_of
 from altneu.operators.reduce.aggregates import Aggregate, check_names, column_of, number_kind, result_type
 from altneu.operators.reduce.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.bitmap import empty_set, following, insert, remove
@@ -15,8 +16,8 @@ from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import bump
+from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
-from altneu.operators.kernels.ranking import Order, order_within_groups, whole_order
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates

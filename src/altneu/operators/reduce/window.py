@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
-from altneu.operators.kernels.ranking import Order
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
 from altneu.operators.reduce.lined_up import Ordered, Places
 from altneu.operators.reduce.window_aggregates import aggregate

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.ranking import codes
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.kernels.groups import Groups
-from altneu.operators.kernels.ranking import codes
 from altneu.operators.reduce.accumulate import Mask, valid_of, words_of
 from altneu.operators.reduce.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
 from altneu.operators.reduce.lined_up import Places

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.ranking import Order
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import Aggregate, column_of, result_type
 from altneu.operators.reduce.lined_up import Places

@@ -1,22 +1,24 @@
-"""The order of values, for any type that has one: as int64 codes that compare as the values do."""
+"""The order of values, for any type that has one: as int64 codes that compare as the values do, and as words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu.columnar.columns import children
+from altneu.columnar.columns import Kind, children, is_valid, load8, load32, raw
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.grouping import bucket
 
 Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 Order = tuple[str, bool, bool]  # column, descending, nulls first
 
 _LOW_BITS = np.int64(2**63 - 1)
+SIGN = np.uint64(1 << 63)
 
 
 def codes(column: pa.Array) -> Ints:
@@ -89,13 +91,6 @@ def sort_lines(column: pa.Array, *, descending: bool, nulls_first: bool) -> list
     return [(~null if nulls_first else null).astype(np.int64), line]
 
 
-def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
-    """Positions by (group, keys), and where each of ``count`` groups starts (one more at the end)."""
-    order = np.argsort(lines[0]) if len(lines) == 1 else np.lexsort(lines[::-1])
-    by_group, starts = bucket(groups[order], count)
-    return order[by_group], starts
-
-
 def whole_order(rows: Rows, order: Sequence[Order] = ()) -> list[Ints]:
     """Lines of keys by ``order``, ties decided by every column in turn, ascending, nulls first."""
     named = {name for name, _, _ in order}
@@ -105,3 +100,71 @@ def whole_order(rows: Rows, order: Sequence[Order] = ()) -> list[Ints]:
         for name, descending, nulls_first in [*order, *rest]
         for line in sort_lines(rows.column(name), descending=descending, nulls_first=nulls_first)
     ] or [np.zeros(rows.count, np.int64)]
+
+
+def order_text(order: Sequence[Order]) -> str:
+    """An order as a reader writes it; what is not said is ascending, and nulls are where Spark puts them.
+
+    >>> order_text((("at", False, True), ("v", True, True)))
+    'at, v desc nulls first'
+    """
+    return ", ".join(
+        name + " desc" * descending + (f" nulls {'first' if first else 'last'}" if first == descending else "")
+        for name, descending, first in order
+    )
+
+
+def order_words(column: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> Words:
+    """One unsigned word a value: of two values with different words, the lesser word's comes first in the order.
+
+    Integers, dates, timestamps, booleans and floats that are not null have equal words only where they are equal. Of
+    strings and binary the first 8 bytes count, decimals beyond 64 bits share a word, nested values all do, and nulls
+    have the first or the last word, which a value may have, too.
+
+    Cost:   O(n).
+    Law:    tests/laws/test_ordered.py (against ``sort_lines``).
+
+    >>> (
+    ...     order_words(pa.array([-1, 0, 5])).argsort().tolist(),
+    ...     order_words(pa.array(["b", None, "a"])).argsort().tolist(),
+    ... )
+    ([0, 1, 2], [1, 2, 0])
+    """
+    words = _words(column)
+    if descending:
+        words = ~words
+    if column.null_count:
+        null = np.asarray(column.is_null(), np.bool_)
+        words = np.where(null, np.uint64(0) if nulls_first else ~np.uint64(0), words)
+    return words
+
+
+def _words(column: pa.Array) -> Words:
+    """Words of values in ascending order; what stands at a null means nothing."""
+    type_ = column.type
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return _leading_bytes(*raw(column, Kind.BYTES), len(column))
+    if pa.types.is_decimal(type_):
+        halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset).reshape(-1, 2)
+        low, high = halves[:, 0], halves[:, 1]
+        most = np.where(high < 0, np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+        return np.where(high == low >> np.int64(63), low, most).view(np.uint64) ^ SIGN
+    if pa.types.is_nested(type_) or pa.types.is_null(type_):
+        return np.zeros(len(column), np.uint64)
+    return codes(column).view(np.uint64) ^ SIGN
+
+
+@numba.njit(cache=True)
+def _leading_bytes(data: int, valid: int, offsets: int, offset: int, count: int) -> Words:
+    words = np.zeros(count, np.uint64)
+    for i in range(count):
+        if not is_valid(valid, i + offset):
+            continue
+        start, stop = load32(offsets + 4 * (i + offset)), load32(offsets + 4 * (i + offset + 1))
+        word = np.uint64(0)
+        for byte in range(8):
+            word <<= np.uint64(8)
+            if start + byte < stop:
+                word |= np.uint64(load8(data + start + byte))
+        words[i] = word
+    return words
