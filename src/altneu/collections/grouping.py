@@ -168,7 +168,7 @@ def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
 
 
 class Grouping(Generic[C]):
-    """What ``Collection.group_by`` returns; ``wrap`` makes a collection of a plan."""
+    """What ``Collection.group_by`` returns: a plan and its group columns; ``wrap`` makes a collection of a plan."""
 
     def __init__(self, node: ir.Node, keys: Outputs, wrap: Callable[[ir.Node], C]) -> None:
         self.node, self.keys, self.wrap = node, keys, wrap
@@ -190,16 +190,17 @@ class Grouping(Generic[C]):
     def agg(self, *columns: str | Col, **named: str | Col) -> C:
         """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
 
-        Functions: those of docs/functions.md, with DISTINCT and FILTER, among them count, sum, avg, min, max, stddev,
-        median, percentile, mode, max_by, collect_list, listagg. Integer sums are exact in 128 bits, sums of doubles are
-        exact and rounded once. A group that empties leaves no row; without group columns there is always one row, as in
-        SQL.
+        The aggregate functions are listed in docs/functions.md and may have DISTINCT and FILTER; among them are count,
+        sum, avg, min, max, stddev, median, percentile, mode, max_by, collect_list and listagg. Sums of integers are
+        exact in 128 bits; sums of doubles are exact and rounded once. A group that becomes empty has no row. Without
+        group columns there is always one row, as in SQL.
 
-        Cost:   one exchange by group. count, sum, avg, stddev and their kin keep a few numbers per group and cost the
-                change; with any other function the group's rows are kept, and re-read when it changes.
+        Cost:   one exchange by group. For count, sum, avg, stddev and similar functions a few numbers per group are
+                kept, and the cost is proportional to the change. For other functions the rows of each group are kept,
+                and read again when the group changes.
 
         Raises:
-            UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
+            UnsupportedFunctionError: a function is unknown, or depends on the order of rows.
         """
         requested = [(None, c) for c in columns] + list(named.items())
         if not requested:
@@ -220,28 +221,28 @@ class Grouping(Generic[C]):
         with_diffs: bool = False,
         version: str | int | None = None,
     ) -> C:
-        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.
+        """Reduce each group to the rows that a Python function ``function(key, rows)`` yields or returns as a list.
 
-        ``key`` is a tuple, with one group column too. ``rows`` lists ``(row, count)`` in the order of the rows' values;
-        a row has the columns that are no group columns, as ``row.price`` or ``row["price"]``. The output has the group
-        columns and then those of ``schema``, which alone the function yields. With ``with_diffs`` it yields
-        ``(row, diff)``. It must be pure. A group on which it raises becomes an error row.
-        ``version`` is as in ``map``: it stands for what the function reads.
+        ``key`` is a tuple, also with one group column. ``rows`` is a list of pairs ``(row, count)``, sorted by the
+        values of the rows; a row has the columns that are not group columns, as ``row.price`` or ``row["price"]``. The
+        function yields the columns of ``schema``; the output has the group columns before them. With
+        ``with_diffs=True`` it yields pairs ``(row, diff)``. The function must be pure. A group on which it raises
+        becomes an error row. ``version`` is as in ``map``: it identifies the function in place of its code.
 
         >>> import altneu as an
         >>> prices = an.source("prices", "item string, price long")
         >>> def spread(key, rows):
-        ...     found = [row.price for row, _ in rows]
-        ...     yield max(found) - min(found)
+        ...     values = [row.price for row, _ in rows]
+        ...     yield max(values) - min(values)
         >>> prices.group_by("item").reduce(spread, "spread long")
         Collection(item: string, spread: bigint)
 
-        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes.
         """
         result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
         if clash is not None:
-            raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
+            raise SchemaError(f"schema has a column {clash!r}, which is a group column too; rename it")
         rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
         plain = plain and UPDATE_TIME not in self.node.schema.names
