@@ -40,8 +40,8 @@ def test_every_algorithm_is_asked():
         ("c", "to", UnknownColumnError, r"no column 'to' \(in dst=\); the columns are: a, b"),
         ("c", "e", TypeMismatchError, "got 'c' of type int and 'e' of type string; cast one of them"),
         ("a", "a", TypeMismatchError, "got 'a' of type double; cast it"),
-        ("b", "b", TypeMismatchError, "'b' is array"),
-        ("d", "d", TypeMismatchError, "'d' is date"),
+        ("b", "b", TypeMismatchError, "got 'b' of type array"),
+        ("d", "d", TypeMismatchError, "got 'd' of type date"),
     ],
 )
 def test_ends_that_are_refused(name, src, dst, error, says):
@@ -99,7 +99,7 @@ def test_numbers_that_are_refused(call, says):
 @pytest.mark.parametrize("kind", ["string", "decimal(9, 2)", "date"])
 def test_weights_that_are_refused(kind):
     edges = an.source("edges", f"src long, dst long, cost {kind}")
-    with pytest.raises(TypeMismatchError, match=r"'cost' is .*; cast it"):
+    with pytest.raises(TypeMismatchError, match=r"got 'cost' of type .*; cast it"):
         algo.shortest_paths(edges, NODES, weight="cost")
     with pytest.raises(UnknownColumnError, match=r"no column 'weight' \(in weight=\)"):
         algo.shortest_paths(edges, NODES)

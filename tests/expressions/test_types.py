@@ -56,7 +56,7 @@ def test_names_are_sparks(spark):
         ("a foo", "'foo'"),
         ("", "''"),
         ("a", "'a'"),
-        ("a int, A long", "'A' comes twice"),
+        ("a int, A long", "'A' occurs twice"),
         ("a decimal(50,2)", "decimal(50,2)"),
         ("a decimal(2,3)", "decimal(2,3)"),
         ("a int default 5", "DEFAULT 5"),

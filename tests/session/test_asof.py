@@ -42,7 +42,7 @@ def test_without_a_mode_the_three_are_told_apart(given):
         ({"mode": "revising", "time": "at", "left_time": "at"}, "left_time="),
         ({"mode": "revising", "time": "at", "simultaneous": False}, "simultaneous"),
         ({"mode": "locked", "simultaneous": "x"}, "simultaneous must be True or False, got 'x'"),
-        ({"mode": "revising", "time": "at", "allow_exact_matches": "no"}, "allow_exact_matches='no' is neither"),
+        ({"mode": "revising", "time": "at", "allow_exact_matches": "no"}, "must be True or False, got 'no'"),
         ({"mode": "revising", "time": "at", "direction": "up"}, "'backward', 'forward' or 'nearest', got 'up'"),
         ({"mode": "revising", "time": "at", "how": "full"}, "inner or left"),
         ({"mode": "revising", "time": "at", "tolerance": -1}, "negative"),

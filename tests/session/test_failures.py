@@ -61,7 +61,7 @@ REFUSED = {
     "a text with a rest": (lambda: T.select(x="1 2"), ExpressionSyntaxError, "[12k]"),
     "two columns of one name": (lambda: T.select("k", k="v"), SchemaError, "two columns are called 'k'"),
     "no columns": (T.select, SchemaError, "at least one column"),
-    "parts that do not match": (lambda: T.select("k").concat(U.select("k")), SchemaError, "needs equal columns"),
+    "parts that do not match": (lambda: T.select("k").concat(U.select("k")), SchemaError, "of the same columns"),
     "a join that is none": (
         lambda: T.join(U, on="k", how="cross"),
         PlanError,

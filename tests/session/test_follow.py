@@ -208,7 +208,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
         for arguments, error, message in refused:
             with pytest.raises(error, match=message):
                 session.follow(**arguments)
-        with pytest.raises(InputError, match="is a stream"):
+        with pytest.raises(InputError, match="is a stream and cannot be inserted"):
             session.insert("n", stream)
 
 

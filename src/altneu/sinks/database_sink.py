@@ -180,8 +180,8 @@ class DatabaseSink(Sink):
             if name == self._table:
                 if declared != self._declared:
                     raise SinkError(
-                        f"{self.where} was made with {declared}, and this sink has {self._declared}: go on as it was "
-                        "made, or choose another table"
+                        f"{self.where} was created with {declared}, and this sink has {self._declared}: use the same, "
+                        "or choose another table"
                     )
                 self._id = own
                 return Mark(store, view, frontier)

@@ -46,7 +46,7 @@ class MemoryStore(Store):
         """Keep the batches under a name of its own."""
         stored = tuple(batches)
         if any(batch.schema != schema for batch in stored):
-            raise StoreError("a batch has another schema than its segment")
+            raise StoreError(f"a batch must have the schema of its segment, {schema}")
         self._written += 1
         serial = f"{self._written:032x}"
         ref = SegmentRef(
