@@ -1,4 +1,4 @@
-"""What every algorithm begins with: edges in columns of known names and types, and the nodes at their ends."""
+"""The common input of the algorithms: edges in columns of known names and types, and the nodes at their ends."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ENDS = 2**31 - 1
 
 
 def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weight: str | None = None) -> Collection:
-    """The edges as columns ``src``, ``dst`` and, where one is asked for, ``weight``; not directed: in both directions.
+    """The edges as columns ``src``, ``dst`` and optionally ``weight``; undirected edges in both directions.
 
-    Shape:  edges with a null in any of them are gone; counts stay (a loop is there once, in both directions too).
+    Shape:  edges with a null in any of these are dropped; counts stay (a loop occurs once, in both directions too).
     Cost:   linear: no exchange, no state.
 
     Raises:
-        UnknownColumnError: a name that is no column of the edges.
-        TypeMismatchError: ends that are not of one type, or of one that is neither whole number nor text; a weight that
-        is no number.
+        UnknownColumnError: a name is not a column of the edges.
+        TypeMismatchError: the ends differ in type, or are neither whole numbers nor strings; the weight is not a
+            number.
     """
     check_collection(edges, "edges=")
     kinds = [_type(edges, name, what) for name, what in ((src, "src="), (dst, "dst="))]
@@ -49,7 +49,7 @@ def simple(edges: Collection, src: str, dst: str, *, directed: bool = True) -> C
 
 
 def pairs(edges: Collection, src: str, dst: str) -> Collection:
-    """The pairs ``a < b`` of nodes that an edge joins, in whatever direction, each once.
+    """The pairs ``a < b`` of nodes that are joined by an edge in either direction, each once.
 
     Cost:   one exchange by pair; one number for each pair.
     """
@@ -63,7 +63,7 @@ def both(pair: Collection) -> Collection:
 
 
 def ends(edges: Collection, nodes: Collection | None) -> Collection:
-    """The nodes: the ends of edges, and those that are given besides, each once, as ``node``.
+    """The nodes: the ends of edges and the nodes given, each once, as ``node``.
 
     Cost:   one exchange by node; one number for each node.
     """
@@ -72,11 +72,11 @@ def ends(edges: Collection, nodes: Collection | None) -> Collection:
 
 
 def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection:
-    """A collection of nodes that the user gives, as ``node``, without nulls.
+    """The user's collection of nodes, as ``node``, without nulls.
 
     Raises:
         PlanError: it has more than one column.
-        TypeMismatchError: its nodes are of another type than those of the edges.
+        TypeMismatchError: its nodes have another type than those of the edges.
     """
     check_collection(nodes, what)
     if len(nodes.columns) != 1:
@@ -93,10 +93,10 @@ def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection
 
 
 def at_least(name: str, value: object, least: int) -> int:
-    """A whole number from ``least`` on.
+    """A whole number of at least ``least``.
 
     Raises:
-        PlanError: it is something else.
+        PlanError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -22,25 +22,25 @@ def prefix_sums(
     per: str | Sequence[str] = (),
     at: Collection | None = None,
 ) -> Collection:
-    """The sum of all values up to each position, that of the position itself among them.
+    """Running sums: for each position the sum of all values at it and before it.
 
-    Positions are whole numbers, far apart or not; values at one position add up. Asked for are the positions of
-    ``at`` (columns ``per`` and ``by``), else those that have values. Rows with a null in any of these
+    Positions are whole numbers, however far apart; values at the same position add up. The result has the positions of
+    ``at`` (columns ``per`` and ``by``), or, without ``at``, those that have values. Rows with a null in any of these
     columns do not count.
 
-    The positions are cut into blocks of 16, those into blocks of 16, and so on. The sum up to a position is made of
-    those of the earlier blocks beside its own, at each of 17 levels.
+    Positions are divided into blocks of 16, these into blocks of 16, and so on. The sum up to a position is computed
+    from the sums of the preceding blocks at each of 17 levels.
 
-    Shape:  columns ``per``, ``by``, and ``sum`` (bigint): one row a position.
+    Shape:  columns ``per``, ``by``, and ``sum`` (bigint): one row for each position.
     Cost:   one exchange by block and two by position; 17 numbers for each distinct position with a value, 17 rows for
-            each that is asked for. A change costs the sums that it changes, which are those of all later positions
-            that are asked for.
+            each position of the result. A change costs the sums that it changes: those of all later positions of the
+            result.
     Law:    at every time the running sums of the rows at that time (tests/algorithms/test_maintained.py).
     Source: Blelloch, Prefix sums and their applications, 1990.
 
     Raises:
-        UnknownColumnError: a name that is no column.
-        TypeMismatchError: positions or values that are no whole numbers.
+        UnknownColumnError: a name is not a column.
+        TypeMismatchError: positions or values are not whole numbers.
 
     >>> import altneu as an
     >>> payments = an.source("payments", "account string, day int, amount long")

@@ -226,7 +226,7 @@ class Product(Lattice):
 
     def __init__(self, *factors: Lattice) -> None:
         if not factors or not all(isinstance(factor, Lattice) for factor in factors):
-            raise TypeError(f"Product takes one or more lattices, e.g. Product(Epoch(), Epoch()); got {factors!r}")
+            raise TypeError(f"Product needs one or more lattices, such as Product(Epoch(), Epoch()), got {factors!r}")
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "width", sum(factor.width for factor in factors))
         object.__setattr__(self, "is_total", len(factors) == 1 and factors[0].is_total)
