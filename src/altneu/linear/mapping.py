@@ -28,24 +28,13 @@ Change = Callable[[Expr], Expr]
 S = TypeVar("S", bound=Step)
 
 
-def expressions_of(step: Step) -> tuple[Expr, ...]:
-    """Every expression of a step, in the order in which they are evaluated."""
-    expressions: list[Expr] = []
-
-    def note(expression: Expr) -> Expr:
-        expressions.append(expression)
-        return expression
-
-    mapped(step, note)
-    return tuple(expressions)
-
-
 def mapped(step: S, change: Change) -> S:
     """The step with each of its expressions changed; steps without expressions stay."""
     result: Step = step
     match step:
         case Filter(predicate):
-            result = replace(step, predicate=change(predicate))
+            changed = change(predicate)
+            result = step if changed is predicate else Filter(changed, step.tolerant)
         case Project(outputs) | Extend(outputs):
             result = replace(step, outputs=_outputs(outputs, change))
         case Temporal(bounds):
