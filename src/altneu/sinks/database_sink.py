@@ -42,13 +42,13 @@ PARAMETER = "\0"  # where a statement has a parameter: no name has this characte
 
 
 class Connection(Protocol):
-    """What a database sink asks of a driver; nothing is committed until ``commit``."""
+    """The operations that a database sink needs of a driver; nothing is committed until ``commit``."""
 
     def execute(self, sql: str) -> None:
         """Run a statement without parameters."""
 
     def batch(self, sql: str, rows: Sequence[Row], types: Sequence[pa.DataType]) -> list[int]:
-        """Run a statement for each row of parameters; how many rows of the table each changed."""
+        """Run a statement for each row of parameters; returns how many rows of the table each changed."""
 
     def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
         """The rows of a query, as Python values of these types."""
@@ -57,20 +57,20 @@ class Connection(Protocol):
         """Whether a query can be run."""
 
     def commit(self) -> None:
-        """Make all since the last commit happen, at once."""
+        """Commit everything since the last commit."""
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class DatabaseSink(Sink):
     """A table of a database; see ``altneu.sinks.database`` and ``altneu.sinks.jdbc``.
 
-    ``dialect`` is a database's name as sqlglot knows it, or "derby": by it names are quoted and columns get their
-    types. Statements are plain INSERT, UPDATE and DELETE, which every database takes.
+    ``dialect``, the name of a dialect of sqlglot or "derby", decides how names are quoted and which types columns have.
+    Statements are plain INSERT, UPDATE and DELETE, which every database accepts.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class DatabaseSink(Sink):
 
     @property
     def identity(self) -> str:
-        """What tells this table from those of other databases: an id that is kept with the mark."""
+        """An id of this table, unique among databases, which is stored with the mark."""
         return self._id
 
     # the parts of a statement ---------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class DatabaseSink(Sink):
         return exp.to_identifier(name, quoted=True).sql(dialect=dialect)
 
     def _name(self, table: str) -> str:
-        """A table's name, each part of ``schema.table`` quoted by itself."""
+        """The name of a table, with each part of ``schema.table`` quoted."""
         return ".".join(self._quoted(part) for part in table.split("."))
 
     def _columns(self, names: Sequence[str]) -> str:
@@ -135,7 +135,7 @@ class DatabaseSink(Sink):
         return exp.DataType.build(type_name(field.type), dialect="spark").sql(dialect=self._dialect)
 
     def _create(self, connection: Connection) -> None:
-        """Make the two tables where they are not there; a user's own table is taken as it is."""
+        """Create the two tables if they do not exist; a table of the user's is used as it is."""
         there = [connection.runs(self._probe(table)) for table in (MARKS, self._table)]  # one that fails rolls back
         if not there[0]:
             text = [pa.field(name, pa.string(), nullable=False) for name in _MARK_COLUMNS[:-1]]
@@ -166,7 +166,7 @@ class DatabaseSink(Sink):
     # reading ----------------------------------------------------------------------------------------------------------
 
     def mark(self) -> Mark | None:
-        """How far the table has come."""
+        """The mark of the table."""
         connection = self._connect()
         try:
             self._create(connection)
@@ -188,7 +188,7 @@ class DatabaseSink(Sink):
         return None
 
     def contents(self) -> Updates:
-        """What the table holds."""
+        """The rows of the table."""
         schema, types = self.view.schema, self._schema.types
         connection = self._connect()
         try:
@@ -204,7 +204,7 @@ class DatabaseSink(Sink):
     # writing ----------------------------------------------------------------------------------------------------------
 
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
-        """Change rows and mark in one transaction; who finds the mark moved meanwhile leaves all as it is."""
+        """Change rows and mark in one transaction, which is rolled back if another process has moved the mark."""
         if self._dialect == "sqlite":
             self._refuse_nan(updates)
         connection = self._connect()
@@ -231,7 +231,7 @@ class DatabaseSink(Sink):
                 )
 
     def _refuse_rows(self, connection: Connection) -> None:
-        """A table that nobody has marked and that has rows: nobody can say what of the view they are."""
+        """Refuse a table that has rows and no mark, since it is unknown which of the view's changes it has."""
         sql = f"SELECT count(*) FROM {self._name(self._table)}"
         if next(connection.query(sql, [pa.int64()]))[0]:
             raise SinkError(
@@ -266,7 +266,7 @@ class DatabaseSink(Sink):
             connection.batch(sql, rows, self._schema.types)
 
     def _upsert(self, connection: Connection, updates: Updates) -> None:
-        """Rows that go, that change, and that come: by their keys each is one of these."""
+        """Delete, update and insert rows, by their keys."""
         names, others = self.view.schema.names, [n for n in self.view.schema.names if n not in self.key]
         places = [names.index(name) for name in self.key]
         removed: dict[Row, Row] = {}
@@ -315,7 +315,7 @@ class DatabaseSink(Sink):
             self._one_each(changed, values)
 
     def _where(self, rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
-        """Conditions that find rows by their values, null being one, and which rows each is for."""
+        """Conditions that match rows by their values, nulls included, and the rows of each condition."""
 
         def nulls(i: int) -> tuple[bool, ...]:
             return tuple(value is None for value in rows[i])
@@ -328,7 +328,7 @@ class DatabaseSink(Sink):
             yield " AND ".join(tests) or "1 = 1", list(places)
 
     def _merge(self, connection: Connection, updates: Updates) -> None:
-        """Rows with their counts: those that are there already change theirs, and go when it comes to nothing."""
+        """Add to the counts of existing rows, delete those whose count becomes 0, and insert the others."""
         names = self.view.schema.names
         count, table = self._quoted("row_count"), self._name(self._table)
         listed, diffs = updates.rows.to_pylist(), updates.diffs.tolist()

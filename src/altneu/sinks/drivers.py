@@ -70,20 +70,20 @@ class DbApi:
         return True
 
     def commit(self) -> None:
-        """Make all since the last commit happen."""
+        """Commit everything since the last commit."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 
 def _plain(value: Any) -> Any:
-    """A value as every driver takes it; SQLite knows no decimals and its own dates are on their way out."""
+    """A value that every driver accepts; SQLite has no decimals, and its adapters for dates are deprecated."""
     if isinstance(value, Decimal | BeyondPython):
         return str(value)
     return (
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_type(value: Any, data_type: pa.DataType) -> Any:
-    """What a database gave for a value of this type."""
+    """A value of this type from a driver's value."""
     if value is None:
         return None
     if pt.is_boolean(data_type):
@@ -116,7 +116,7 @@ def _of_type(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _read(python: type[dt.date], value: str, data_type: pa.DataType) -> Any:
-    """A date or a timestamp of its text."""
+    """A date or timestamp from its text."""
     try:
         return python.fromisoformat(value)
     except ValueError:
@@ -128,7 +128,7 @@ def _zoned(timestamp: dt.datetime, data_type: pa.DataType) -> dt.datetime:
 
 
 class Jdbc:
-    """A connection of ``java.sql`` in the JVM of a Spark session, with whatever drivers that has."""
+    """A connection of ``java.sql`` in the JVM of a Spark session, with the drivers on its class path."""
 
     def __init__(self, spark: SparkSession, url: str, properties: Mapping[str, str]) -> None:
         jvm = getattr(spark, "_jvm", None)
@@ -171,7 +171,7 @@ class Jdbc:
         return changed
 
     def _setter(self, statement: Any, place: int, data_type: pa.DataType) -> Callable[[Any], None]:
-        """How parameter ``place`` gets a value of this type."""
+        """The setter of parameter ``place`` for values of this type."""
         java = self._jvm.java
         kinds: list[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], Any], Any]] = [
             (pt.is_boolean, "BOOLEAN", bool, statement.setBoolean),
@@ -202,7 +202,7 @@ class Jdbc:
         return java.sql.Date.valueOf(value.isoformat())
 
     def _timestamp(self, value: dt.datetime | BeyondPython) -> Any:
-        """Its digits as they are in UTC: a table keeps no zone, and the JVM's must not matter."""
+        """The timestamp with its digits in UTC: tables store no time zone, and that of the JVM must not matter."""
         java = self._jvm.java
         if isinstance(value, BeyondPython):
             seconds, micros = divmod(value.since_1970, 1_000_000)
@@ -246,14 +246,14 @@ class Jdbc:
         return True
 
     def commit(self) -> None:
-        """Make all since the last commit happen."""
+        """Commit everything since the last commit."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.rollback()  # Derby closes none with a transaction open, be it of a query
         self._connection.close()

@@ -27,14 +27,14 @@ _SHOWN = 20
 def assert_changes(
     found: View | pa.Table, expected: Expected, *, since: int | None = None, until: int | None = None
 ) -> None:
-    """The changes of a view are the expected ones: of the last advance, or all after ``since`` and up to ``until``.
+    """Assert the changes of a view: those of the last advance, or all after ``since`` and up to ``until``.
 
-    ``expected`` has the view's columns, by name, and ``time`` and ``diff`` as ``view.changes()`` has them. Without a
-    column ``diff`` each row is one more; without the time what came and went again is not asked for. Updates of equal
-    row and time are added up on both sides. Tuples have the columns in order, the time and the diff last.
+    ``expected`` has the view's columns, by name, and ``time`` and ``diff`` as in ``view.changes()``. Without a column
+    ``diff`` each row counts as +1; without ``time`` only the net changes are compared. Updates of the same row and time
+    are added up on both sides. Tuples have the columns in order, then the time and the diff.
 
     Raises:
-        AssertionError: they differ; shows what is missing and what was not expected.
+        AssertionError: they differ; shows the missing and the unexpected updates.
         SchemaError: ``expected`` has other columns.
 
     >>> import altneu as an
@@ -69,12 +69,12 @@ def assert_changes(
 
 
 def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any = None) -> None:
-    """A view, an Arrow table or a Spark DataFrame has the expected rows, each as often, in any order.
+    """Assert the rows of a view, an Arrow table or a Spark DataFrame, each with its count, in any order.
 
-    ``expected`` may have a column ``diff`` beside them: how often each row is there.
+    ``expected`` may have an additional column ``diff`` with the counts.
 
     Raises:
-        AssertionError: they differ; shows what is missing and what was not expected.
+        AssertionError: they differ; shows the missing and the unexpected rows.
         SchemaError: ``expected`` has other columns.
 
     >>> assert_contents(
@@ -107,7 +107,7 @@ def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any
 
 
 def rows_of(found: Any, at: Any = None) -> pa.Table:
-    """The rows of a view, an Arrow table, or what has ``toArrow`` or ``to_arrow``."""
+    """The rows of a view, an Arrow table, or an object with a method ``toArrow`` or ``to_arrow``."""
     if isinstance(found, View):
         return found.to_arrow(at)
     if isinstance(found, pa.Table):
@@ -115,7 +115,7 @@ def rows_of(found: Any, at: Any = None) -> pa.Table:
     for method in ("toArrow", "to_arrow"):
         if hasattr(found, method):
             return getattr(found, method)()
-    raise InputError(f"a {type(found).__name__} has no rows to compare; give a view, an Arrow table or a DataFrame")
+    raise InputError(f"only a view, an Arrow table or a DataFrame has rows to compare, got a {type(found).__name__}")
 
 
 def _times(found: Any, table: pa.Table) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""A view beside Spark's own query over the same rows."""
+"""Comparing a view with Spark's own query over the same rows."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ def assert_same_as_spark(
     at: int | None = None,
     tolerance: float = 0.0,
 ) -> None:
-    """A view has the rows that Spark's own query gives: as often, in any order, under the same names and types.
+    """Assert that a view equals the result of Spark's own query, with the same counts, names and types, in any order.
 
-    ``query`` is Spark SQL, a DataFrame, or a function from the Spark session to one. For SQL and functions the rows of
-    the sources are there as temporary views under their names: those of ``tables`` (anything that
-    ``spark.createDataFrame`` takes, or a DataFrame), else what the session keeps of its sources at that time, which is
-    all of a source with ``keep=True``. Floating-point numbers may differ by a share of ``tolerance``.
+    ``query`` is Spark SQL, a DataFrame, or a function that takes the Spark session and returns a DataFrame. For SQL and
+    functions, temporary views with the names of the sources have their rows: those of ``tables`` (anything that
+    ``spark.createDataFrame`` accepts, or a DataFrame), or by default the rows that the session stores of its sources at
+    that time, which are all rows of a source with ``keep=True``. Floating-point numbers may differ by a relative error
+    of ``tolerance``.
 
-    Cost:   Spark runs the query; both answers come to the driver.
+    Cost:   Spark runs the query; both results are fetched into the driver.
 
     Raises:
-        AssertionError: they differ; shows which rows only one of them has.
-        InputError: there is no Spark, or the session does not keep a source's rows.
+        AssertionError: they differ; shows the rows that only one of them has.
+        InputError: there is no Spark, or the session does not store the rows of a source.
     """
     spark = spark or view._readings.spark  # type: ignore[attr-defined]
     if spark is None:
@@ -63,7 +64,7 @@ def assert_same_as_spark(
 
 
 def _retained(view: View, at: int | None) -> dict[str, pa.Table]:
-    """What the session of a view keeps of its sources."""
+    """The rows that the session of a view stores of its sources."""
     engine: Any = view._readings
     finder = Finder.of(engine, engine.known(view.name).readable(at))
     tables = {}
@@ -81,7 +82,7 @@ def _retained(view: View, at: int | None) -> dict[str, pa.Table]:
 
 @contextmanager
 def _shown(spark: SparkSession, tables: Mapping[str, Any]) -> Iterator[None]:
-    """Have tables known to Spark under their names, and forgotten again."""
+    """A context in which tables are temporary views of Spark."""
     try:
         for name, rows in tables.items():
             frame = rows if hasattr(rows, "createOrReplaceTempView") else spark.createDataFrame(rows)
@@ -101,7 +102,7 @@ def _same_columns(view: View, actual: pa.Schema, answer: pa.Schema) -> None:
 
 
 def _close(actual: pa.Table, answer: pa.Table, tolerance: float) -> bool:
-    """Whether rows are equal one by one, their floating-point numbers nearly."""
+    """Whether rows are equal one by one, with floating-point numbers compared approximately."""
     floats = [i for i, f in enumerate(actual.schema) if pa.types.is_floating(f.type)]
     lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (actual, answer)]
     mine, theirs = (sorted(rows, key=lambda row: _key(row, floats)) for rows in lists)
@@ -113,7 +114,7 @@ def _close(actual: pa.Table, answer: pa.Table, tolerance: float) -> bool:
 
 
 def _key(row: tuple[Any, ...], floats: list[int]) -> tuple[str, ...]:
-    """What is exact first; then the numbers, with fewer digits."""
+    """A sort key: the exact values first, then floating-point numbers with fewer digits."""
     exact = tuple(repr(v) for i, v in enumerate(row) if i not in floats)
     return (*exact, *(f"{row[i]:.6g}" if row[i] is not None else "" for i in floats))
 

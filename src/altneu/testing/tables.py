@@ -1,4 +1,4 @@
-"""Tables as text: a header, a line a row, cells parted by bars."""
+"""Tables as text: a header, one line for each row, cells separated by bars."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class HasRows(Protocol):
 
 
 def table(text: str, schema: str | pa.Schema | HasSchema | None = None) -> pa.Table:
-    r"""A table from its text: a header, then a line a row, cells parted by ``|``.
+    r"""A table from its text: a header, then one line for each row, with cells separated by ``|``.
 
-    A name in the header may have its type behind it (``price decimal(9,2)``). Other types are those of ``schema``, DDL
-    or whatever has one (a collection, a view); ``time`` and ``diff`` are long; else they are told by the cells: long,
-    double, boolean, or string. Cells are read as Spark casts texts; of an array, struct or map they are JSON. An empty
-    cell and NULL are null; ``'…'`` is a text with its spaces, bars and doubled quotes. Bars at both ends of a line, and
-    a line of dashes below the header, are as Markdown has them.
+    A name in the header may be followed by its type (``price decimal(9,2)``). Other types are taken from ``schema``,
+    which is DDL or an object with a schema (a collection, a view); ``time`` and ``diff`` are long; otherwise types are
+    inferred from the cells: long, double, boolean, or string. Cells are read as Spark casts strings; those of an array,
+    struct or map are JSON. An empty cell and NULL are null; ``'…'`` is a string with its spaces, bars and doubled
+    quotes. As in Markdown, lines may begin and end with bars, and a line of dashes may follow the header.
 
     Raises:
-        SchemaError: naming the line and the column that does not fit.
+        SchemaError: a cell does not fit its column; names the line and the column.
         InputError: there is no header, or a line has more or fewer cells.
 
     >>> table('''
@@ -165,7 +165,7 @@ def _inferred(cells: Sequence[str]) -> pa.DataType:
 
 
 def to_text(rows: pa.Table | HasRows) -> str:
-    """A table, or what a view has, as ``table`` reads it: rows in order of what they look like, diffs with their signs.
+    """A table or the rows of a view, in the form that ``table`` reads: rows sorted by their text, diffs with signs.
 
     >>> print(to_text(pa.table({"item": ["tea", None], "diff": [1, -2]})))
     item | diff
