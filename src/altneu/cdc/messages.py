@@ -1,4 +1,4 @@
-"""Messages of a feed: updates, and how many there are; checked in full before anything of them is taken."""
+"""Messages of a feed: updates and progress; a message is checked completely before any part of it is used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Progress:
-    """Times in ``[lower, upper)`` have so many distinct updates each, and those that are not in ``counts`` none."""
+    """The number of distinct updates of each time in ``[lower, upper)``; times not in ``counts`` have none."""
 
     lower: int
     upper: int
@@ -34,11 +34,11 @@ class Progress:
 
 
 class Refused(ValueError):  # noqa: N818 -- a signal to the feed, which says which message it was
-    """Why a message is none; the feed says of which."""
+    """A message is malformed; the feed adds which one."""
 
 
 def read(message: object) -> list[Update] | Progress:
-    """What a message says, a JSON text or what it is parsed to.
+    """The updates or the progress in a message, which is a JSON string or the parsed value.
 
     >>> read('{"updates": [[{"x": 1.50}, 3, 1]]}')
     [Update(data='{"x":1.50}', time=3, diff=1)]
@@ -67,7 +67,7 @@ def _cut(text: str) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A value inside a message, as in Python: a text has quotes."""
+    """A value inside a message, as Python shows it: strings have quotes."""
     return _cut(str(value) if isinstance(value, _Written) else _written(value))
 
 
@@ -152,10 +152,10 @@ def _whole(value: object, what: str, least: int) -> int:
 
 
 def _canonical(value: object) -> str:
-    """JSON of a value, without white space, members in the order of their names, numbers as they were written.
+    """JSON of a value, without white space, with members sorted by name and numbers as they were written.
 
     Raises:
-        TypeError, ValueError: it has none.
+        TypeError, ValueError: the value has no JSON.
     """
     if isinstance(value, Mapping):
         members = sorted((_name(n), v) for n, v in value.items())

@@ -139,7 +139,7 @@ class StoreReadings(Closing):
         self._since = since
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
-        self._at_commit = CommitViews(self._store.snapshot)
+        self._commit_views = CommitViews(self._store.snapshot)
 
     @property
     def where(self) -> str:
@@ -149,34 +149,34 @@ class StoreReadings(Closing):
     @property
     def commit(self) -> int:
         """Number of the commit that is read."""
-        return self._at_commit.snapshot.number
+        return self._commit_views.snapshot.number
 
     @property
     def lower(self) -> int:
         """The frontier: times before it are closed."""
-        return self._at_commit.lower
+        return self._commit_views.lower
 
     @property
     def views(self) -> list[str]:
         """Names of the views."""
-        return list(self._at_commit.views)
+        return list(self._commit_views.views)
 
     @property
     def definitions(self) -> Mapping[str, Any]:
         """The definitions that SQL statements made, by name (docs/format.md)."""
-        return {k[4:]: v for k, v in self._at_commit.snapshot.state.items() if k.startswith("sql/")}
+        return {k[4:]: v for k, v in self._commit_views.snapshot.state.items() if k.startswith("sql/")}
 
     @property
     def table(self) -> StateTable:
         """The state of every arrangement."""
-        return self._at_commit.table
+        return self._commit_views.table
 
     def refresh(self) -> bool:
         """Move to the last commit; returns whether there was a new one."""
         with self.lock:
             advanced, history = self._store.refresh(), self.store_id
             if advanced:
-                self._at_commit = CommitViews(self._store.snapshot)
+                self._commit_views = CommitViews(self._store.snapshot)
             if self.store_id != history and self.subscribers.since is not None:
                 self.subscribers.end()
                 raise HistoryGoneError(
@@ -201,7 +201,7 @@ class StoreReadings(Closing):
     def _keep(self) -> None:
         """Move the lease; while the requested history is compacted already, keep the older commits, which have it."""
         since = min((s for s in (self._since, self.subscribers.since) if s is not None), default=None)
-        is_retained = since is None or self._at_commit.since <= since
+        is_retained = since is None or self._commit_views.since <= since
         self._store.keep(self.commit if is_retained else self._store.leased, since)
 
     def view(self, name: str) -> View:
@@ -217,12 +217,12 @@ class StoreReadings(Closing):
     @property
     def store_id(self) -> str:
         """The id of this store."""
-        return self._at_commit.snapshot.identity
+        return self._commit_views.snapshot.identity
 
     def history_id(self, name: str) -> str:
         """The id of a view's history: that of the store, and the commit that added the view."""
-        self._at_commit.described(name)
-        return f"{self.store_id}/{self._at_commit.views[name].get('added', 0)}"
+        self._commit_views.described(name)
+        return f"{self.store_id}/{self._commit_views.views[name].get('added', 0)}"
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Keep the history after a time for an external reader, under a name, while its lease is valid."""
@@ -232,21 +232,21 @@ class StoreReadings(Closing):
 
     def ports(self, name: str) -> ViewPorts:
         """The arrangements of a view's contents and errors."""
-        return self._at_commit.described(name).ports
+        return self._commit_views.described(name).ports
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """The names of a view's two times; None if it has one."""
-        return self._at_commit.described(name).coordinates
+        return self._commit_views.described(name).coordinates
 
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
-        return self._at_commit.known(name)
+        return self._commit_views.known(name)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
-        at_commit = self._at_commit
+        commit_views = self._commit_views
         return self._together(
-            name, [(piece, at_commit.known(name).began, at_commit.lower) for piece in at_commit.last(name)]
+            name, [(piece, commit_views.known(name).began, commit_views.lower) for piece in commit_views.last(name)]
         )
 
     def updates(self, name: str, start: int, end: int) -> Updates:
@@ -269,15 +269,15 @@ class StoreReadings(Closing):
             HistoryGoneError: the time is compacted in all commits that are retained.
         """
         refuse_without_contents(self.ports(name), name)
-        at_commit = self._at_commit
-        while at_commit.known(name).since > at:
-            at_commit = self._before(at_commit, name, at + 1)
-        return at_commit.pieces(name)
+        commit_views = self._commit_views
+        while commit_views.known(name).since > at:
+            commit_views = self._before(commit_views, name, at + 1)
+        return commit_views.pieces(name)
 
-    def _before(self, at_commit: CommitViews, name: str, start: int) -> CommitViews:
+    def _before(self, commit_views: CommitViews, name: str, start: int) -> CommitViews:
         """The views as of the commit before, to read changes from ``start`` on."""
         try:
-            earlier = CommitViews(self._store.before(at_commit.snapshot.number))
+            earlier = CommitViews(self._store.before(commit_views.snapshot.number))
             earlier.described(name)
         except (HistoryGoneError, PlanError, ReadError):
             raise self.known(name).history_gone(start) from None
@@ -294,19 +294,19 @@ class StoreReadings(Closing):
             HistoryGoneError: they have been compacted.
         """
         ranges: list[Changed] = []
-        at_commit = self._at_commit
+        commit_views = self._commit_views
         while start < end:
-            known = at_commit.known(name)
+            known = commit_views.known(name)
             if known.began <= start:
-                return ranges + [(piece, start, end) for piece in at_commit.last(name)]
+                return ranges + [(piece, start, end) for piece in commit_views.last(name)]
             recent = start if known.distinguishes(start) else known.since + 1
             low = min(recent, known.began)
-            pieces = at_commit.last(name) if known.began < recent else at_commit.pieces(name)
+            pieces = commit_views.last(name) if known.began < recent else commit_views.pieces(name)
             if low < end:
                 ranges += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
                 end = low
             if start < end:
-                at_commit = self._before(at_commit, name, start)
+                commit_views = self._before(commit_views, name, start)
         return ranges
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
