@@ -108,5 +108,5 @@ def test_arrow_types_that_no_type_of_spark_holds_are_refused(kind):
 
 
 def test_a_schema_is_text_or_arrow():
-    with pytest.raises(SchemaError, match="not list"):
+    with pytest.raises(SchemaError, match="got list"):
         T.parse_schema([("a", "int")])
