@@ -45,15 +45,15 @@ from altneu.runtime import interrupts
 from altneu.runtime.base import fold
 from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
-from altneu.runtime.journal import Journal, batch_rows
+from altneu.runtime.journal import Journal
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
+from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.portion import portion
 from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
-from altneu.runtime.schedule import Outcome
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 from altneu.runtime.taps import Taps
