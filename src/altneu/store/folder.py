@@ -123,7 +123,7 @@ class Folder(ABC):
 
     @abstractmethod
     def adopt(self, temporary: Path, ref: SegmentRef) -> None:
-        """Put a segment that was written to ``written``, which it moves or removes."""
+        """Add the segment that was written to ``temporary``, which is moved or removed."""
 
     @abstractmethod
     def mappable(self, ref: SegmentRef) -> Path:
@@ -131,7 +131,7 @@ class Folder(ABC):
 
     @abstractmethod
     def spoiled(self, ref: SegmentRef) -> bool:
-        """Note that the local file of a segment is unusable; returns whether it was a copy that can be fetched again."""
+        """Drop the unusable local file of a segment; returns whether it was a copy that can be fetched again."""
 
 
 @dataclass(frozen=True, slots=True)
