@@ -1,0 +1,265 @@
+"""The rows of a group that decide what a function of its first or last rows makes of it: few, however large the group.
+
+Let N be the new updates of a group, and P rows from the front of its order, as far as k units of multiplicity come from
+rows that N does not touch. Whatever N does at any of its times, these k units are there; so no row behind P is among
+the first k at any of them. A function of the first k rows then makes of P, N and the old updates of the rows of N what
+it makes of the group. That holds where no row's count is below zero: groups that have such a row are read whole.
+
+Each batch has its rows of a group in order. So many are read from the front (or the back) of every batch that the rows
+before the least place at which a batch was left are enough; where they are not, as where updates of several batches
+cancel, four times as many are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from altneu.columnar.columns import Mask
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.lookup import first_at
+from altneu.columnar.ranking import Words, whole_order
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.groups import Groups, number_new
+from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, matches_of
+
+_LAST_WORD = np.uint64(2**64 - 1)
+_ONE = np.uint64(1)
+_SMALL = 64  # groups of so many old updates, and of few for each that is needed, are read whole
+_MORE = 4
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How many rows, counted as often as they are there, a function needs from the front and the back of an order."""
+
+    first: int = 0
+    last: int = 0
+
+
+def read_ends(given: Arranged, ends: Ends, broken: Mask | None = None) -> Groups:
+    """The groups that have new updates, with those of their old updates that ``ends`` needs.
+
+    Shape:  ``given`` in an order of columns; ``broken`` (K,) says which of its K distinct new keys have a row
+            whose count is below zero, or comes to be.
+    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed, where no updates cancel at its ends.
+    Law:    a function of the first and last rows makes the same of it as of the whole groups
+            (tests/operators/test_ends.py).
+    """
+    layout = given.layout
+    hashes, keys = given.new.distinct_keys()
+    number = number_new(given)
+    values, words, times, diffs = given.new.updates_by_key()
+    found = Found.of(given.old, hashes, keys) if any(len(b) for b in given.old) else None
+    new = (number, values, hash_rows(values), times[0], diffs)
+    if found is None:
+        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
+        return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
+    old = _old_of(found, layout, ends, (number, values, words), broken)
+    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
+    return Groups(layout, keys, *new, starts, old.values, hash_rows(old.values), old.diffs)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where some keys are in batches: runs of rows as lines (key, block, start, stop).
+
+    Of each block ``batch`` says which it is of, and ``words`` is the address of its words.
+    """
+
+    hits: Ints
+    used: Sequence[Block]
+    batch: Ints
+    words: Ints
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Found:
+        """Look keys up."""
+        hits, used, batch = chains_of(batches, hashes, keys)
+        return cls(hits, used, batch, np.array([b.addresses[0, 0] for b in used], np.int64))
+
+    def with_words(self, number: Ints, words: Words) -> Ints:
+        """The rows that have the word of a value of their key, as runs; keys ``number`` ascend."""
+        return joined_runs(_runs_of_words(self.hits, self.words, number, words))
+
+
+def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Words], broken: Mask | None) -> Matches:
+    """The old updates that are needed, by group."""
+    number, _, words = new
+    count = int(number[-1]) + 1 if len(number) else 0
+    size = np.zeros(count, np.int64)
+    np.add.at(size, found.hits[:, 0], found.hits[:, 3] - found.hits[:, 2])
+    many = np.bincount(number, minlength=count)
+    take = max(ends.first, ends.last) + many
+    whole = size <= np.maximum(_MORE * take, _SMALL)
+    if broken is not None:
+        whole |= broken
+    if whole.all():
+        return matches_of(found.hits, found.used, layout)
+    some = ~whole[number]
+    touched = found.with_words(number[some], words[some])
+    while True:
+        front, fronts = _cut_ends(found.hits, found.batch, np.where(whole, size, take if ends.first else 0), False)
+        back, backs = _cut_ends(found.hits, found.batch, np.where(whole, size, take if ends.last else 0), True)
+        runs = joined_runs(np.concatenate([front, back, touched]))
+        old = matches_of(runs, found.used, layout)
+        needed, short = _needed(old, layout, ends, new, (_places(runs, fronts), _places(runs, backs)), count)
+        short &= ~whole
+        if not short.any():
+            needed |= whole[old.probe]
+            index = np.flatnonzero(needed)
+            return Matches(
+                old.probe[index], old.values.take(index), old.value_hash[index], old.times[:, index], old.diffs[index]
+            )
+        take = np.where(short, _MORE * take, take)
+        whole |= take >= size
+
+
+def _needed(
+    old: Matches,
+    layout: Layout,
+    ends: Ends,
+    new: tuple[Ints, Rows, Words],
+    left_at: tuple[Ints, Ints],
+    count: int,
+) -> tuple[Mask, Mask]:
+    """Which old updates are needed if no more are; and of which groups too few rows were read.
+
+    ``left_at`` are the updates, of all that were read, at which the batches were left from the front and from the back.
+    """
+    number, values, _ = new
+    group = np.concatenate([old.probe, number])
+    rank, owner = _ranked(Rows.concat([old.values, values], layout.value_schema), group, layout)
+    mine, theirs = rank[: len(old)], rank[len(old) :]
+    copies = np.zeros(len(owner), np.int64)
+    np.add.at(copies, mine, old.diffs)
+    is_new = np.zeros(len(owner), np.bool_)
+    is_new[theirs] = True
+    standing = np.where(is_new, 0, np.clip(copies, 0, max(ends.first, ends.last)))
+    needed = is_new[mine]
+    short = np.zeros(count, np.bool_)
+    places = np.arange(len(owner))
+    if ends.first:
+        bound = np.full(count, len(owner))
+        np.minimum.at(bound, old.probe[left_at[0]], mine[left_at[0]])
+        inside = places < bound[owner]
+        short |= _too_few(standing, inside, owner, count, ends.first) & (bound < len(owner))
+        needed |= inside[mine]
+    if ends.last:
+        bound = np.full(count, -1)
+        np.maximum.at(bound, old.probe[left_at[1]], mine[left_at[1]])
+        inside = places > bound[owner]
+        short |= _too_few(standing, inside, owner, count, ends.last) & (bound >= 0)
+        needed |= inside[mine]
+    return needed, short
+
+
+def _too_few(standing: Ints, inside: Mask, owner: Ints, count: int, wanted: int) -> Mask:
+    total = np.zeros(count, np.int64)
+    np.add.at(total, owner[inside], standing[inside])
+    return total < wanted
+
+
+def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
+    """The rank of each row among the distinct rows of all groups, by group and order; and the group of each rank."""
+    lines = [*whole_order(rows, layout.order)[::-1], group]
+    place = np.lexsort(lines)
+    fresh = np.ones(len(place), np.bool_)
+    fresh[1:] = np.logical_or.reduce([line[place[1:]] != line[place[:-1]] for line in lines])
+    rank = np.empty(len(place), np.int64)
+    rank[place] = np.cumsum(fresh) - 1
+    return rank, group[place[fresh]]
+
+
+@compiled
+def _cut_ends(hits: Ints, batch: Ints, take: Ints, from_back: bool) -> tuple[Ints, Ints]:
+    """The first (or last) rows that each batch has of each key, as runs; and (key, block, row) where it was left early.
+
+    Runs are by key, and a batch's blocks follow each other.
+    """
+    out, left = np.empty_like(hits), np.empty((len(hits), 3), np.int64)
+    made, early = 0, 0
+    first = 0
+    while first < len(hits):
+        last = first + 1
+        key, of = hits[first, 0], batch[hits[first, 1]]
+        while last < len(hits) and hits[last, 0] == key and batch[hits[last, 1]] == of:
+            last += 1
+        wanted = take[key]
+        for i in range(last - first):
+            h = last - 1 - i if from_back else first + i
+            if wanted <= 0:
+                break
+            start, stop = hits[h, 2], hits[h, 3]
+            many = min(wanted, stop - start)
+            wanted -= many
+            start, stop = (stop - many, stop) if from_back else (start, start + many)
+            out[made, 0], out[made, 1], out[made, 2], out[made, 3] = key, hits[h, 1], start, stop
+            made += 1
+            more = (start > hits[h, 2] or h > first) if from_back else (stop < hits[h, 3] or h < last - 1)
+            if wanted == 0 and more:
+                left[early, 0], left[early, 1], left[early, 2] = key, hits[h, 1], start if from_back else stop - 1
+                early += 1
+        first = last
+    return out[:made].copy(), left[:early].copy()
+
+
+@compiled
+def _runs_of_words(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
+    """The rows of old batches that have the word of a new update of their key, as runs; ``number`` ascends."""
+    out = np.empty((len(words) + 8, 4), np.int64)
+    made, low = 0, 0
+    for n in range(len(words)):
+        while low < len(hits) and hits[low, 0] < number[n]:
+            low += 1
+        h = low
+        while h < len(hits) and hits[h, 0] == number[n]:
+            address = addresses[hits[h, 1]]
+            start = first_at(address, hits[h, 2], hits[h, 3], words[n])
+            stop = hits[h, 3]
+            if words[n] < _LAST_WORD:
+                stop = first_at(address, start, hits[h, 3], words[n] + _ONE)
+            if start < stop:
+                if made == len(out):
+                    more = np.empty((2 * made, 4), np.int64)
+                    more[:made] = out
+                    out = more
+                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = number[n], hits[h, 1], start, stop
+                made += 1
+            h += 1
+    return out[:made].copy()
+
+
+def joined_runs(runs: Ints) -> Ints:
+    """Runs by key and block, those that overlap or meet as one."""
+    return _merge_runs(runs[np.lexsort((runs[:, 2], runs[:, 1], runs[:, 0]))])
+
+
+@compiled
+def _merge_runs(runs: Ints) -> Ints:
+    made = 0
+    for r in range(len(runs)):
+        last = made - 1
+        if made and runs[last, 0] == runs[r, 0] and runs[last, 1] == runs[r, 1] and runs[r, 2] <= runs[last, 3]:
+            runs[last, 3] = max(runs[last, 3], runs[r, 3])
+            continue
+        for c in range(4):
+            runs[made, c] = runs[r, c]
+        made += 1
+    return runs[:made].copy()
+
+
+@compiled
+def _places(runs: Ints, rows: Ints) -> Ints:
+    """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
+    found = np.empty(len(rows), np.int64)
+    at, before = 0, 0
+    for r in range(len(rows)):
+        while not (runs[at, 0] == rows[r, 0] and runs[at, 1] == rows[r, 1] and runs[at, 3] > rows[r, 2]):
+            before += runs[at, 3] - runs[at, 2]
+            at += 1
+        found[r] = before + rows[r, 2] - runs[at, 2]
+    return found

@@ -1,0 +1,130 @@
+"""The ends of ordered groups: what a function of the first rows makes of them is what it makes of the whole groups."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from altneu.columnar.ranking import order_text
+from altneu.columnar.rows import Rows
+from altneu.operators.kernels import ends
+from altneu.operators.kernels.below_zero import below_zero, has_below_zero
+from altneu.operators.kernels.ends import Ends, read_ends
+from altneu.operators.reduce.top_k import TopK, reduce_top_k
+from altneu.order import Antichain, Epoch
+from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
+from altneu.trace.spine import Spine
+from altneu.trace.update import Updates, consolidate
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
+ORDERS = [
+    (("v", False, True),),
+    (("v", True, False),),
+    (("s", True, True), ("v", False, False)),
+    (("s", False, False),),
+]
+
+
+def updates_of(listed):
+    rows = Rows.from_pylist([row for row, _, _ in listed], SCHEMA)
+    times, diffs = (np.array([u[i] for u in listed], np.int64) for i in (1, 2))
+    return Updates(rows, times.reshape(1, -1), diffs)
+
+
+def as_counts(updates):
+    found = Counter()
+    made = consolidate(updates, Epoch())
+    for row, time, diff in zip(made.rows.to_pylist(), made.times[0].tolist(), made.diffs.tolist(), strict=True):
+        found[row, time] += diff
+    return {what: diff for what, diff in found.items() if diff}
+
+
+class Group:
+    """An arrangement in an order, with the number of its rows below zero beside it."""
+
+    def __init__(self, order):
+        self.layout = Layout(SCHEMA, ("k",), Epoch(), order)
+        self.spine = Spine.empty(self.layout)
+        self.negative_layout = Layout(self.layout.key_schema, ("k",), Epoch())
+        self.negative = Spine.empty(self.negative_layout)
+        self.upper = 0
+
+    def step(self, listed, upper):
+        """One step: the arrangement with what is new, and which groups have a row below zero."""
+        description = Description.interval(Epoch(), self.upper, upper)
+        new = Batch.build(updates_of(listed), self.layout, description)
+        given = Arranged(self.layout, self.spine.batches, new)
+        change = below_zero(given, self.negative.batches)
+        negative = Batch.build(change, self.negative_layout, description)
+        both = Arranged(self.negative_layout, self.negative.batches, negative)
+        broken = has_below_zero(both, *new.distinct_keys())
+        self.spine = self.spine.insert(new, since=Antichain.of(Epoch(), max(upper - 2, 0)))
+        self.negative = self.negative.insert(negative, since=Antichain.of(Epoch(), max(upper - 2, 0)))
+        self.upper = upper
+        return given, broken
+
+
+def history(rng, steps, below):
+    """Updates of one step after the other; rows come, go, count several times and, where ``below``, below zero."""
+    there = Counter()
+    time = 0
+    for _ in range(steps):
+        upper = time + rng.choice([1, 1, 3])
+        made = []
+        for _ in range(rng.choice([1, 2, 2, 30])):
+            row = (rng.randrange(2), rng.choice([None, *range(30)]), rng.choice([None, "a", "b", "long enough to tie"]))
+            standing = [r for r, n in there.items() if n > 0]
+            if standing and rng.random() < 0.3:
+                row = min(standing, key=repr) if rng.random() < 0.5 else rng.choice(sorted(standing, key=repr))
+                at = rng.randrange(time, upper) if below else upper - 1
+                made.append((row, at, -rng.randint(1, there[row])))
+            elif below and rng.random() < 0.1:
+                made.append((row, rng.randrange(time, upper), -2))
+            else:
+                made.append((row, rng.randrange(time, upper), rng.randint(1, 2)))
+            there[row] += made[-1][2]
+        yield made, upper
+        time = upper
+
+
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("order", ORDERS, ids=order_text)
+def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, monkeypatch):
+    monkeypatch.setattr(ends, "_SMALL", 0)
+    monkeypatch.setattr(ends, "_MORE", 2)
+    rng, spec = random.Random(f"{order}{k}{below}"), TopK(("k",), k, order, SCHEMA)
+    group, fewer = Group(order), 0
+    for made, upper in history(rng, 60, below):
+        given, broken = group.step(made, upper)
+        if not len(given.new):
+            continue
+        whole, found = reduce_top_k(given, spec), read_ends(given, Ends(first=k), broken)
+        of_ends = reduce_top_k(found, spec)
+        assert as_counts(of_ends.oks) == as_counts(whole.oks)
+        assert as_counts(of_ends.errs) == as_counts(whole.errs)
+        fewer += len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys())) if group.upper > 3 else 0
+    assert fewer > 5 or below
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_below_zero_are_counted(seed):
+    rng = random.Random(seed)
+    group, everything = Group(ORDERS[seed % len(ORDERS)]), []
+    for made, upper in history(rng, 40, below=True):
+        group.step(made, upper)
+        everything += made
+        for time in range(upper - 2, upper):
+            counts = Counter()
+            for row, at, diff in everything:
+                counts[row] += diff * (at <= time)
+            expected = Counter(row[0] for row, n in counts.items() if n < 0)
+            got = Counter()
+            for batch in group.negative.batches:
+                for (row, at), diff in as_counts(batch.updates()).items():
+                    got[row[0]] += diff * (at <= time)
+            assert {k: n for k, n in got.items() if n} == dict(expected)
