@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from altneu.columnar.columns import Mask
 from altneu.columnar.hashing import hash_rows
-from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError
 from altneu.operators.kernels.compiled import compiled
@@ -60,16 +58,6 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     which = order[at]
     return Updates(keys.take(number[which]), times[which].reshape(1, -1), change)
-
-
-def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
-    """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
-    found = np.zeros(keys.count, np.int64)
-    for batches, is_new in ((negative.old, False), ((negative.new,), True)):
-        if any(len(batch) for batch in batches):
-            matches = find_in(batches, hashes, keys)
-            np.add.at(found, matches.probe, 1 if is_new else matches.diffs)
-    return found > 0
 
 
 @compiled

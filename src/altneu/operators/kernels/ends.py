@@ -24,7 +24,8 @@ from altneu.columnar.ranking import Words, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.groups import Groups, number_new
-from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, matches_of
+from altneu.operators.reduce.node import Ends
+from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of
 
 _LAST_WORD = np.uint64(2**64 - 1)
 _ONE = np.uint64(1)
@@ -32,19 +33,11 @@ _SMALL = 64  # groups of so many old updates, and of few for each that is needed
 _MORE = 4
 
 
-@dataclass(frozen=True)
-class Ends:
-    """How many rows, counted as often as they are there, a function needs from the front and the back of an order."""
-
-    first: int = 0
-    last: int = 0
-
-
-def read_ends(given: Arranged, ends: Ends, broken: Mask | None = None) -> Groups:
+def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
     """The groups that have new updates, with those of their old updates that ``ends`` needs.
 
-    Shape:  ``given`` in an order of columns; ``broken`` (K,) says which of its K distinct new keys have a row
-            whose count is below zero, or comes to be.
+    Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
+            below zero, arranged by the key.
     Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed, where no updates cancel at its ends.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends.py).
@@ -58,6 +51,7 @@ def read_ends(given: Arranged, ends: Ends, broken: Mask | None = None) -> Groups
     if found is None:
         nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
         return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
+    broken = _has_below_zero(negative, hashes, keys)
     old = _old_of(found, layout, ends, (number, values, words), broken)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
     return Groups(layout, keys, *new, starts, old.values, hash_rows(old.values), old.diffs)
@@ -86,7 +80,7 @@ class Found:
         return joined_runs(_runs_of_words(self.hits, self.words, number, words))
 
 
-def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Words], broken: Mask | None) -> Matches:
+def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Words], broken: Mask) -> Matches:
     """The old updates that are needed, by group."""
     number, _, words = new
     count = int(number[-1]) + 1 if len(number) else 0
@@ -95,8 +89,7 @@ def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Wor
     many = np.bincount(number, minlength=count)
     take = max(ends.first, ends.last) + many
     whole = size <= np.maximum(_MORE * take, _SMALL)
-    if broken is not None:
-        whole |= broken
+    whole |= broken
     if whole.all():
         return matches_of(found.hits, found.used, layout)
     some = ~whole[number]
@@ -172,6 +165,16 @@ def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
     rank = np.empty(len(place), np.int64)
     rank[place] = np.cumsum(fresh) - 1
     return rank, group[place[fresh]]
+
+
+def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
+    """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
+    found = np.zeros(keys.count, np.int64)
+    for batches, is_new in ((negative.old, False), ((negative.new,), True)):
+        if any(len(batch) for batch in batches):
+            matches = find_in(batches, hashes, keys)
+            np.add.at(found, matches.probe, 1 if is_new else matches.diffs)
+    return found > 0
 
 
 @compiled

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
+from altneu.columnar.ranking import order_text
 from altneu.operators.asof.reducer import AsOfReduce
 from altneu.operators.asof.revising import UnionSpec
-from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, group_label
+from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, arrangement_id, group_label
 from altneu.operators.reduce import aggregates, families, reducers
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.node import Reduce
-from altneu.operators.reduce.operation import ExplodeOp, ReduceOp
+from altneu.operators.reduce.node import WHOLE, Reduce
+from altneu.operators.reduce.operation import BelowZeroOp, ExplodeOp, ReduceOp
 from altneu.operators.reduce.window_functions import WindowCall
 
 
@@ -32,13 +35,30 @@ def _accumulable(to: Lowering, node: Reduce) -> Lowered:
 
 
 def _general(to: Lowering, node: Reduce) -> Lowered:
-    below = to.lower(node.input)
-    return _reduced(to, node, to.arrange(below, node.key, to.name_of(node.input), arrange_label(node.key)))
+    below, origin, label = to.lower(node.input), to.name_of(node.input), arrange_label(node.key)
+    order = node.reducer.state_order(node.input.schema, node.key)
+    if not order or not to.lattice_in(to.scope_of(below)).is_total:
+        return _reduced(to, node, to.arrange(below, node.key, origin, label))
+    state = to.arrange(below, node.key, origin, f"{label} in order of {order_text(order)}", order)
+    return _reduced(to, node, state, _below_zero(to, state, node, f"{origin}|by {order_text(order)}"))
 
 
-def _reduced(to: Lowering, node: Reduce, state: int) -> Lowered:
-    spec = spec_of(node)
-    number = to.add(ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint)
+def _below_zero(to: Lowering, state: int, node: Reduce, origin: str) -> int:
+    """How many rows of each group of an ordered arrangement have a count below zero, which is read by the key."""
+    name = f"below zero|{origin}"
+    schema = pa.schema([node.input.schema.field(k) for k in node.key])
+    operation = BelowZeroOp(arrangement_id(name, node.key))
+    number = to.once(
+        f"{name}|{node.key}",
+        lambda: to.add(operation, (Port(state),), schema, label="rows below zero", logical=name),
+    )
+    return to.arrange(Lowered(Port(number), node.key), node.key, name, "groups with rows below zero")
+
+
+def _reduced(to: Lowering, node: Reduce, *states: int) -> Lowered:
+    operation = ReduceOp(spec_of(node), node.reducer.ends if len(states) > 1 else WHOLE)
+    inputs, label = tuple(map(Port, states)), str(node.reducer)
+    number = to.add(operation, inputs, node.schema, label=label, logical=node.fingerprint)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), node.key)
 
@@ -65,7 +85,7 @@ def spec_of(node: Reduce) -> families.ReduceSpec:
             return families.CountOf(node.input.schema, column)
         case reducers.Threshold(function):
             return families.Threshold(node.schema, function.call)
-        case reducers.TopK(k, order):
+        case reducers.TopK(k, order, _):
             return families.TopK(node.key, k, order, node.schema)
         case reducers.WindowFunctions(calls):
             return families.WindowFunctions(node.key, _windows(calls), node.input.schema)

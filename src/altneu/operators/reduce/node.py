@@ -5,11 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
 from altneu.operators.node import Columns, Key, Node, Unary, all_columns
+
+Order: TypeAlias = tuple[str, bool, bool]
+"""A column, whether it descends, and whether nulls come first."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How many rows, counted as often as they are there, a function needs from the front and the back of an order."""
+
+    first: int = 0
+    last: int = 0
+
+
+WHOLE = Ends()
+"""No ends: the whole group."""
 
 
 class Reducer(ABC):
@@ -41,6 +56,19 @@ class Reducer(ABC):
     def consolidates(self) -> bool:
         """Whether no two updates of the result have equal row and time."""
         return False
+
+    def with_order(self) -> Reducer:  # most read their groups whole
+        """The same over groups whose rows are in order, if few of them then have to be read."""
+        return self
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """The order in which the rows of a group are to lie; none where it makes no difference."""
+        return ()
+
+    @property
+    def ends(self) -> Ends:
+        """How many rows from the ends of that order are read."""
+        return WHOLE
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:  # all decide what is made
         """The columns that are read of the input when these are needed of the result."""

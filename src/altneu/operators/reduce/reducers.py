@@ -12,7 +12,7 @@ from altneu.expressions.names import ACCUMULABLE
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
-from altneu.operators.reduce.node import Reduce, Reducer
+from altneu.operators.reduce.node import Ends, Order, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -166,16 +166,35 @@ class Threshold(Reducer):
 
 @dataclass(frozen=True)
 class TopK(Reducer):
-    """The first k rows of each group in an order of columns, ties decided by value."""
+    """The first k rows of each group in an order of columns, ties decided by value.
+
+    With ``ordered`` it reads them from the front of a group whose rows lie in that order.
+    """
 
     k: int
-    order: tuple[tuple[str, bool, bool], ...]  # column, descending, nulls first
+    order: tuple[Order, ...]
+    ordered: bool = False
 
     def __repr__(self) -> str:
-        return f"TopK(k={self.k!r}, order={self.order!r})"
+        return f"TopK(k={self.k!r}, order={self.order!r}{', ordered=True' * self.ordered})"
 
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+
+    def with_order(self) -> TopK:
+        """Over groups in its order."""
+        return self if self.ordered else replace(self, ordered=True)
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """Its own; where that is decided by the key, or says nothing, the order of all columns decides."""
+        values: list[Order] = [(name, False, True) for name in schema.names if name not in key]
+        own = tuple(column for column in self.order if column[0] not in key)
+        return (own or tuple(values[:1])) if self.ordered else ()
+
+    @property
+    def ends(self) -> Ends:
+        """The first k."""
+        return Ends(first=self.k)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input."""

@@ -13,6 +13,7 @@ from altneu.plan.rewrite.hoist_bindings import hoist_bindings
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.order_groups import order_groups
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
@@ -34,9 +35,11 @@ RULES: tuple[Rule, ...] = (
     limit_windows,
     use_indexes,
     prune_columns,
+    order_groups,
 )
-NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
-"""Rules that came after a release: views of older stores were computed without them, and keep their plans."""
+NEWER: tuple[tuple[Rule, ...], ...] = ((order_groups,), (order_groups, hoist_bindings, merge_distinct))
+"""Rules that came after a release, the latest first: views of older stores were computed without them, and keep their
+plans."""
 
 
 def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
