@@ -14,7 +14,9 @@ from altneu.columnar.rows import Rows
 from altneu.operators.kernels import ends
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
+from altneu.operators.reduce.aggregates import Aggregate
 from altneu.operators.reduce.node import Ends
+from altneu.operators.reduce.ranked import GeneralAggregates, reduce_general
 from altneu.operators.reduce.top_k import TopK, reduce_top_k
 from altneu.order import Antichain, Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
@@ -75,8 +77,10 @@ def history(rng, steps, below):
     for _ in range(steps):
         upper = time + rng.choice([1, 1, 3])
         made = []
+        nulls = rng.random() < 0.3  # at times all that comes in has no value
         for _ in range(rng.choice([1, 2, 2, 30])):
-            row = (rng.randrange(2), rng.choice([None, *range(30)]), rng.choice([None, "a", "b", "long enough to tie"]))
+            v, text = rng.choice([None, -(2**63), *range(30)]), rng.choice([None, "a", "b", "long enough to tie"])
+            row = (rng.randrange(2), None if nulls else v, text)
             standing = [r for r, n in there.items() if n > 0]
             if standing and rng.random() < 0.3:
                 row = min(standing, key=repr) if rng.random() < 0.5 else rng.choice(sorted(standing, key=repr))
@@ -105,6 +109,29 @@ def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, mon
             continue
         whole, found = reduce_top_k(given, spec), read_ends(given, Ends(first=k), negative)
         of_ends = reduce_top_k(found, spec)
+        assert as_counts(of_ends.oks) == as_counts(whole.oks)
+        assert as_counts(of_ends.errs) == as_counts(whole.errs)
+        fewer += bool(given.old) and len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys()))
+    assert fewer > 5 or below
+
+
+@pytest.mark.parametrize("functions", [["min"], ["max"], ["min", "max"]], ids="-".join)
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("column", ["v", "s"])
+def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, monkeypatch):
+    monkeypatch.setattr(ends, "_SMALL", 0)
+    monkeypatch.setattr(ends, "_MORE", 2)
+    rng = random.Random(f"{column}{below}{functions}")
+    calls = tuple(Aggregate(f"#{i}", function, (column,)) for i, function in enumerate(functions))
+    spec = GeneralAggregates(("k",), calls, SCHEMA)
+    some = Ends(first=int("min" in functions), last=1, valued=True)
+    group, fewer = Group(((column, False, True),)), 0
+    for made, upper in history(rng, 60, below):
+        given, negative = group.step(made, upper)
+        if not len(given.new):
+            continue
+        whole, found = reduce_general(given, spec), read_ends(given, some, negative)
+        of_ends = reduce_general(found, spec)
         assert as_counts(of_ends.oks) == as_counts(whole.oks)
         assert as_counts(of_ends.errs) == as_counts(whole.errs)
         fewer += bool(given.old) and len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys()))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.columnar.columns import Mask
+from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words, whole_order
@@ -92,10 +92,11 @@ def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Wor
     whole |= broken
     if whole.all():
         return matches_of(found.hits, found.used, layout)
+    behind = _behind_nulls(found, layout.order[0][0]) if ends.valued else found.hits
     some = ~whole[number]
     touched = found.with_words(number[some], words[some])
     while True:
-        front, fronts = _cut_ends(found.hits, found.batch, np.where(whole, size, take if ends.first else 0), False)
+        front, fronts = _cut_ends(behind, found.batch, np.where(whole, 0, take if ends.first else 0), False)
         back, backs = _cut_ends(found.hits, found.batch, np.where(whole, size, take if ends.last else 0), True)
         runs = joined_runs(np.concatenate([front, back, touched]))
         old = matches_of(runs, found.used, layout)
@@ -127,6 +128,10 @@ def _needed(
     group = np.concatenate([old.probe, number])
     rank, owner = _ranked(Rows.concat([old.values, values], layout.value_schema), group, layout)
     mine, theirs = rank[: len(old)], rank[len(old) :]
+    valued = np.ones(len(owner), np.bool_)
+    if ends.valued:
+        for part, ranks in ((old.values, mine), (values, theirs)):
+            valued[ranks] = valid_mask(part.column(layout.order[0][0]))
     copies = np.zeros(len(owner), np.int64)
     np.add.at(copies, mine, old.diffs)
     is_new = np.zeros(len(owner), np.bool_)
@@ -138,7 +143,7 @@ def _needed(
     if ends.first:
         bound = np.full(count, len(owner))
         np.minimum.at(bound, old.probe[left_at[0]], mine[left_at[0]])
-        inside = places < bound[owner]
+        inside = (places < bound[owner]) & valued
         short |= _too_few(standing, inside, owner, count, ends.first) & (bound < len(owner))
         needed |= inside[mine]
     if ends.last:
@@ -175,6 +180,26 @@ def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
             matches = find_in(batches, hashes, keys)
             np.add.at(found, matches.probe, 1 if is_new else matches.diffs)
     return found > 0
+
+
+def _behind_nulls(found: Found, column: str) -> Ints:
+    """Runs without the rows at their front that have a null in the first column of the order."""
+    hits = found.hits.copy()
+    ends = _first_words(found.hits, found.words)
+    for h in np.flatnonzero(ends > found.hits[:, 2]).tolist():
+        start = int(hits[h, 2])
+        values = found.used[hits[h, 1]].values.column(column)
+        hits[h, 2] = start + values.slice(start, int(ends[h]) - start).null_count  # a value may have the word of nulls
+    return hits[hits[:, 2] < hits[:, 3]]
+
+
+@compiled
+def _first_words(hits: Ints, addresses: Ints) -> Ints:
+    """Where, in each run, the rows end that have the first of all words."""
+    ends = np.empty(len(hits), np.int64)
+    for h in range(len(hits)):
+        ends[h] = first_at(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], _ONE)
+    return ends
 
 
 @compiled

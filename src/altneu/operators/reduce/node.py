@@ -17,10 +17,14 @@ Order: TypeAlias = tuple[str, bool, bool]
 
 @dataclass(frozen=True)
 class Ends:
-    """How many rows, counted as often as they are there, a function needs from the front and the back of an order."""
+    """How many rows, counted as often as they are there, a function needs from the front and the back of an order.
+
+    If ``valued``, nulls come first in the order, and the front begins behind them.
+    """
 
     first: int = 0
     last: int = 0
+    valued: bool = False
 
 
 WHOLE = Ends()

@@ -44,15 +44,20 @@ class Aggregate:
         return self.text or f"{self.function}({'distinct ' * self.distinct}{', '.join(self.arguments) or '*'})"
 
 
+EXTREMES = ("min", "max")
+
+
 @dataclass(frozen=True)
 class Aggregates(Reducer):
     """SQL aggregates, one output column ``#i`` each; with ``default_row`` the empty collection has a row too."""
 
     calls: tuple[Aggregate, ...]
     default_row: bool = False
+    ordered: bool = False
 
     def __repr__(self) -> str:
-        return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r})"
+        ordered = ", ordered=True" * self.ordered
+        return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r}{ordered})"
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.calls))
@@ -71,6 +76,21 @@ class Aggregates(Reducer):
     def makes_sets(self) -> bool:
         """One row a group; the row of an empty collection is made beside."""
         return not self.default_row
+
+    def with_order(self) -> Aggregates:
+        """Over groups in the order of a column, where the least and the greatest of its values are all that is read."""
+        columns = {call.arguments for call in self.calls}
+        extremes = len(columns) == 1 and all(call.function in EXTREMES for call in self.calls)
+        return replace(self, ordered=True) if extremes and not self.ordered else self
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """That of the column, nulls first."""
+        return ((self.calls[0].arguments[0], False, True),) if self.ordered else ()
+
+    @property
+    def ends(self) -> Ends:
+        """The last row says whether there is any; nulls are of no value."""
+        return Ends(first=int(any(call.function == "min" for call in self.calls)), last=1, valued=True)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, then ``#i`` of each call."""
