@@ -138,6 +138,40 @@ def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, 
     assert fewer > 5 or below
 
 
+def rows_read(count, change, some, monkeypatch):
+    """How many old updates are gathered for some new ones, of a group of so many rows in two batches."""
+    layout = Layout(SCHEMA, ("k",), Epoch(), (("v", False, True),))
+    rng = np.random.default_rng(0)
+    spine, values = Spine.empty(layout), rng.permutation(count)
+    for time, part in enumerate((values[: count // 2], values[count // 2 :])):
+        rows = Rows.from_pydict({"k": np.zeros(len(part), np.int64), "v": part, "s": ["x"] * len(part)}, SCHEMA)
+        loaded = Updates(rows, np.full((1, len(part)), time), np.ones(len(part), np.int64))
+        batch = Batch.build(loaded, layout, Description.interval(Epoch(), time, time + 1))
+        spine = spine.insert(batch, since=Antichain.of(Epoch(), time), effort=0)
+    new = Batch.build(updates_of(change), layout, Description.interval(Epoch(), 2, 3))
+    negative = Arranged(Layout(layout.key_schema, ("k",), Epoch()), (), Batch.empty(layout, new.description))
+    gathered, found = 0, ends.matches_of
+
+    def counted(*parts):
+        nonlocal gathered
+        made = found(*parts)
+        gathered += len(made)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ends, "matches_of", counted)
+        read_ends(Arranged(layout, spine.batches, new), some, negative)
+    return gathered
+
+
+@pytest.mark.parametrize("k", [1, 10])
+def test_what_is_read_does_not_grow_with_the_group(k, monkeypatch):
+    for change in ([((0, -5, "new"), 2, 1)], [((0, 3, "x"), 2, -1)], [((0, 700, "x"), 2, -1), ((0, 700, "y"), 2, 1)]):
+        for some in (Ends(first=k), Ends(first=1, last=1, valued=True)):
+            few, many = (rows_read(count, change, some, monkeypatch) for count in (2_000, 200_000))
+            assert many <= few <= 4 * (k + 2 * len(change)) + 8
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_below_zero_are_counted(seed):
     rng = random.Random(seed)

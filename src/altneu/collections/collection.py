@@ -540,7 +540,9 @@ class Collection(LinearVerbs):
         """The first k rows in an order (``"delay desc, carrier"``), in each group of ``per`` or of everything.
 
         Ties are decided by the whole row's value, never by arrival. Rows count as often as they occur.
-        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        Cost:   one exchange by group. The group's rows are kept in the order, and a change of d rows reads about k + d
+                of them, however many there are; a group is read whole where a row's count is below zero, in loops and
+                with two times.
         """
         if not isinstance(k, Integral) or k < 1:
             raise PlanError(f"top_k needs a whole number k of at least 1, not {k!r}")

@@ -196,7 +196,9 @@ class Grouping(Generic[C]):
         SQL.
 
         Cost:   one exchange by group. count, sum, avg, stddev and their kin keep a few numbers per group and cost the
-                change; with any other function the group's rows are kept, and re-read when it changes.
+                change. Where all are min and max of one expression, the group's rows are kept in its order, and a
+                change reads a few rows at its ends. With any other function the group's rows are kept, and re-read
+                when it changes.
 
         Raises:
             UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
