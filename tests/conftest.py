@@ -51,6 +51,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The one Spark session of the run, with the settings that users get; on a cluster where that is asked for."""
+    if "not spark" in request.config.getoption("markexpr"):
+        pytest.fail("this test needs Spark and is not marked so: mark the parameter that does with pytest.mark.spark")
     settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2}
     if os.environ.get("ALTNEU_CLUSTER"):
         settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}

@@ -308,7 +308,7 @@ class Session(Closing):
         ...     before, session.sources
         ((['orders'], [('tea', 3)]), [])
         """
-        self._engine.drop_source(name)
+        self._engine.drop_source(name, self._streams.release)
 
     def view(self, name: str) -> View:
         """A maintained view by name; one that statements have defined in this store is taken up where it was left."""

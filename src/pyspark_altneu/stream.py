@@ -14,8 +14,8 @@ from altneu.errors import HistoryGoneError, ReadError
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View
 from pyspark_altneu.options import Options
+from pyspark_altneu.parts import changed_parts, check_errors, shape_of
 from pyspark_altneu.rows import Part, read_part
-from pyspark_altneu.source import changed_parts, check_errors, shape_of
 
 _NOTHING = -1  # the frontier of a query that has seen nothing, not even a snapshot
 

@@ -21,14 +21,22 @@ def to_run(path: Path) -> list[Block]:
     return [block for block in blocks_of(path) if not (block.is_example or block.not_run)]
 
 
-WITH_BLOCKS = [path for path in DOCUMENTS if to_run(path)]
+def needs_spark(path: Path) -> bool:
+    return any("spark_session(" in block.text for block in to_run(path))
 
 
-@pytest.mark.parametrize("path", WITH_BLOCKS, ids=[str(path.relative_to(ROOT)) for path in WITH_BLOCKS])
+WITH_BLOCKS = [
+    pytest.param(path, id=str(path.relative_to(ROOT)), marks=[pytest.mark.spark] if needs_spark(path) else [])
+    for path in DOCUMENTS
+    if to_run(path)
+]
+
+
+@pytest.mark.parametrize("path", WITH_BLOCKS)
 def test_blocks_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    if any("spark_session(" in block.text for block in to_run(path)):
+    if needs_spark(path):
         request.getfixturevalue("spark")
     reading = Reading(tmp_path, monkeypatch)
     try:

@@ -46,7 +46,10 @@ def stored_batches(session: an.Session, name: str) -> list:
     return [b for key, value in state.items() if key.startswith(f"arrangement/{contents}/") for b in value["batches"]]
 
 
-@pytest.fixture(params=["memory", "store", "shards", "spark", "driver"])
+ON_SPARK = [pytest.param(placement, marks=pytest.mark.spark) for placement in ("spark", "driver")]
+
+
+@pytest.fixture(params=["memory", "store", "shards", *ON_SPARK])
 def session(request, tmp_path):
     options = {"memory": {}, "store": {"path": tmp_path / "s"}, "shards": {"path": tmp_path / "s", "shards": 3}}
     if request.param in options:

@@ -75,7 +75,7 @@ CASES = {REACH: reached, EVEN_ODD: sides, DEPTH: depths, UNREACHED: lost}
 
 
 @pytest.mark.parametrize("text", CASES, ids=["reach", "even and odd", "depth", "unreached"])
-@pytest.mark.parametrize("where", ["driver", "spark"])
+@pytest.mark.parametrize("where", ["driver", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_recursive_query_is_what_its_loop_gives(text, where, request):
     rng, there = random.Random(text), []
     spark = request.getfixturevalue("spark") if where == "spark" else None

@@ -153,7 +153,6 @@ class Engine(Closing):
         self.measured = Measurements()
         self.subscribers = Subscribers()
         self.past = History()
-        self.let_go_of_stream: Callable[[str], None] = lambda _: None  # refuses one that is being followed
         self._closed = False
 
     # life -------------------------------------------------------------------------------------------------------------
@@ -328,8 +327,8 @@ class Engine(Closing):
                 self.catalogue.remove(name, plan)
                 self.measured.keep(plan)
 
-    def drop_source(self, name: str) -> None:
-        """Forget a source that no view reads."""
+    def drop_source(self, name: str, release_stream: Callable[[str], None]) -> None:
+        """Forget a source that no view reads; ``release_stream`` forgets its stream, or refuses while it runs."""
         with self.lock:
             self.check_open()
             self.require_stored_views()
@@ -344,7 +343,7 @@ class Engine(Closing):
                 raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
             if name not in {*journal.kept, *journal.filled, *journal.streams}:
                 raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
-            self.let_go_of_stream(name)
+            release_stream(name)
             plan = self.catalogue.lowered(self.shards, without=[name])
             with interrupts.deferred():
                 journal.drop_source(name, plan.arrangements)

@@ -18,6 +18,8 @@ from altneu.errors import (
 from altneu.expressions import intervals, registry
 from altneu.expressions.construct import call, cast, get_field
 from altneu.expressions.expr import Column, Expr
+from altneu.expressions.functions.higher_order import parameter_types
+from altneu.expressions.lambdas import Lambda, Variable
 from altneu.expressions.names import AGGREGATES, WINDOWS
 from altneu.expressions.nodes import NODES, SPECIAL
 
@@ -158,9 +160,6 @@ class Builder:
 
     def higher_order(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
         """A function that takes lambdas: their parameters have the types of the array's elements."""
-        from altneu.expressions.functions.higher_order import parameter_types
-        from altneu.expressions.lambdas import Lambda, Variable
-
         args: list[Expr] = []
         for place, node in enumerate(nodes):
             if not isinstance(node, exp.Lambda):

@@ -15,6 +15,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.columnar.canonical import canonical
 from altneu.expressions import decimals, text_in, text_out
+from altneu.expressions.cast_failures import CAST_OVERFLOW, INVALID, OUT_OF_RANGE, explain
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity
 
@@ -22,7 +23,6 @@ _FLOATS = (T.FLOAT, T.DOUBLE)
 _TIMES = (T.TIMESTAMP, T.TIMESTAMP_NTZ)
 _POINTS = (T.DATE, *_TIMES)
 _MICROS, _DAY = 1_000_000, 86_400_000_000
-CAST_OVERFLOW, OUT_OF_RANGE, INVALID = "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT"
 
 
 def possible(source: pa.DataType, target: pa.DataType) -> bool:
@@ -136,23 +136,6 @@ def checked(vector: Vector, target: pa.DataType, values: Values, bad: Mask, code
         failures=(Failure(bad, code, explain(vector, target, code)),),
         constant=vector.constant,
     )
-
-
-def explain(vector: Vector, target: pa.DataType, code: str) -> Callable[[int], str]:
-    """The message for a row whose value does not fit, worded as Spark words it."""
-
-    def message(row: int) -> str:
-        arrow = vector.arrow
-        value = text_out.to_text(arrow.slice(row if len(arrow) > 1 else 0, 1))[0].as_py()
-        shown = f"'{value}'" if vector.type == T.STRING else value
-        names = f'"{T.type_name(vector.type).upper()}" cannot be cast to "{T.type_name(target).upper()}"'
-        if code == CAST_OVERFLOW:
-            return f"The value {shown} of the type {names} due to an overflow"
-        if code in (OUT_OF_RANGE, "NUMERIC_OUT_OF_SUPPORTED_RANGE"):
-            return f"The value {shown} of the type {names}: it has too many digits"
-        return f"The value {shown} of the type {names} because it is malformed"
-
-    return message
 
 
 def _number(vector: Vector, target: pa.DataType) -> Vector:

@@ -86,7 +86,7 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return Literal(None, data_type)
     function = registry.function(name)
     typing = function.typing((expr, Literal(None, data_type)))
-    made = folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    made = folded(Call(function, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
     return Literal(made.value, made.type, expr.text) if implicit and isinstance(made, Literal) else made
 
 
@@ -101,7 +101,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     typing = function.typing(args)
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
-    return folded(Call(function.name, coerced, typing.type, nullable))
+    return folded(Call(function, coerced, typing.type, nullable))
 
 
 _WIDE = Context(prec=80)  # Python's own context rounds to 28 digits

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,17 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.columnar.canonical import canonical, varies
 from altneu.errors import ExpressionSyntaxError
-from altneu.expressions import registry
+from altneu.expressions.literals import literal_sql
 from altneu.expressions.names import UPDATE_TIME
-from altneu.expressions.printing import literal_sql
-from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
+from altneu.expressions.vector import (
+    Failures,
+    Mask,
+    Vector,
+    both_valid,
+    constant_vector,
+    failed_rows,
+    has_numpy,
+)
 
 if TYPE_CHECKING:
     from altneu.columnar.rows import Rows
@@ -186,8 +193,6 @@ def _canonical(vector: Vector) -> Vector:
 
 
 def _null_out(vector: Vector, failed: Mask) -> pa.Array:
-    from altneu.expressions.vector import both_valid, has_numpy
-
     if has_numpy(vector.type):
         return Vector(vector.type, vector.values, both_valid(vector.valid, ~failed)).arrow
     index = np.arange(len(failed))
@@ -301,6 +306,42 @@ class Literal(Expr):
         return self
 
 
+class Function(Protocol):
+    """What a call needs of its function. The functions stand above expressions: ``registry.Function`` is all of one."""
+
+    @property
+    def name(self) -> str:
+        """Its name, by which calls are compared."""
+
+    @property
+    def style(self) -> str:
+        """The form in which its kernel takes arguments, see ``registry``."""
+
+    @property
+    def infix(self) -> bool:
+        """Whether it is written between its arguments, and so in parentheses inside another."""
+
+    @property
+    def right_first(self) -> bool:
+        """Whether arguments are evaluated from the right."""
+
+    @property
+    def fold(self) -> bool:
+        """Whether a call of constants is a constant."""
+
+    def can_fail(self, call: Call) -> bool:
+        """Whether the call itself could fail on some row."""
+
+    def can_grow(self, call: Call) -> bool:
+        """Whether the call's value may be larger than its arguments."""
+
+    def render(self, call: Call, texts: list[str]) -> str:
+        """SQL text of a call, given the texts of its arguments."""
+
+    def evaluate(self, call: Call, scope: Scope) -> Vector:
+        """Evaluate a call over the rows of a scope."""
+
+
 class Call(Expr):
     """A registered function applied to arguments that already have the types it wants.
 
@@ -308,16 +349,21 @@ class Call(Expr):
     """
 
     def __init__(
-        self, name: str, args: tuple[Expr, ...], data_type: pa.DataType, nullable: bool, implicit: bool = False
+        self,
+        function: Function,
+        args: tuple[Expr, ...],
+        data_type: pa.DataType,
+        nullable: bool,
+        implicit: bool = False,
     ) -> None:
-        self.name, self.args, self.type, self.nullable, self.implicit = name, args, data_type, nullable, implicit
-        self.function = registry.function(name)
+        self.function, self.name = function, function.name
+        self.args, self.type, self.nullable, self.implicit = args, data_type, nullable, implicit
         self.depth: int = 1 + max((a.depth for a in args), default=0)
         if self.depth > MAX_DEPTH:
             raise ExpressionSyntaxError(
                 f"an expression is more than {MAX_DEPTH} calls deep; split it over several select()"
             )
-        self._hash = hash((name, args, data_type))
+        self._hash = hash((self.name, args, data_type))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -332,7 +378,7 @@ class Call(Expr):
         return self._hash
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
-        return Call, (self.name, self.args, self.type, self.nullable, self.implicit)
+        return Call, (self.function, self.args, self.type, self.nullable, self.implicit)
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -371,7 +417,7 @@ class Call(Expr):
             return self
         args = tuple(a.substitute(mapping) for a in self.args)
         nullable = self.nullable or any(new.nullable > old.nullable for new, old in zip(args, self.args, strict=True))
-        return Call(self.name, args, self.type, nullable, self.implicit)
+        return Call(self.function, args, self.type, nullable, self.implicit)
 
 
 def walk(expr: Expr, visit: Callable[[Expr], None]) -> None:

@@ -38,6 +38,7 @@ import pyarrow as pa
 from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
 from altneu.expressions import signatures
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
+from altneu.expressions.printing import render_call
 from altneu.expressions.rules import Arguments, Rule, Typing, expect_count
 from altneu.expressions.signatures import Check
 from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
@@ -126,6 +127,14 @@ class Function:
     fold: bool = True
     grows: bool | Callable[[Call], bool] = False
 
+    def __reduce__(self) -> tuple[Callable[[str], Function], tuple[str]]:
+        return function, (self.name,)
+
+    @property
+    def style(self) -> Style:
+        """The form in which the kernel takes arguments."""
+        return self.inputs.style
+
     def typing(self, args: Sequence[Expr]) -> Typing:
         """Types of the arguments and of the result.
 
@@ -145,8 +154,6 @@ class Function:
 
     def render(self, call: Call, texts: list[str]) -> str:
         """SQL text of a call, given the texts of its arguments."""
-        from altneu.expressions.printing import render_call
-
         return render_call(call, texts)
 
     def evaluate(self, call: Call, scope: Scope) -> Vector:
@@ -344,7 +351,7 @@ def constant_value(vector: Vector) -> Any:
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""Every function by every one of its names, lower case."""
+"""Every function by every one of its names, lower case; filled by the modules of ``altneu.expressions.functions``."""
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -427,7 +434,6 @@ def function(name: str) -> Function:
         NonDeterministicError: its result would differ when a row is retracted.
         UnsupportedFunctionError: altneu does not evaluate it; names near matches.
     """
-    _load()
     found = FUNCTIONS.get(name) or FUNCTIONS.get(name.lower())
     if found is not None:
         return found
@@ -476,18 +482,7 @@ NON_DETERMINISTIC = {
 }
 """Functions that could give another value for the same row, with what to use instead."""
 
-_loaded = False
-
-
-def _load() -> None:
-    """Import the modules that register functions, once, at first use: they import this one."""
-    global _loaded  # noqa: PLW0603 -- a once flag
-    if not _loaded:
-        _loaded = True
-        from altneu.expressions import functions  # noqa: F401 -- imported to register
-
 
 def functions() -> list[Function]:
     """Every function once, in the order of registration."""
-    _load()
     return list(dict.fromkeys(FUNCTIONS.values()))

@@ -12,6 +12,7 @@ from altneu import types as T
 from altneu.expressions.construct import call, folded
 from altneu.expressions.expr import Call, Expr, Literal
 from altneu.expressions.lambdas import Lambda
+from altneu.expressions.registry import function
 
 _TRUE, _FALSE = Literal(True, T.BOOLEAN), Literal(False, T.BOOLEAN)
 
@@ -43,7 +44,7 @@ def rebuilt(expr: Call, args: tuple[Expr, ...]) -> Call:
     if all(new is old for new, old in zip(args, expr.args, strict=True)):
         return expr
     nullable = expr.nullable or any(new.nullable > old.nullable for new, old in zip(args, expr.args, strict=True))
-    return Call(expr.name, args, expr.type, nullable, expr.implicit)
+    return Call(expr.function, args, expr.type, nullable, expr.implicit)
 
 
 def replace_subexpressions(expr: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
@@ -125,12 +126,12 @@ _STRICT = frozenset(("=", "!=", "<", "<=", ">", ">=", "in", "aggregate"))
 
 def _in_order(expr: Call) -> Iterator[tuple[Expr, bool]]:
     """Arguments in the order of evaluation, each with whether every row on which the call is evaluated evaluates it."""
-    function = expr.function
+    style = expr.function.style
     hidden = False
-    for place, arg in enumerate(reversed(expr.args) if function.right_first else expr.args):
-        lazy = function.inputs.style == "lazy" and place > (1 if expr.name in _STRICT else 0)
+    for place, arg in enumerate(reversed(expr.args) if expr.function.right_first else expr.args):
+        lazy = style == "lazy" and place > (1 if expr.name in _STRICT else 0)
         yield arg, not (hidden or lazy)
-        hidden = hidden or (function.inputs.style != "vector" and arg.nullable)
+        hidden = hidden or (style != "vector" and arg.nullable)
 
 
 def simplify(expr: Expr) -> Expr:
@@ -221,7 +222,7 @@ def _coalesce(expr: Call) -> Expr:
 
 
 def _fewer(name: str, expr: Call, args: list[Expr]) -> Expr:
-    return expr if len(args) == len(expr.args) else Call(name, tuple(args), expr.type, expr.nullable)
+    return expr if len(args) == len(expr.args) else Call(function(name), tuple(args), expr.type, expr.nullable)
 
 
 def _null_test(expr: Call) -> Expr:

@@ -26,46 +26,61 @@ def parts_of(test: Test) -> Iterator[Filter | Temporal]:
             yield replace(one, tolerant=one.can_fail)
 
 
-def asked_first(logic: BoundLogic, schema: pa.Schema) -> list[Filter | Temporal]:
-    """What a logic asks of rows of ``schema`` as they come in; bounds not when it delays them first."""
-    found = [part for test in Cutter.of(logic, schema).blocks[0].tests for part in parts_of(test)]
-    return [t for t in found if isinstance(t, Filter) or not logic.delay]
-
-
 @dataclass(frozen=True)
 class Asked:
-    """A logic with one more test of what comes out.
+    """What is found of one more test of what comes out of a logic.
 
     ``before``: the test as it is asked of the rows that come in, where that may be. ``known``: it drops nothing that
     the logic would not drop without it.
     """
 
-    logic: BoundLogic
     before: Filter | Temporal | None
     known: bool
 
 
-def ask(logic: BoundLogic, schema: pa.Schema, test: Filter | Temporal) -> Asked:
-    """Put a test behind a logic over rows of ``schema``, and see how far to the front it gets."""
-    cutter = Cutter.of(logic, schema)
-    tests, empty = [list(b.tests) for b in cutter.blocks], cutter.empty
-    before = cutter.test(test)
-    known = empty or (not cutter.empty and tests == [b.tests for b in cutter.blocks])
-    if logic.delay and isinstance(before, Temporal):
-        before = None
-    made = logic if known else BoundLogic((*logic.steps, test), logic.delay)
-    assert not isinstance(before, Test) or isinstance(before, Filter | Temporal)
-    return Asked(made, before, known)
+class Cut:
+    """A logic over rows of a schema, cut into blocks once for all tests that are put behind it."""
 
+    def __init__(self, logic: BoundLogic, schema: pa.Schema, cutter: Cutter | None = None) -> None:
+        self.logic, self.schema = logic, schema
+        self._cutter = Cutter.of(logic, schema) if cutter is None else cutter  # never changed: a copy is
 
-def without_first(logic: BoundLogic, schema: pa.Schema, known: Callable[[Filter | Temporal], bool]) -> BoundLogic:
-    """The logic without those of its first tests that are known to hold of all rows that come in."""
-    cutter = Cutter.of(logic, schema)
-    left = [t for test in cutter.blocks[0].tests for t in _left(test, known, delayed=bool(logic.delay))]
-    if left == cutter.blocks[0].tests:
-        return logic
-    cutter.blocks[0].tests = left
-    return BoundLogic(tuple(cutter.steps(schema)), logic.delay)
+    def asked_first(self) -> list[Filter | Temporal]:
+        """What the logic asks of rows as they come in; bounds not when it delays them first."""
+        found = [part for test in self._cutter.blocks[0].tests for part in parts_of(test)]
+        return [t for t in found if isinstance(t, Filter) or not self.logic.delay]
+
+    def ask(self, test: Filter | Temporal) -> Asked:
+        """Put a test behind the logic, and see how far to the front it gets.
+
+        Cost:   follows the test and the number of those that are there; the logic is not cut again.
+        """
+        own, cutter = self._cutter, self._cutter.copy()
+        before = cutter.test(test)
+        is_same = [b.tests for b in own.blocks] == [b.tests for b in cutter.blocks]
+        known = own.empty or (not cutter.empty and is_same)
+        if self.logic.delay and isinstance(before, Temporal):
+            before = None
+        assert not isinstance(before, Test) or isinstance(before, Filter | Temporal)
+        return Asked(before, known)
+
+    def with_test(self, test: Filter | Temporal) -> Cut:
+        """The logic with one more test of what comes out; itself where that drops nothing more."""
+        if self.ask(test).known:
+            return self
+        cutter = self._cutter.copy()
+        cutter.add(test)
+        return Cut(BoundLogic((*self.logic.steps, test), self.logic.delay), self.schema, cutter)
+
+    def without_first(self, known: Callable[[Filter | Temporal], bool]) -> BoundLogic:
+        """The logic without those of its first tests that are known to hold of all rows that come in."""
+        tests = self._cutter.blocks[0].tests
+        left = [t for test in tests for t in _left(test, known, delayed=bool(self.logic.delay))]
+        if left == tests:
+            return self.logic
+        cutter = self._cutter.copy()
+        cutter.blocks[0].tests = left
+        return BoundLogic(tuple(cutter.steps(self.schema)), self.logic.delay)
 
 
 def _left(test: Test, known: Callable[[Filter | Temporal], bool], *, delayed: bool) -> Iterable[Test]:

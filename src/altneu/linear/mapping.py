@@ -28,24 +28,13 @@ Change = Callable[[Expr], Expr]
 S = TypeVar("S", bound=Step)
 
 
-def expressions_of(step: Step) -> tuple[Expr, ...]:
-    """Every expression of a step, in the order in which they are evaluated."""
-    found: list[Expr] = []
-
-    def note(expression: Expr) -> Expr:
-        found.append(expression)
-        return expression
-
-    mapped(step, note)
-    return tuple(found)
-
-
 def mapped(step: S, change: Change) -> S:
     """The step with each of its expressions changed; steps without expressions stay."""
     made: Step = step
     match step:
         case Filter(predicate):
-            made = replace(step, predicate=change(predicate))
+            changed = change(predicate)
+            made = step if changed is predicate else Filter(changed, step.tolerant)
         case Project(outputs) | Extend(outputs):
             made = replace(step, outputs=_outputs(outputs, change))
         case Temporal(bounds):

@@ -12,6 +12,7 @@ was dropped before it was asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from altneu.expressions.sharing import conjuncts, simplify
 from altneu.expressions.temporal import Bound
 from altneu.linear.blocks import DEEPEST, Block, Test
 from altneu.linear.bound import BoundLogic
-from altneu.linear.mapping import calls_in, expressions_of, fits, mapped
+from altneu.linear.mapping import calls_in, fits, mapped
 from altneu.linear.shared import adds_at_most, work
 from altneu.linear.steps import (
     Emit,
@@ -82,6 +83,12 @@ class Cutter:
         for step in logic.steps:
             cutter.add(step)
         return cutter
+
+    def copy(self) -> Cutter:
+        """The same blocks, into which more can be put; the expressions and steps in them never change."""
+        made = copy(self)
+        made.blocks = [replace(block, tests=list(block.tests)) for block in self.blocks]
+        return made
 
     @property
     def last(self) -> Block:
@@ -156,7 +163,7 @@ class Cutter:
 
     def _over(self, step: S, block: Block) -> S | None:
         """The step over the columns that come into a block; None when that is more work than after its projection."""
-        expressions = expressions_of(step)
+        expressions = step.expressions
         if not fits(expressions, block.outputs, LARGEST, DEEPEST):
             return None
         made = mapped(step, lambda e: _substituted(e, block.outputs))

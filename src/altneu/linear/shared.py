@@ -8,7 +8,7 @@ from functools import lru_cache
 from altneu.expressions import Call, Column, Expr
 from altneu.expressions.lambdas import Lambda
 from altneu.expressions.sharing import is_plain, replace_subexpressions, shared_subexpressions
-from altneu.linear.mapping import calls_in, expressions_of, mapped, parts_of
+from altneu.linear.mapping import calls_in, mapped, parts_of
 from altneu.linear.steps import Emit, Extend, Filter, Project, Step, Temporal
 
 _LONG = 60
@@ -53,7 +53,7 @@ def adds_at_most(most: int, step: Step, before: Sequence[Step], after: Project) 
     """Whether a step between others adds so much work to theirs, or less."""
     mine = _calls_of(step)
     known = {c for c in mine if not c.can_fail and not is_plain(c) and _is_called(c, before, after)}
-    if sum(_new_calls(e, known) for e in expressions_of(step)) <= most:
+    if sum(_new_calls(e, known) for e in step.expressions) <= most:
         return True
     # What has nothing in common with the step is as much work with it as without.
     tests = [s for s in before if not mine.isdisjoint(_calls_of(s))]
@@ -77,7 +77,7 @@ def _new_calls(expression: Expr, known: set[Expr]) -> int:
 def _calls_of(step: Step) -> frozenset[Expr]:
     if isinstance(step, Filter):
         return _calls(step.predicate)
-    return frozenset().union(*map(_calls, expressions_of(step)))
+    return frozenset().union(*map(_calls, step.expressions))
 
 
 @lru_cache(maxsize=10_000)
@@ -98,7 +98,7 @@ def _asked(step: Step) -> Iterator[tuple[Expr, bool]]:
         case Temporal(bounds, _, tolerant):
             lower = next((b for b in bounds if b.kind == "lower"), None)
             first = None if lower is None or tolerant else lower.value if lower.unless is None else lower.unless
-            rest = list(expressions_of(step))
+            rest = list(step.expressions)
             if first is not None:
                 rest.remove(first)
                 yield first, True
@@ -108,7 +108,7 @@ def _asked(step: Step) -> Iterator[tuple[Expr, bool]]:
                 yield from ((e, e is update.when or update.when is None) for e in update.expressions)
         case _:
             sure = not (isinstance(step, Filter) and step.tolerant)
-            yield from ((e, sure) for e in expressions_of(step))
+            yield from ((e, sure) for e in step.expressions)
 
 
 def _in_layers(outputs: Sequence[tuple[str, Expr]]) -> Iterator[Step]:

@@ -38,8 +38,11 @@ def inputs_first(function: Callable[[Any], T]) -> Callable[[Any], T]:
     def found(node: Any) -> T:
         known = node.__dict__
         if place not in known:
-            for below in ordered(node, without=lambda n: place in n.__dict__):
-                below.__dict__[place] = function(below)
+            if all(place in below.__dict__ for below in node.inputs):
+                known[place] = function(node)
+            else:
+                for below in ordered(node, without=lambda n: place in n.__dict__):
+                    below.__dict__[place] = function(below)
         result: T = known[place]
         return result
 

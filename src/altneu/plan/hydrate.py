@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from altneu.errors import HydrationError
 from altneu.linear import BoundLogic, Filter, Project, Step
-from altneu.linear.asked import asked_first
+from altneu.linear.asked import Cut
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.concat.operation import ConsolidateOp
 from altneu.operators.linear.operation import LinearOp
@@ -209,8 +209,8 @@ class _Cutter:
             return None
         if not wanted.logic.columns_read(schema) <= {*held.names}:
             return None
-        tests = asked_first(applied.logic, schema)
-        if tests and (wanted.logic.can_fail or not {*tests} <= {*asked_first(wanted.logic, schema)}):
+        tests = Cut(applied.logic, schema).asked_first()
+        if tests and (wanted.logic.can_fail or not {*tests} <= {*Cut(wanted.logic, schema).asked_first()}):
             return None  # a row that was left out may be one that fails, or passes
         return wanted.logic if wanted.logic.output(held).equals(wanted.logic.output(schema)) else None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from altneu.provenance.finding import EVERYTHING, Finder, counted
 from altneu.runtime.inputs import Inputs
 from altneu.trace.update import Updates
 
-if TYPE_CHECKING:
-    from altneu.provenance.tracing import Tracer
-
 _NOT_FOLLOWED = (
     "the loop cannot be traced round by round, because the session does not keep all of its inputs (declare its "
     "sources with keep=True), or because the loop inspects times: the explanation lists all of its inputs"
@@ -30,7 +27,19 @@ _NOT_FOLLOWED = (
 VARIABLE, OUTSIDE, ENTERING = "#variable", "#outside", "#entering"
 
 
-def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
+class RoundTracer(Protocol):
+    """What a loop needs of the tracer that follows rows through it (``tracing.Tracer``, which stands above)."""
+
+    finder: Finder
+
+    def note(self, text: str) -> None:
+        """Say something of the explanation as a whole."""
+
+    def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
+        """The rows of each source that rows of a round rest on; ``finder`` finds rows of that round."""
+
+
+def unrolled(tracer: RoundTracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
     """The rows of the collections from outside that rows of a loop's result rest on.
 
     The loop is run again in a session whose times are its rounds: its variables are sources there, its bodies views.
@@ -41,7 +50,7 @@ def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.N
     outside = list(ir.read_from_outside(node.loop))
     found = [tracer.finder.find(below, EVERYTHING) for below in outside]
     if any(updates is None for updates in found) or _is_about_time(node.loop):
-        tracer.traced.notes[_NOT_FOLLOWED] = None
+        tracer.note(_NOT_FOLLOWED)
         for below, updates in zip(outside, found, strict=True):
             yield below, EVERYTHING if updates is None else counted(updates).rows
         return
@@ -145,7 +154,7 @@ class _Unrolling:
         less = Updates(first.rows, first.times, -first.diffs)
         return counted(Updates.concat([made, less], schema, 1))
 
-    def follow(self, tracer: Tracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
+    def follow(self, tracer: RoundTracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
         """Rows of a variable in the last round, back to the rows from outside."""
         asked: dict[tuple[int, int], list[Rows]] = {}
         leaves: dict[str, tuple[ir.Node, list[Rows]]] = {}
@@ -161,10 +170,8 @@ class _Unrolling:
         while asked:
             at = max(r for r, _ in asked)
             roots = [(self.bodies[i], _together(asked.pop((at, i)))) for r, i in list(asked) if r == at]
-            inner = tracer.inside(Finder.of(self.engine, (at,)), at)
-            traced = inner.follow([(root, Rows(root.schema, some.columns, some.count)) for root, some in roots])
-            tracer.add(inner)
-            for name, some in traced.leaves.items():
+            wanted = [(root, Rows(root.schema, some.columns, some.count)) for root, some in roots]
+            for name, some in tracer.follow_in_round(Finder.of(self.engine, (at,)), at, wanted).items():
                 if name.startswith(VARIABLE):
                     want(int(name.removeprefix(f"{VARIABLE} ")), some, at)
                 else:

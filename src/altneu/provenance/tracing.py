@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -67,15 +67,18 @@ class Tracer:
                 self._trace(self.demands[node.fingerprint])
         return self.traced
 
-    def inside(self, finder: Finder, at: int) -> Tracer:
-        """What follows rows back in a round of a loop, where ``finder`` finds them."""
-        return Tracer(finder, (*self.rounds, at), self.number)
-
-    def add(self, inner: Tracer) -> None:
-        """Take up the operators that were met in a round; sources there are collections from outside."""
+    def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
+        """The rows of each source that rows of a round rest on; sources there are collections from outside the loop."""
+        inner = Tracer(finder, (*self.rounds, at), self.number)
+        traced = inner.follow(wanted)
         self.number = inner.number
-        self.traced.supports += [s for s in inner.traced.supports if not s.label.startswith("source #")]
-        self.traced.notes |= inner.traced.notes
+        self.traced.supports += [s for s in traced.supports if not s.label.startswith("source #")]
+        self.traced.notes |= traced.notes
+        return traced.leaves
+
+    def note(self, text: str) -> None:
+        """Add a note to the explanation."""
+        self.traced.notes[text] = None
 
     def want(self, node: ir.Node, rows: Rows, reader: int | None) -> None:
         """Ask for rows of a collection; of fewer columns than it has: for all rows that agree."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Self
 
 from sqlglot import exp
 
@@ -14,32 +15,20 @@ from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, cast, parse
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
+from altneu.sql.binding import Answer
 from altneu.sql.fromclause import FromClause
 from altneu.sql.parentheses import FIELDS, holds_joins
 from altneu.sql.quantified import spelled_out
 from altneu.sql.recursion import with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
+from altneu.sql.trees import clocked
 from altneu.types import type_name
 from altneu.types.syntax import place_of
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a query gives: its relation, of which ``*`` are the outputs.
-
-    ``empties`` are the values of its columns over no rows, None for null, where it aggregates without GROUP BY: such a
-    query has one row, whatever there is to aggregate. ``order`` is that of a query whose rows are shown: columns of the
-    plan, with descending and nulls first of each.
-    """
-
-    relation: Relation
-    empties: tuple[Expr | None, ...] | None = None
-    order: tuple[tuple[str, bool, bool], ...] = ()
 
 
 class Binder:
@@ -84,9 +73,9 @@ class Binder:
         made = self._names.get(tree.name.lower()) if not tree.db else None
         return made() if made is not None else self._known(tree)
 
-    def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Binder:
+    def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Self:
         """A binder that knows more names, which hide those that it knew."""
-        return Binder(self._known, {**self._names, **names})
+        return type(self)(self._known, {**self._names, **names})
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
@@ -194,14 +183,6 @@ def positive(count: int) -> int:
     return max(count, 0)
 
 
-def clocked(tree: exp.Expr) -> exp.Expr:
-    """``mz_now()`` under the name that expressions have for it."""
-    for call in tree.find_all(exp.Anonymous):
-        if call.name.lower() == "mz_now":
-            call.set("this", "logical_now")
-    return tree
-
-
 def _refuse_clock(tree: exp.Expr) -> None:
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() in ("rand", "uuid", "shuffle", "monotonically_increasing_id"):
@@ -240,16 +221,6 @@ def _starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
     if unknown:
         raise UnknownColumnError(min(unknown), [f.name for f in found], "EXCEPT")
     return [exp.alias_(bound(f.column), f.name, quoted=True) for f in found if f.name.lower() not in left_out]
-
-
-def name_of(item: exp.Expr) -> str:
-    """The column that a SELECT item makes: its alias, a column's or a field's own name, else its text."""
-    if isinstance(item, exp.Alias):
-        return item.alias
-    inner = item.unnest()
-    if isinstance(inner, exp.Column):
-        return str(inner.parts[-1].name)
-    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark", normalize_functions="lower"))
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
@@ -353,4 +324,4 @@ def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
     return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
 
 
-__all__ = ["Answer", "Binder", "clocked", "distinct", "is_bound", "name_of", "projected"]
+__all__ = ["Binder", "distinct", "projected"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,18 +16,16 @@ from altneu.linear import Project
 from altneu.plan import ir
 from altneu.sql import tables
 from altneu.sql.asof import asof
-from altneu.sql.grouped import has_aggregate
+from altneu.sql.binding import QueryBinder
 from altneu.sql.joins import Part, inner, meet, outer, partners
 from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
-from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
+from altneu.sql.subqueries import Subqueries, bind_inside, with_empties
 from altneu.sql.times import TIMED, timed
+from altneu.sql.trees import clocked, has_aggregate, has_subquery, is_subquery
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
 
 Order = Sequence[tuple[str, bool, bool]]
 _KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -41,9 +38,7 @@ class FromClause:
     comes after both. Conditions of WHERE are asked as early as their columns are there.
     """
 
-    def __init__(self, binder: Binder, tree: exp.Select, around: Around | None) -> None:
-        from altneu.sql.binder import clocked
-
+    def __init__(self, binder: QueryBinder, tree: exp.Select, around: Around | None) -> None:
         self.binder, self.tree, self.around = binder, tree, around
         self.parts: list[Part] = []
         self.fields: list[Field] = []

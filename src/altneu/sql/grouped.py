@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,54 +11,16 @@ from sqlglot import exp
 from altneu.collections.grouping import aggregate_node, grouping_sets
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
-from altneu.expressions.names import AGGREGATES, UPDATE_TIME
+from altneu.expressions.names import UPDATE_TIME
 from altneu.sql import windows
+from altneu.sql.binding import QueryBinder
 from altneu.sql.ordering import all_of_them, computed_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
-from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
+from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
+from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
 
 _AGGREGATES = "^aggregates"  # where a subquery finds those of the query around
-_AROUND_CALL = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call of an aggregate, with its FILTER or WITHIN GROUP if it has one."""
-    while isinstance(node, _AROUND_CALL):
-        node = node.this
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
-
-
-def has_aggregate(tree: exp.Expr) -> bool:
-    """Whether an expression aggregates rows of its own query: not in a subquery of it, and not over a window."""
-    found = False
-
-    def visit(node: exp.Expr) -> exp.Expr:
-        nonlocal found
-        if isinstance(node, exp.In) and is_subquery(node):
-            found = found or has_aggregate(node.this)
-        elif isinstance(node, exp.Window):
-            found = found or has_aggregate(_opened(node))
-        if is_subquery(node) or isinstance(node, exp.Window):
-            return exp.Null()
-        found = found or is_aggregate(node)
-        return node
-
-    tree.copy().transform(visit, copy=False)
-    return found
-
-
-def _opened(window: exp.Window) -> exp.Expr:
-    """What a window call is computed from: its arguments, its partitions and its order."""
-    call = window.this
-    while isinstance(call, _AROUND_CALL):
-        call = call.this
-    order = window.args.get("order")
-    keys = [key.this for key in order.expressions] if order else []
-    return exp.Tuple(expressions=[*call.args.get("expressions", []), *window.args.get("partition_by", []), *keys])
 
 
 @dataclass(frozen=True)
@@ -71,14 +32,12 @@ class Stage:
     empties: tuple[Expr | None, ...] | None = None
 
     @classmethod
-    def of(cls, binder: Binder, tree: exp.Select, scope: Scope, items: Sequence[exp.Expr]) -> Stage:
+    def of(cls, binder: QueryBinder, tree: exp.Select, scope: Scope, items: Sequence[exp.Expr]) -> Stage:
         """Bind what a SELECT computes.
 
         Raises:
             PlanError: a column that is neither grouped nor aggregated; what else is not supported.
         """
-        from altneu.sql.binder import name_of
-
         names = [name_of(item) for item in items]
         all_of_them(tree.args.get("order"), names)
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
@@ -153,27 +112,6 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
     return [clause.this] if clause else []
 
 
-def unaliased(
-    tree: exp.Expr, items: Sequence[tuple[str, exp.Expr]], is_column: Callable[[exp.Column], bool]
-) -> exp.Expr:
-    """An expression with the items that its names are aliases of, where they are no columns.
-
-    What an aggregate is of, and what a subquery reads, are columns in any case.
-    """
-    known = {name.lower(): item for name, item in reversed(items)}
-
-    def visit(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.In) and is_subquery(node):
-            return exp.In(this=unaliased(node.this, items, is_column), query=node.args["query"].copy())
-        if is_subquery(node) or is_aggregate(node):
-            return node.copy()
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known and not is_column(node):
-            return exp.Paren(this=known[node.name.lower()].copy())
-        return node
-
-    return tree.copy().transform(visit, copy=False)
-
-
 def _with_aliases_before(
     items: Sequence[exp.Expr], names: Sequence[str], trees: Sequence[exp.Expr], scope: Scope
 ) -> list[exp.Expr]:
@@ -206,7 +144,12 @@ class Groups:
     """GROUP BY: ``translated`` collects the aggregates of expressions, ``grouped`` then computes them."""
 
     def __init__(
-        self, binder: Binder, scope: Scope, items: Sequence[exp.Expr], names: Sequence[str], group: exp.Group | None
+        self,
+        binder: QueryBinder,
+        scope: Scope,
+        items: Sequence[exp.Expr],
+        names: Sequence[str],
+        group: exp.Group | None,
     ) -> None:
         self.binder, self.scope = binder, scope
         self.calls: list[tuple[exp.Expr, str]] = []
@@ -263,7 +206,7 @@ class Groups:
             if isinstance(node, exp.Window):
                 call = node.this
                 calls.add(id(call))
-                while isinstance(call, _AROUND_CALL):
+                while isinstance(call, AROUND_CALL):
                     call = call.this
                     calls.add(id(call))
                 return node
@@ -298,7 +241,7 @@ class Groups:
         mine = {f.table.lower() for f in self.scope.relation.fields} - inside - {""}
         for call in [n for n in made.walk() if is_aggregate(n)]:
             columns = list(call.find_all(exp.Column))
-            if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, _AROUND_CALL):
+            if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, AROUND_CALL):
                 call.replace(exp.column(self._call(call), _AGGREGATES, quoted=True))
         return made
 

@@ -10,7 +10,7 @@ from altneu.errors import PlanError
 from altneu.expressions import has_window
 from altneu.sql.scope import Scope, bound, is_bound
 from altneu.sql.sets import FUNCTIONS
-from altneu.sql.subqueries import has_subquery
+from altneu.sql.trees import has_aggregate, has_subquery, unaliased
 
 SHOWN = "shown"
 """Under this name a query's tree says that its rows are shown, in its order; a collection has none."""
@@ -32,8 +32,6 @@ def computed_keys(
     Raises:
         PlanError: SELECT DISTINCT does not show it.
     """
-    from altneu.sql.grouped import has_aggregate, unaliased
-
     order = tree.args.get("order")
     found = []
     for key in order.expressions if order and counts(tree) else []:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -13,14 +13,12 @@ from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse, parse_aggregate
+from altneu.plan import ir
+from altneu.sql.binding import Answer
 from altneu.sql.joins import Part, meet, outer
 from altneu.sql.parentheses import opened
-from altneu.sql.scope import bound, common_type, fresh
+from altneu.sql.scope import Scope, bound, common_type, fresh
 from altneu.types import quote_name, type_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Answer
-    from altneu.sql.subqueries import Subqueries
 
 _OPPOSITE: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GTE,
@@ -119,7 +117,25 @@ def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
 # ANY and ALL ----------------------------------------------------------------------------------------------------------
 
 
-def compared(lifted: Subqueries, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
+class Lifter(Protocol):
+    """What a comparison needs of that which takes the subqueries out of the expression around it (``Subqueries``)."""
+
+    scope: Scope
+
+    def value(self, tree: exp.Expr) -> exp.Expr:
+        """An expression with a column in the place of each subquery."""
+
+    def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
+        """A subquery, and the columns of the query around that it reads."""
+
+    def take(self, node: ir.Node) -> None:
+        """Go on with another plan, which has the columns of that before."""
+
+    def conditions(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[exp.Expr]:
+        """What rows here and those of a subquery have in common, of which columns have other ``names`` here."""
+
+
+def compared(lifted: Lifter, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
     """A comparison with some, or with all, of a query's rows, as SQL has it: null where nulls leave it open.
 
     It is told by the least and the greatest of the rows, so that a change costs what a change of these does.
@@ -166,7 +182,7 @@ class _Extremes:
     columns: tuple[str, str, str, str]
 
     @classmethod
-    def of(cls, lifted: Subqueries, answer: Answer, taken: list[str], value: exp.Expr) -> _Extremes:
+    def of(cls, lifted: Lifter, answer: Answer, taken: list[str], value: exp.Expr) -> _Extremes:
         relation = answer.relation
         inner, schema = relation.shown[0].column, relation.node.schema
         left = Part.of(lifted.scope.relation.node)

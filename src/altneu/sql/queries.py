@@ -12,7 +12,8 @@ from altneu.collections.collection import Collection
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import parse
-from altneu.sql.binder import Answer, Binder, projected
+from altneu.sql.binder import Binder, projected
+from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.ordering import SHOWN
 from altneu.sql.scope import Field, Relation, bound, fresh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,20 +13,18 @@ from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, has_window, parse
 from altneu.plan import ir
+from altneu.sql.binding import QueryBinder
 from altneu.sql.dialect import MUTUAL
-from altneu.sql.grouped import has_aggregate
 from altneu.sql.parentheses import opened
 from altneu.sql.scope import Field, Relation, bound
+from altneu.sql.trees import has_aggregate
 from altneu.types import arrow_type, type_name
 
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
-
-
+B = TypeVar("B", bound=QueryBinder)
 _MANY = 32  # names of WITH from which on each is bound before those that read it, so that no chain is too long
 
 
-def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
+def with_recursive(binder: B, tree: exp.Expr) -> B:
     """A binder that knows the names of a query's WITH."""
     clause = tree.args["with_"]
     names = [cte.alias.lower() for cte in clause.expressions]
@@ -60,7 +58,7 @@ def _tables_in(tree: object) -> set[str]:
     return {t.name.lower() for t in tree.find_all(exp.Table) if not t.db} if isinstance(tree, exp.Expr) else set()
 
 
-def _named(binder: Binder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
+def _named(binder: QueryBinder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
     """What a name of WITH means, bound where it is first read."""
     made: list[Relation] = []
 
@@ -88,7 +86,7 @@ def _reads(tree: exp.Expr, name: str) -> bool:
 # WITH RECURSIVE -------------------------------------------------------------------------------------------------------
 
 
-def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
+def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
     """A query that begins with one side of a UNION and goes on with the other, until that gives nothing new."""
     union = opened(cte.this)
     if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
@@ -173,7 +171,7 @@ def _as(relation: Relation, schema: pa.Schema, what: str) -> Collection:
 # WITH MUTUALLY RECURSIVE ----------------------------------------------------------------------------------------------
 
 
-def _mutual(binder: Binder, clause: exp.With) -> Binder:
+def _mutual(binder: B, clause: exp.With) -> B:
     """Queries that read each other: all begin empty, and each round computes them in order, until nothing changes."""
     limit, error = clause.meta[MUTUAL]
     ctes = list(clause.expressions)

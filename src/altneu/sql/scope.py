@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from altneu.collections.collection import Collection
 from altneu.collections.joining import columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
@@ -240,8 +241,6 @@ def fresh(name: str, taken: Iterable[str]) -> str:
 
 def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
     """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
-    from altneu.collections.collection import Collection
-
     plain = [c for c in conditions if not _is_temporal(c)]
     if plain:
         node = ir.Linear(node, BoundLogic(tuple(Filter(parse_predicate(c, node.schema)) for c in plain)))

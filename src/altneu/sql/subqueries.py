@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -21,33 +20,18 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.plan import ir
+from altneu.sql.binding import Answer, QueryBinder
 from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
 from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
+from altneu.sql.trees import has_aggregate, is_subquery
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Answer, Binder
 
 Pair = tuple[exp.Expr, exp.Expr, bool]  # here, there, and whether null is null
 
 
-def is_subquery(node: exp.Expr) -> bool:
-    """Whether a node of an expression holds a query."""
-    if isinstance(node, exp.In):
-        return node.args.get("query") is not None
-    if isinstance(node, exp.Any | exp.All):  # those of LIKE have patterns
-        return not isinstance(node.parent, exp.Like | exp.ILike)
-    return isinstance(node, exp.Subquery | exp.Exists)
-
-
-def has_subquery(tree: exp.Expr) -> bool:
-    """Whether there is a query anywhere in an expression."""
-    return any(is_subquery(node) for node in tree.walk())
-
-
-def bind_inside(binder: Binder, tree: exp.Expr, scope: Scope) -> tuple[Answer, list[str]]:
+def bind_inside(binder: QueryBinder, tree: exp.Expr, scope: Scope) -> tuple[Answer, list[str]]:
     """A query inside another one, and the columns of the latter that it reads."""
     around = Around(scope)
     while True:
@@ -62,7 +46,7 @@ def bind_inside(binder: Binder, tree: exp.Expr, scope: Scope) -> tuple[Answer, l
 class Subqueries:
     """Takes subqueries out of expressions; ``scope`` is what these are about, with what that adds to it."""
 
-    def __init__(self, binder: Binder, scope: Scope) -> None:
+    def __init__(self, binder: QueryBinder, scope: Scope) -> None:
         self.binder, self.scope = binder, scope
 
     # conditions -----------------------------------------------------------------------------------------------------
@@ -296,8 +280,6 @@ def _rows_only(tree: exp.Expr) -> exp.Expr:
     kept = ("group", "having", "distinct", "qualify", "limit", "offset")
     if not isinstance(inner, exp.Select) or any(inner.args.get(k) for k in kept):
         return inner
-    from altneu.sql.grouped import has_aggregate
-
     if any(has_aggregate(item) for item in inner.expressions):
         return inner
     made = inner.copy()

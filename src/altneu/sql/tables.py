@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,10 +15,8 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, parse
 from altneu.plan import ir
+from altneu.sql.binding import QueryBinder
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -85,7 +82,7 @@ class Generator:
         """The function."""
         return str(self.call.name).lower()
 
-    def applied(self, binder: Binder, scope: Scope) -> Relation:
+    def applied(self, binder: QueryBinder, scope: Scope) -> Relation:
         """The rows of a relation, each with what the function makes of it.
 
         Raises:
@@ -184,7 +181,7 @@ class Generator:
         return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
 
-def generated(binder: Binder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
+def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
     """Generators in a SELECT list, such as ``explode(tags) AS tag``, applied to the rows; one at most, as in Spark."""
     made: list[exp.Expr] = []
     found = 0

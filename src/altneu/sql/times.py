@@ -12,6 +12,7 @@ from altneu.collections.timed import with_update_time
 from altneu.errors import PlanError
 from altneu.expressions.names import UPDATE_TIME
 from altneu.sql.scope import Field, Relation, fresh
+from altneu.sql.trees import name_of
 
 TIMED = "update time"
 """Under this name a SELECT's tree says that ``update_time()`` is a column of what it reads."""
@@ -19,8 +20,6 @@ TIMED = "update time"
 
 def with_times(tree: exp.Select) -> exp.Select:
     """A SELECT of its own with each ``update_time()`` as a column; those in queries inside it are theirs."""
-    from altneu.sql.binder import name_of
-
     calls = list(_own(tree))
     if not calls:
         return tree

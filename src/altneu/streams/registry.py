@@ -32,7 +32,6 @@ class Streams:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.changed = threading.Condition()
         self.taking: set[int] = set()  # threads that are at a micro-batch
-        engine.let_go_of_stream = self._let_go
 
     def follow(
         self,
@@ -103,8 +102,8 @@ class Streams:
             raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
         self._followed.pop(name, None)
 
-    def _let_go(self, name: str) -> None:
-        """As ``unfollow``, of a source that may have had no stream."""
+    def release(self, name: str) -> None:
+        """As ``unfollow``, of a source that may have had no stream: it is about to be dropped."""
         if name in self._followed or name in self._engine.streams_stored:
             self.unfollow(name)
 

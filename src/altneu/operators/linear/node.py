@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from altneu.linear import BoundLogic, Filter, FilterFunction, Negate
+from altneu.linear.asked import Cut
 from altneu.linear.lineage import handed_on
 from altneu.linear.normal import is_empty, normalise
 from altneu.operators.node import Columns, Node, Unary, projection
@@ -22,6 +24,11 @@ class Linear(Unary, tag="Linear"):
     def _schema(self) -> pa.Schema:
         """What the logic makes of the input's schema."""
         return self.logic.output(self.input.schema)
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The logic over the input's rows as rules ask about it."""
+        return Cut(self.logic, self.input.schema)
 
     def describe(self) -> str:
         """Every step with the parts that its text leaves out."""

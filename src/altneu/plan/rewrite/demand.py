@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from altneu.expressions import Column, Expr
 from altneu.linear import BoundLogic, Temporal
-from altneu.linear.asked import ask, asked_first, parts_of, without_first
+from altneu.linear.asked import parts_of
 from altneu.linear.mapping import mapped
 from altneu.plan.ir import Concat, Linear, Node, Source, walk
 from altneu.plan.rewrite.merge_linear import merge_linear
@@ -74,8 +74,8 @@ class _Flow:
         """What a node wants of an input."""
         wanted = self.wanted[node.fingerprint]
         if isinstance(node, Linear):
-            own = {t: False for t in asked_first(node.logic, below.schema) if isinstance(t, self.kinds)}
-            through = ((ask(node.logic, below.schema, t).before, kept) for t, kept in wanted.items())
+            own = {t: False for t in node.cut.asked_first() if isinstance(t, self.kinds)}
+            through = ((node.cut.ask(t).before, kept) for t, kept in wanted.items())
             return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
         if isinstance(node, Concat):
             wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or self.reaches_state(node, t)}
@@ -84,12 +84,11 @@ class _Flow:
     def rebuilt(self, new: Node, old: Node) -> Node:
         """A node over its new inputs, with the tests that are asked there."""
         if isinstance(new, Linear):
-            logic = new.logic
+            below, cut = new.input, new.cut
             for test, kept in self.wanted[old.fingerprint].items():
                 if kept or not test.tolerant:
-                    logic = ask(logic, new.input.schema, test).logic
-            below = new.input
-            return Linear(below, without_first(logic, below.schema, lambda t: self.is_known(below, t)))
+                    cut = cut.with_test(test)
+            return Linear(below, cut.without_first(lambda t: self.is_known(below, t)))
         return new.over([self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
 
     def _fitted(self, old: Node, i: int, below: Node) -> Node:
@@ -124,7 +123,7 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
 def _reaches_state(node: Node, test: Test) -> Answering:
     """Whether a test of a node's rows gets past something that keeps state."""
     if isinstance(node, Linear):
-        before = ask(node.logic, node.input.schema, test).before
+        before = node.cut.ask(test).before
         for part in () if before is None else parts_of(before):
             if (yield node.input, part):
                 return True
@@ -143,7 +142,7 @@ def _over(test: Test, columns: dict[str, Expr]) -> Test:
 def _is_known(node: Node, test: Test) -> Answering:
     """Whether all rows of a node are known to pass a test."""
     if isinstance(node, Linear):
-        asked = ask(node.logic, node.input.schema, test)
+        asked = node.cut.ask(test)
         return asked.known or (asked.before is not None and (yield node.input, asked.before))
     if node.hands_on:
         return (yield node.inputs[0], test)

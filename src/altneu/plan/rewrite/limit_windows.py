@@ -8,7 +8,6 @@ from functools import partial
 from altneu.expressions import Column, Literal
 from altneu.expressions.expr import Call
 from altneu.linear import Filter
-from altneu.linear.asked import asked_first, without_first
 from altneu.linear.steps import Temporal
 from altneu.plan.ir import Linear, Node, Reduce, TopK, WindowCall, WindowFunctions
 from altneu.plan.rewrite.merge_linear import merge_linear
@@ -34,18 +33,18 @@ def limit_windows(node: Node) -> Node:
 
 
 def _limited(node: Linear) -> Linear:
-    window, logic = node.input, node.logic
+    window = node.input
     if not isinstance(window, Reduce) or not isinstance(window.reducer, WindowFunctions):
         return node
     for i, call in enumerate(window.reducer.calls):
         column = f"#w{i}"
-        limits = [_limit(test, column) for test in asked_first(logic, window.schema)]
+        limits = [_limit(test, column) for test in node.cut.asked_first()]
         k = min((limit for limit in limits if limit is not None), default=0)
         if call.call.function != "row_number" or k < 1 or not all(_precedes(c, call) for c in window.reducer.calls):
             continue
         first = Reduce(window.input, window.key, TopK(k, call.order))
         below = window.input if _holds(window.input, first) else first
-        left = without_first(logic, window.schema, partial(_is_known, column, k))
+        left = node.cut.without_first(partial(_is_known, column, k))
         return Linear(replace(window, input=below), left)
     return node
 
