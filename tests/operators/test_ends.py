@@ -101,6 +101,7 @@ def history(rng, steps, below):
 def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, monkeypatch):
     monkeypatch.setattr(ends, "_SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
+    monkeypatch.setattr(ends, "LEAST", 1)
     rng, spec = random.Random(f"{order}{k}{below}"), TopK(("k",), k, order, SCHEMA)
     group, fewer = Group(order), 0
     for made, upper in history(rng, 60, below):
@@ -121,6 +122,7 @@ def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, mon
 def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, monkeypatch):
     monkeypatch.setattr(ends, "_SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
+    monkeypatch.setattr(ends, "LEAST", 1)
     rng = random.Random(f"{column}{below}{functions}")
     calls = tuple(Aggregate(f"#{i}", function, (column,)) for i, function in enumerate(functions))
     spec = GeneralAggregates(("k",), calls, SCHEMA)
@@ -170,6 +172,29 @@ def test_what_is_read_does_not_grow_with_the_group(k, monkeypatch):
         for some in (Ends(first=k), Ends(first=1, last=1, valued=True)):
             few, many = (rows_read(count, change, some, monkeypatch) for count in (2_000, 200_000))
             assert many <= few <= 4 * (k + 2 * len(change)) + 8
+
+
+def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
+    """Each step takes the first row away; the updates that cancel lie in different batches for long."""
+    gathered, found = [0], ends.matches_of
+
+    def counted(*parts):
+        made = found(*parts)
+        gathered[-1] += len(made)
+        return made
+
+    monkeypatch.setattr(ends, "matches_of", counted)
+    group, count, steps = Group((("v", False, True),)), 20_000, 1_000
+    group.step([((0, v, "x"), 0, 1) for v in range(count)], 1)
+    spec = TopK(("k",), 1, group.layout.order, SCHEMA)
+    for v in range(steps):
+        given, negative = group.step([((0, v, "x"), v + 1, -1)], v + 2)
+        gathered.append(0)
+        made = as_counts(reduce_top_k(read_ends(given, Ends(first=1), negative), spec).oks)
+        assert made == {((0, v, "x"), v + 1): -1, ((0, v + 1, "x"), v + 1): 1}
+    quarter = steps // 4
+    assert sum(gathered[-quarter:]) <= 1.5 * sum(gathered[1 : 1 + quarter])
+    assert sum(gathered) < 100 * steps
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,7 +7,7 @@ it makes of the group. That holds where no row's count is below zero: groups tha
 
 Each batch has its rows of a group in order. So many are read from the front (or the back) of every batch that the rows
 before the least place at which a batch was left are enough; where they are not, as where updates of several batches
-cancel, four times as many are read.
+cancel, four times as many are read, and what cancels is noted (``dead_rows``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.columnar.columns import Mask, valid_mask
+from altneu.columnar.columns import Mask, encode, valid_mask
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
 from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of
@@ -38,7 +39,7 @@ def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
 
     Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
             below zero, arranged by the key.
-    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed, where no updates cancel at its ends.
+    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends.py).
     """
@@ -52,7 +53,9 @@ def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
         nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
         return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
     broken = _has_below_zero(negative, hashes, keys)
-    old = _old_of(found, layout, ends, (number, values, words), broken)
+    dead = DeadRows.of(given)
+    old = _old_of(found, layout, ends, _New(keys, number, values, words), broken, dead)
+    dead.close(given, keys, number, words)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
     return Groups(layout, keys, *new, starts, old.values, hash_rows(old.values), old.diffs)
 
@@ -80,85 +83,137 @@ class Found:
         return joined_runs(_runs_of_words(self.hits, self.words, number, words))
 
 
-def _old_of(found: Found, layout: Layout, ends: Ends, new: tuple[Ints, Rows, Words], broken: Mask) -> Matches:
+@dataclass(frozen=True)
+class _New:
+    """The new updates of some distinct keys: the key of each, ascending, its value and its word."""
+
+    keys: Rows
+    number: Ints
+    values: Rows
+    words: Words
+
+
+def _old_of(found: Found, layout: Layout, ends: Ends, new: _New, broken: Mask, dead: DeadRows) -> Matches:
     """The old updates that are needed, by group."""
-    number, _, words = new
-    count = int(number[-1]) + 1 if len(number) else 0
+    count = new.keys.count
     size = np.zeros(count, np.int64)
     np.add.at(size, found.hits[:, 0], found.hits[:, 3] - found.hits[:, 2])
-    many = np.bincount(number, minlength=count)
-    take = max(ends.first, ends.last) + many
-    whole = size <= np.maximum(_MORE * take, _SMALL)
-    whole |= broken
+    take = max(ends.first, ends.last) + np.bincount(new.number, minlength=count)
+    whole = broken | (size <= np.maximum(_MORE * take, _SMALL))
     if whole.all():
         return matches_of(found.hits, found.used, layout)
-    behind = _behind_nulls(found, layout.order[0][0]) if ends.valued else found.hits
-    some = ~whole[number]
-    touched = found.with_words(number[some], words[some])
+    names = encode(new.keys) if count <= MOST_KEYS else []
+    hits = dead.passed_over(names, found.hits, found.words)
+    behind = _behind_nulls(found, hits, layout.order[0][0]) if ends.valued else hits
+    some = ~whole[new.number]
+    touched = found.with_words(new.number[some], new.words[some])
     while True:
         front, fronts = _cut_ends(behind, found.batch, np.where(whole, 0, take if ends.first else 0), False)
-        back, backs = _cut_ends(found.hits, found.batch, np.where(whole, size, take if ends.last else 0), True)
-        runs = joined_runs(np.concatenate([front, back, touched]))
-        old = matches_of(runs, found.used, layout)
-        needed, short = _needed(old, layout, ends, new, (_places(runs, fronts), _places(runs, backs)), count)
-        short &= ~whole
+        back, backs = _cut_ends(hits, found.batch, np.where(whole, 0, take if ends.last else 0), True)
+        runs = joined_runs(np.concatenate([front, back, touched, found.hits[whole[found.hits[:, 0]]]]))
+        read = _Read.of(matches_of(runs, found.used, layout), new, layout, valued=ends.valued)
+        read.leave(ends, _places(runs, fronts), _places(runs, backs))
+        short = read.short(ends) & ~whole
         if not short.any():
-            needed |= whole[old.probe]
-            index = np.flatnonzero(needed)
-            return Matches(
-                old.probe[index], old.values.take(index), old.value_hash[index], old.times[:, index], old.diffs[index]
-            )
+            read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
+            return read.needed(whole)
         take = np.where(short, _MORE * take, take)
         whole |= take >= size
 
 
-def _needed(
-    old: Matches,
-    layout: Layout,
-    ends: Ends,
-    new: tuple[Ints, Rows, Words],
-    left_at: tuple[Ints, Ints],
-    count: int,
-) -> tuple[Mask, Mask]:
-    """Which old updates are needed if no more are; and of which groups too few rows were read.
+@dataclass
+class _Read:
+    """What was read of old batches, and the distinct rows of it and of what is new, ranked by group and order.
 
-    ``left_at`` are the updates, of all that were read, at which the batches were left from the front and from the back.
+    Shape:  ``rank`` of each of the ``old``; of each rank its group ``owner``, its ``word``, how many ``updates`` it has
+            among the old and what they sum up to, ``copies``, whether it ``is_new``, and whether it is of any value.
+            ``front`` and ``back`` say which ranks are before, or behind, the places at which the batches were left, and
+            ``first_word`` where the front begins.
     """
-    number, values, _ = new
-    group = np.concatenate([old.probe, number])
-    rank, owner = _ranked(Rows.concat([old.values, values], layout.value_schema), group, layout)
-    mine, theirs = rank[: len(old)], rank[len(old) :]
-    valued = np.ones(len(owner), np.bool_)
-    if ends.valued:
-        for part, ranks in ((old.values, mine), (values, theirs)):
-            valued[ranks] = valid_mask(part.column(layout.order[0][0]))
-    copies = np.zeros(len(owner), np.int64)
-    np.add.at(copies, mine, old.diffs)
-    is_new = np.zeros(len(owner), np.bool_)
-    is_new[theirs] = True
-    standing = np.where(is_new, 0, np.clip(copies, 0, max(ends.first, ends.last)))
-    needed = is_new[mine]
-    short = np.zeros(count, np.bool_)
-    places = np.arange(len(owner))
-    if ends.first:
-        bound = np.full(count, len(owner))
-        np.minimum.at(bound, old.probe[left_at[0]], mine[left_at[0]])
-        inside = (places < bound[owner]) & valued
-        short |= _too_few(standing, inside, owner, count, ends.first) & (bound < len(owner))
-        needed |= inside[mine]
-    if ends.last:
-        bound = np.full(count, -1)
-        np.maximum.at(bound, old.probe[left_at[1]], mine[left_at[1]])
-        inside = places > bound[owner]
-        short |= _too_few(standing, inside, owner, count, ends.last) & (bound >= 0)
-        needed |= inside[mine]
-    return needed, short
 
+    old: Matches
+    rank: Ints
+    owner: Ints
+    word: Words
+    updates: Ints
+    copies: Ints
+    is_new: Mask
+    valued: Mask
+    first_word: int
+    count: int
+    front: Mask
+    back: Mask
+    left: tuple[Mask, Mask]
 
-def _too_few(standing: Ints, inside: Mask, owner: Ints, count: int, wanted: int) -> Mask:
-    total = np.zeros(count, np.int64)
-    np.add.at(total, owner[inside], standing[inside])
-    return total < wanted
+    @classmethod
+    def of(cls, old: Matches, new: _New, layout: Layout, *, valued: bool) -> _Read:
+        """Rank what was read."""
+        group = np.concatenate([old.probe, new.number])
+        both = Rows.concat([old.values, new.values], layout.value_schema)
+        rank, owner = _ranked(both, group, layout)
+        mine, many = rank[: len(old)], len(owner)
+        word, some = np.empty(many, np.uint64), np.ones(many, np.bool_)
+        word[rank] = np.concatenate([old.value_hash, new.words])
+        if valued:
+            some[rank] = valid_mask(both.column(layout.order[0][0]))
+        copies, is_new = np.zeros(many, np.int64), np.zeros(many, np.bool_)
+        np.add.at(copies, mine, old.diffs)
+        is_new[rank[len(old) :]] = True
+        nothing, nobody = np.zeros(many, np.bool_), np.zeros(new.keys.count, np.bool_)
+        updates = np.bincount(mine, minlength=many)
+        rest = (new.keys.count, nothing, nothing, (nobody, nobody))
+        return cls(old, mine, owner, word, updates, copies, is_new, some, int(valued), *rest)
+
+    def leave(self, ends: Ends, fronts: Ints, backs: Ints) -> None:
+        """Say at which of the old updates batches were left, from the front and from the back."""
+        places = np.arange(len(self.owner))
+        first, last = np.full(self.count, len(places)), np.full(self.count, -1)
+        np.minimum.at(first, self.old.probe[fronts], self.rank[fronts])
+        np.maximum.at(last, self.old.probe[backs], self.rank[backs])
+        self.left = first < len(places), last >= 0
+        if ends.first:
+            self.front = (places < first[self.owner]) & self.valued
+        if ends.last:
+            self.back = places > last[self.owner]
+
+    def short(self, ends: Ends) -> Mask:
+        """Of which groups too few rows were read that stay whatever is new."""
+        return self._too_few(self.front, ends.first) & self.left[0] | self._too_few(self.back, ends.last) & self.left[1]
+
+    def _too_few(self, inside: Mask, wanted: int) -> Mask:
+        staying = inside & ~self.is_new
+        total = np.zeros(self.count, np.int64)
+        np.add.at(total, self.owner[staying], np.clip(self.copies[staying], 0, wanted))
+        return total < wanted
+
+    def needed(self, whole: Mask) -> Matches:
+        """The old updates of groups that were read ``whole``, of rows that are new, and at the ends."""
+        old = self.old
+        index = np.flatnonzero((self.is_new | self.front | self.back)[self.rank] | whole[old.probe])
+        values = old.values.take(index)
+        return Matches(old.probe[index], values, old.value_hash[index], old.times.take(index, axis=1), old.diffs[index])
+
+    def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]]) -> None:
+        """Note where much was read of which nothing is left, of groups with these numbers and names."""
+        gone = np.where(self.copies == 0, self.updates, 0)
+        for inside, at_front in ((self.front, True), (self.back, False)):
+            if np.sum(gone[inside]) >= LEAST:
+                for key, name in names:
+                    ranks = np.flatnonzero(inside & (self.owner == key))
+                    self._note(dead, name, ranks, gone, at_front=at_front)
+
+    def _note(self, dead: DeadRows, name: bytes, ranks: Ints, gone: Ints, *, at_front: bool) -> None:
+        """Between two rows of which something is left; before the first at the front, behind the last at the back."""
+        live = np.flatnonzero(self.copies[ranks] != 0)
+        sums = np.concatenate([[0], np.cumsum(gone[ranks])])
+        edges = np.concatenate([[0], live, [len(ranks)]])
+        words = [self.word[ranks[at]].item() for at in live]
+        for i in np.flatnonzero(np.diff(sums[edges]) >= LEAST).tolist():
+            low = words[i - 1] + 1 if i else self.first_word
+            high = words[i] if i < len(words) else BEHIND
+            known = (i > 0 or at_front) and (i < len(words) or not at_front)
+            if known and low < high:
+                dead.note(name, (low, high))
 
 
 def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
@@ -182,11 +237,11 @@ def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     return found > 0
 
 
-def _behind_nulls(found: Found, column: str) -> Ints:
+def _behind_nulls(found: Found, hits: Ints, column: str) -> Ints:
     """Runs without the rows at their front that have a null in the first column of the order."""
-    hits = found.hits.copy()
-    ends = _first_words(found.hits, found.words)
-    for h in np.flatnonzero(ends > found.hits[:, 2]).tolist():
+    hits = hits.copy()
+    ends = _first_words(hits, found.words)
+    for h in np.flatnonzero(ends > hits[:, 2]).tolist():
         start = int(hits[h, 2])
         values = found.used[hits[h, 1]].values.column(column)
         hits[h, 2] = start + values.slice(start, int(ends[h]) - start).null_count  # a value may have the word of nulls
