@@ -14,10 +14,10 @@ from altneu.columnar.rows import Rows
 from altneu.operators.kernels import ends
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
-from altneu.operators.reduce.aggregates import Aggregate
+from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.node import Ends
-from altneu.operators.reduce.ranked import GeneralAggregates, reduce_general
-from altneu.operators.reduce.top_k import TopK, reduce_top_k
+from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
+from altneu.operators.reduce.top_k import TopKSpec, reduce_top_k
 from altneu.order import Antichain, Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
 from altneu.trace.spine import Spine
@@ -102,7 +102,7 @@ def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, mon
     monkeypatch.setattr(ends, "_SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
     monkeypatch.setattr(ends, "LEAST", 1)
-    rng, spec = random.Random(f"{order}{k}{below}"), TopK(("k",), k, order, SCHEMA)
+    rng, spec = random.Random(f"{order}{k}{below}"), TopKSpec(("k",), k, order, SCHEMA)
     group, fewer = Group(order), 0
     for made, upper in history(rng, 60, below):
         given, negative = group.step(made, upper)
@@ -124,8 +124,8 @@ def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, 
     monkeypatch.setattr(ends, "_MORE", 2)
     monkeypatch.setattr(ends, "LEAST", 1)
     rng = random.Random(f"{column}{below}{functions}")
-    calls = tuple(Aggregate(f"#{i}", function, (column,)) for i, function in enumerate(functions))
-    spec = GeneralAggregates(("k",), calls, SCHEMA)
+    calls = tuple(Aggregate(function, (column,), SCHEMA.field(column).type) for function in functions)
+    spec = GeneralSpec(("k",), calls, SCHEMA)
     some = Ends(first=int("min" in functions), last=1, valued=True)
     group, fewer = Group(((column, False, True),)), 0
     for made, upper in history(rng, 60, below):
@@ -186,7 +186,7 @@ def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     monkeypatch.setattr(ends, "matches_of", counted)
     group, count, steps = Group((("v", False, True),)), 20_000, 1_000
     group.step([((0, v, "x"), 0, 1) for v in range(count)], 1)
-    spec = TopK(("k",), 1, group.layout.order, SCHEMA)
+    spec = TopKSpec(("k",), 1, group.layout.order, SCHEMA)
     for v in range(steps):
         given, negative = group.step([((0, v, "x"), v + 1, -1)], v + 2)
         gathered.append(0)

@@ -73,8 +73,7 @@ def _is_about_time(loop: ir.Loop) -> bool:
 
     for body in loop.bodies:
         for node in inside(body):
-            moved = isinstance(node, ir.Linear) and not node.logic.keeps_times
-            if moved or isinstance(node, ir.Moments | ir.Latest) or node.is_by_arrival:
+            if node.reads_times:
                 return True
     return False
 

@@ -150,17 +150,11 @@ class Tracer:
         match node:
             case ir.Linear():
                 return self._through(node, rows, found)
-            case ir.AsOf():  # what shows what the rows show: of several alike all
-                shown = chosen(rows, {column: name for name, s, column in node.outputs if s == side})
-                return counted(agreeing(found, shown if shown.schema.names else EVERYTHING)).rows
             case ir.Reduce():
                 return self._group(node, rows, found)
-            case ir.Latest():
-                return rows
-            case ir.UpdateTime(below):
-                return counted(agreeing(found, rows.select(below.schema.names))).rows
             case _:
-                return counted(agreeing(found, rows)).rows
+                shown = chosen(rows, node.shown(side))
+                return counted(agreeing(found, shown if shown.schema.names else EVERYTHING)).rows
 
     def _through(self, node: ir.Linear, rows: Rows, found: Updates) -> Rows:
         """The input rows of which linear logic makes these rows: a further coordinate of their times tells which."""
@@ -199,28 +193,15 @@ class Tracer:
     def _group(self, node: ir.Reduce, rows: Rows, found: Updates) -> Rows:
         """The rows of a group that decide what is made of it."""
         group = counted(found)
-        match node.reducer:
-            case ir.TopK():
-                winners = self.finder.find(node, rows.select(node.key))
-                return rows if winners is None else counted(agreeing(winners, rows.select(node.key))).rows
-            case ir.Aggregates(calls) if calls and all(_is_extreme(c) for c in calls):
-                return self._extremes(node, rows, group)
-            case _:
-                return group.rows
-
-    def _extremes(self, node: ir.Reduce, rows: Rows, group: Updates) -> Rows:
-        """Of minima and maxima the rows that have them, and one row of a group whose values are all null."""
-        assert isinstance(node.reducer, ir.Aggregates)
-        keep = np.zeros(len(group), np.bool_)
-        for i, call in enumerate(node.reducer.calls):
-            names = {k: k for k in node.key} | {call.arguments[0]: f"#{i}"}
-            asked = hash_rows(chosen(rows, names))
-            keep |= np.isin(hash_rows(group.rows.select(list(names))), asked)
+        if node.reducer.picks_rows:
+            winners = self.finder.find(node, rows.select(node.key))
+            return rows if winners is None else counted(agreeing(winners, rows.select(node.key))).rows
+        witnesses = node.reducer.witnesses
+        keep = np.full(len(group), not witnesses, np.bool_)
+        for own in witnesses:  # of a group whose values are all null one row that has such a value
+            names = {**{k: k for k in node.key}, **own}
+            keep |= np.isin(hash_rows(group.rows.select(list(names))), hash_rows(chosen(rows, names)))
         return group.rows.filter(keep)
-
-
-def _is_extreme(call: ir.Aggregate) -> bool:
-    return call.function in ("min", "max") and len(call.arguments) == 1 and not call.options
 
 
 @dataclass(frozen=True)

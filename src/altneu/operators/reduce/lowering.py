@@ -2,110 +2,106 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from altneu.columnar.ranking import order_text
-from altneu.operators.asof.reducer import AsOfReduce
+from altneu.columnar.ranking import Order, order_text
+from altneu.linear import Function
 from altneu.operators.asof.revising import UnionSpec
+from altneu.operators.asof.rule import MixedSides
 from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, arrangement_id, group_label
-from altneu.operators.reduce import aggregates, families, reducers
+from altneu.operators.reduce.accumulable import AggregatesSpec, CountOfSpec, DistinctSpec, ThresholdSpec
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.calls import Aggregate, WindowCall
 from altneu.operators.reduce.node import WHOLE, Reduce
 from altneu.operators.reduce.operation import BelowZeroOp, ExplodeOp, ReduceOp
-from altneu.operators.reduce.window_functions import WindowCall
+from altneu.operators.reduce.python_reduce import PythonSpec
+from altneu.operators.reduce.ranked import GeneralSpec
+from altneu.operators.reduce.spec import ReduceSpec
+from altneu.operators.reduce.top_k import TopKSpec
+from altneu.operators.reduce.window import WindowSpec
 
 
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
-    """A reduce over the arrangement of its key."""
-    return _accumulable(to, node) if node.accumulable else _general(to, node)
-
-
-def _accumulable(to: Lowering, node: Reduce) -> Lowered:
-    below = to.lower(node.input)
-    accumulator = accumulator_of(node)
-    origin = f"{to.name_of(node.input)}|{node.key}|{node.reducer.accumulated}"
-    combined = to.once(
-        origin, lambda: to.add(ExplodeOp(accumulator), (below.port,), accumulator.slot_schema, label="combine")
-    )
-    spread = below.spread if below.spread == node.key else None
-    slots = Lowered(Port(combined), spread)
-    return _reduced(to, node, to.arrange(slots, node.key, origin, group_label(node.key)))
-
-
-def _general(to: Lowering, node: Reduce) -> Lowered:
+    """A reduce over the arrangement of its key, of sums or of rows."""
+    spec = spec_of(node)
     below, origin, label = to.lower(node.input), to.name_of(node.input), arrange_label(node.key)
+    if (sums := spec.sums) is not None:
+        origin = f"{origin}|{node.key}|{node.reducer.accumulated}"
+        combined = to.once(origin, lambda: to.add(ExplodeOp(sums), (below.port,), sums.slot_schema, label="combine"))
+        below = Lowered(Port(combined), below.spread if below.spread == node.key else None)
+        label = group_label(node.key)
+    inputs: tuple[Port, ...]
     order = node.reducer.state_order(node.input.schema, node.key)
     if not order or not to.lattice_in(to.scope_of(below)).is_total:
-        return _reduced(to, node, to.arrange(below, node.key, origin, label))
-    state = to.arrange(below, node.key, origin, f"{label} in order of {order_text(order)}", order)
-    return _reduced(to, node, state, _below_zero(to, state, node, f"{origin}|by {order_text(order)}"))
-
-
-def _below_zero(to: Lowering, state: int, node: Reduce, origin: str) -> int:
-    """How many rows of each group of an ordered arrangement have a count below zero, which is read by the key."""
-    name = f"below zero|{origin}"
-    schema = pa.schema([node.input.schema.field(k) for k in node.key])
-    operation = BelowZeroOp(arrangement_id(name, node.key))
-    number = to.once(
-        f"{name}|{node.key}",
-        lambda: to.add(operation, (Port(state),), schema, label="rows below zero", logical=name),
-    )
-    return to.arrange(Lowered(Port(number), node.key), node.key, name, "groups with rows below zero")
-
-
-def _reduced(to: Lowering, node: Reduce, *states: int) -> Lowered:
-    operation = ReduceOp(spec_of(node), node.reducer.ends if len(states) > 1 else WHOLE)
-    inputs, label = tuple(map(Port, states)), str(node.reducer)
-    number = to.add(operation, inputs, node.schema, label=label, logical=node.fingerprint)
+        ends, inputs = WHOLE, (Port(to.arrange(below, node.key, origin, label)),)
+    else:
+        ends, inputs = node.reducer.ends, _in_order(to, node, below, order)
+    operation = ReduceOp(spec, ends)
+    number = to.add(operation, inputs, node.schema, label=str(node.reducer), logical=node.fingerprint)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), node.key)
 
 
-def accumulator_of(node: Reduce) -> Accumulator:
-    """What an accumulable reduce keeps of its rows."""
-    match node.reducer:
-        case reducers.Aggregates(calls):
-            return Accumulator(node.key, _named(calls), node.input.schema)
-        case _:
-            return families.counter(node.input.schema)
+def _in_order(to: Lowering, node: Reduce, below: Lowered, order: tuple[Order, ...]) -> tuple[Port, ...]:
+    """Two arrangements by the key: of the rows in an order, and of how many of a group have a count below zero."""
+    text = order_text(order)
+    label = f"{arrange_label(node.key)} in order of {text}"
+    state = Port(to.arrange(below, node.key, to.name_of(node.input), label, order))
+    name = f"below zero|{to.name_of(node.input)}|by {text}"
+    schema = pa.schema([node.input.schema.field(k) for k in node.key])
+    operation = BelowZeroOp(arrangement_id(name, node.key))
+    number = to.once(
+        f"{name}|{node.key}", lambda: to.add(operation, (state,), schema, label="rows below zero", logical=name)
+    )
+    numbers = to.arrange(Lowered(Port(number), node.key), node.key, name, "groups with rows below zero")
+    return state, Port(numbers)
 
 
-def spec_of(node: Reduce) -> families.ReduceSpec:
+def spec_of(node: Reduce) -> ReduceSpec:
     """How the results of a reduce are read from what it keeps."""
-    match node.reducer:
-        case reducers.Aggregates(calls, default_row):
-            if node.accumulable:
-                return families.Aggregates(accumulator_of(node), default_row)
-            return families.GeneralAggregates(node.key, _named(calls), node.input.schema, default_row)
-        case reducers.Distinct():
-            return families.Distinct(node.schema)
-        case reducers.CountOf(column):
-            return families.CountOf(node.input.schema, column)
-        case reducers.Threshold(function):
-            return families.Threshold(node.schema, function.call)
-        case reducers.TopK(k, order, _):
-            return families.TopK(node.key, k, order, node.schema)
-        case reducers.WindowFunctions(calls):
-            return families.WindowFunctions(node.key, _windows(calls), node.input.schema)
-        case reducers.PythonReduce(function, result, with_diffs):
-            return families.PythonReduce(node.key, function.call, result, node.input.schema, with_diffs)
-        case AsOfReduce(side, stamp, left, right, shown, rule, keeps):
-            return UnionSpec(node.schema, node.key, side, stamp, left, right, shown, rule, keeps)
-    raise AssertionError(node.reducer)
+    return node.reducer.of_family(_Specs(node.key, node.input.schema, node.schema))
 
 
-def _named(calls: tuple[reducers.Aggregate, ...]) -> tuple[aggregates.Aggregate, ...]:
-    """Calls with the names of their columns."""
-    return tuple(
-        aggregates.Aggregate(f"#{i}", c.function, c.arguments, c.distinct, c.options) for i, c in enumerate(calls)
-    )
+@dataclass(frozen=True)
+class _Specs:
+    """The families of functions of groups over the rows of one input, by one key."""
 
+    key: tuple[str, ...]
+    input: pa.Schema
+    output: pa.Schema
 
-def _windows(calls: tuple[reducers.WindowCall, ...]) -> tuple[WindowCall, ...]:
-    named = _named(tuple(c.call for c in calls))
-    return tuple(
-        WindowCall(replace(call, name=f"#w{i}"), c.order, c.frame, c.number, c.ignore_nulls)
-        for i, (c, call) in enumerate(zip(calls, named, strict=True))
-    )
+    def aggregates(self, calls: tuple[Aggregate, ...], *, default_row: bool) -> ReduceSpec:
+        """Over sums where all of them are accumulable, else over the rows."""
+        if all(call.accumulable for call in calls):
+            return AggregatesSpec(Accumulator(self.key, calls, self.input), default_row)
+        return GeneralSpec(self.key, calls, self.input, default_row)
+
+    def distinct(self) -> ReduceSpec:
+        """Over counts."""
+        return DistinctSpec(self.input)
+
+    def counts(self, column: str) -> ReduceSpec:
+        """Over counts."""
+        return CountOfSpec(self.input, column)
+
+    def threshold(self, function: Function) -> ReduceSpec:
+        """Over counts."""
+        return ThresholdSpec(self.input, function.call)
+
+    def first_rows(self, k: int, order: tuple[Order, ...]) -> ReduceSpec:
+        """Over rows."""
+        return TopKSpec(self.key, k, order, self.output)
+
+    def windows(self, calls: tuple[WindowCall, ...]) -> ReduceSpec:
+        """Over rows."""
+        return WindowSpec(self.key, calls, self.input)
+
+    def python(self, function: Function, result: pa.Schema, *, with_diffs: bool) -> ReduceSpec:
+        """Over rows."""
+        return PythonSpec(self.key, function.call, result, self.input, with_diffs)
+
+    def as_of(self, sides: MixedSides) -> ReduceSpec:
+        """Over rows of both sides."""
+        return UnionSpec(self.output, self.key, sides)

@@ -8,9 +8,9 @@ from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operati
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.families import ReduceSpec, WindowFunctions, reduce
 from altneu.operators.reduce.node import WHOLE, Ends
 from altneu.operators.reduce.rounds import reduce_in_round
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
@@ -66,13 +66,13 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         if not len(arranged.new):
             return [None, None]
         groups = read_ends(arranged, self.ends, here.arranged(1)) if arranged.layout.order else arranged
-        made = reduce(groups, self.spec, here.label)
+        made = self.spec.reduce(groups, here.label)
         return self.finished(made.oks, made.errs)
 
     @property
     def word(self) -> Kind:
-        """Of window functions another one."""
-        return "window" if isinstance(self.spec, WindowFunctions) else self.kind
+        """That of what is computed."""
+        return self.spec.kind
 
     def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
