@@ -396,3 +396,24 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
         session.retract("orders", [("tea", 3)])
         session.advance()
         assert sorted(view.to_pylist()) == [("jam", 5), ("rum", 9), ("tea", 3), ("tea", 4)]
+
+
+def test_a_view_of_a_store_from_before_groups_were_in_order_keeps_its_state(tmp_path, monkeypatch):
+    """A view beside it that is added now has its groups in order."""
+    with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
+        patch.setattr(catalogue, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
+        session.maintain("first", ORDERS.top_k(1, "price desc", per="item"))
+        fill(session)
+    with an.Session(path=tmp_path) as session:
+        view = session.maintain("first", ORDERS.top_k(1, "price desc", per="item"))
+        assert "in order of" not in session.explain("first")
+        session.insert("orders", [("tea", 300), ("tea", 200)])
+        session.advance()
+        assert ("tea", 300) in view.to_pylist()
+        two = session.maintain("two", ORDERS.top_k(2, "price desc", per="item"))
+        assert "in order of price desc" in session.explain("two")
+        assert {("tea", 300), ("tea", 200)} <= set(two.to_pylist())
+        session.insert("orders", [("tea", 300)], diff=-1)
+        session.advance()
+        assert ("tea", 200) in view.to_pylist()
+        assert ("tea", 300) not in two.to_pylist()
