@@ -21,10 +21,11 @@ from pyspark import cloudpickle
 
 from altneu.runtime.files import Files, from_ipc
 from altneu.runtime.measured import SECONDS
+from altneu.runtime.outcome import Parcel
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark import worker
 from altneu.runtime.spark.executor import Frames, SparkExecutor
-from altneu.runtime.spark.wire import META, Parcel, Row, pack, unpack, unpack_meta
+from altneu.runtime.spark.wire import META, Row, pack, unpack, unpack_meta
 from altneu.runtime.spark.worker import Task, run_stage, start
 from altneu.runtime.state import OpenData, blob_names
 

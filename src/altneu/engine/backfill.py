@@ -12,7 +12,7 @@ from typing import Any
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import check_frame, is_spark_frame, to_table
-from altneu.engine.catalogue import kept_source
+from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
@@ -48,29 +48,29 @@ def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | s
     declared = _declared(engine, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
-    since = _folded(engine, declared.name)
+    since = _compact(engine, declared.name)
     journal, table, name = engine.journal, engine.table, declared.name
     inputs = _inputs(engine, declared, rows, diff, since)
     plan = engine.catalogue.lowered(engine.shards, also=[declared])
     _refuse_waiting(engine, plan, name)
-    layouts, mark, was_kept = table.layouts, table.mark(), name in journal.kept
+    layouts, mark, was_retained = table.layouts, table.mark(), name in journal.kept
     before = journal.since
     try:
         with journal.undoing():
             journal.since = since
             if name in journal.filled:
                 _fill(engine, plan, declared, inputs)
-            if not was_kept:
+            if not was_retained:
                 table.layouts = plan.arranged
                 interrupts.check()
                 with interrupts.deferred():
-                    journal.commit_source(name, kept_source(declared))
+                    journal.commit_source(name, retained_source(declared))
                     engine.catalogue.plan = plan
     except BaseException:
-        if was_kept or name not in journal.kept:
+        if was_retained or name not in journal.kept:
             table.layouts, journal.since = layouts, before
         raise
-    if was_kept:
+    if was_retained:
         table.layouts, journal.since = layouts, before
         table.restore(mark)  # the rows are right, and nothing is new
 
@@ -86,13 +86,13 @@ def _declared(engine: Engine, source: str | Collection) -> ir.Source:
         filled = source in engine.sources_filled
         if source not in engine.sources and filled:
             raise UnknownSourceError(
-                f"no view reads source {source!r} any more, so that its columns are not known; give it as it was "
+                f"no view reads source {source!r} any more, so that its columns are unknown; give it as it was "
                 f"declared: session.backfill(an.source({source!r}, ...), rows)"
             )
         return engine.source(source)
     declared = getattr(source, "node", None)
     if not isinstance(declared, ir.Source):
-        raise PlanError(f"backfill takes the name of a source, or what an.source(...) gives, not {source!r}")
+        raise PlanError(f"backfill needs the name of a source or an.source(...), got {source!r}")
     engine.catalogue.check_sources(source)
     if declared.name not in engine.sources and declared.name not in engine.sources_filled:
         raise UnknownSourceError(
@@ -120,7 +120,7 @@ def _refuse_commands(source: ir.Source) -> None:
         )
 
 
-def _folded(engine: Engine, name: str) -> int:
+def _compact(engine: Engine, name: str) -> int:
     """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
 
     Raises:
@@ -173,11 +173,11 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
 
     What waits in an arrangement that is checked is part of the check.
     """
-    held = {arrangement for arrangement, _ in engine.table.held}
-    checked = {check.kept for check in _checks(plan, name, engine.journal.existing())}
+    pending = {arrangement for arrangement, _ in engine.table.held}
+    checked = {check.arrangement for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
-        kept = _kept_by(plan, i)
-        if kept in held and kept not in checked:
+        stored = _arrangement_of(plan, i)
+        if stored in pending and stored not in checked:
             raise InputError(
                 f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes whose time has not come, "
                 "and they may be rows of this source that were inserted with times in the future; advance until "
@@ -201,7 +201,7 @@ def _first_states(plan: Plan, name: str) -> Iterator[int]:
                 reached.add(i)
 
 
-def _kept_by(plan: Plan, i: int) -> str:
+def _arrangement_of(plan: Plan, i: int) -> str:
     """The name of the state that a node keeps."""
     keeps = plan.nodes[i].operation.keeps
     assert keeps is not None
@@ -210,8 +210,8 @@ def _kept_by(plan: Plan, i: int) -> str:
 
 def _place(plan: Plan, i: int) -> str:
     """What messages call an arrangement: its label, and the views that read it."""
-    kept = _kept_by(plan, i)
-    readers = [view for view in plan.views if kept in plan.arrangements_of(view)]
+    arrangement = _arrangement_of(plan, i)
+    readers = [view for view in plan.views if arrangement in plan.arrangements_of(view)]
     of = f" of view{'s' * (len(readers) > 1)} {', '.join(map(repr, readers))}" if readers else ""
     return f"{plan.nodes[i].label!r}{of}"
 
@@ -224,14 +224,14 @@ class _Check:
     """An arrangement that holds what stateless operators make of a source alone: the node that keeps it."""
 
     node: int
-    kept: str
+    arrangement: str
     layout: Layout
     accumulator: Accumulator | None
 
     @property
     def name(self) -> str:
         """What the difference is called while there is one."""
-        return f"{_CHECK}{self.kept}"
+        return f"{_CHECK}{self.arrangement}"
 
     @property
     def own(self) -> Layout:
@@ -245,7 +245,7 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
     A delay is not followed: what it makes depends on when rows came. Nor are loops and moments, and errors.
     """
     images, constants = set[int](), set[int]()
-    found = []
+    checks = []
     for i, node in enumerate(plan.nodes):
         operation, inputs = node.operation, {port.node for port in node.inputs}
         alone = not node.scope and bool(inputs) and inputs <= images | constants
@@ -262,8 +262,8 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
             case ArrangeOp() if plain and not operation.transforms and operation.arrangement in existing:
                 below = plan.nodes[node.inputs[0].node].operation
                 accumulator = below.accumulator if isinstance(below, ExplodeOp) else None
-                found.append(_Check(i, operation.arrangement, operation.layout, accumulator))
-    return found
+                checks.append(_Check(i, operation.arrangement, operation.layout, accumulator))
+    return checks
 
 
 @dataclass
@@ -272,34 +272,36 @@ class _Checking:
 
     plan: Plan
     nodes: list[PhysicalNode] = field(default_factory=list)
-    made: dict[int, int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
 
     def add(self, node: PhysicalNode) -> Port:
         self.nodes.append(node)
         return Port(len(self.nodes) - 1)
 
-    def copy(self, wanted: set[int]) -> None:
+    def copy(self, needed: set[int]) -> None:
         """The nodes that are wanted and all that they are made of, as they are in the session's plan."""
         for i in reversed(range(len(self.plan.nodes))):
-            if i in wanted:
-                wanted |= {port.node for port in self.plan.nodes[i].inputs}
-        for i in sorted(wanted):
+            if i in needed:
+                needed |= {port.node for port in self.plan.nodes[i].inputs}
+        for i in sorted(needed):
             node = self.plan.nodes[i]
-            inputs = tuple(Port(self.made[port.node], port.output) for port in node.inputs)
+            inputs = tuple(Port(self.copies[port.node], port.output) for port in node.inputs)
             exchange = None
             if isinstance(node.operation, ArrangeOp):
                 exchange = node.operation.layout.key
             elif isinstance(node.operation, ConsolidateOp):
                 exchange = tuple(node.schema.names)
-            self.made[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
+            self.copies[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
 
     def compare(self, check: _Check) -> None:
         """Arrange what is kept less what is made."""
         schema, node = check.layout.schema, self.plan.nodes[check.node]
-        made = Port(self.made[node.inputs[0].node])
-        less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (made,), 0, schema, label="less"))
-        kept = self.add(PhysicalNode(ReadOp(check.kept, present=True), (), 0, schema, label=f"read {node.label}"))
-        both = self.add(PhysicalNode(ConcatOp(), (kept, less), 0, schema, label="concat"))
+        computed = Port(self.copies[node.inputs[0].node])
+        less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (computed,), 0, schema, label="less"))
+        stored = self.add(
+            PhysicalNode(ReadOp(check.arrangement, present=True), (), 0, schema, label=f"read {node.label}")
+        )
+        both = self.add(PhysicalNode(ConcatOp(), (stored, less), 0, schema, label="concat"))
         operation = ArrangeOp(check.name, check.own)
         self.add(PhysicalNode(operation, (both,), 0, schema, check.own.key, label=f"check {node.label}"))
 
@@ -307,15 +309,15 @@ class _Checking:
 def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
     """Compute what is to be kept and what differs, in one step, and take the one if there is nothing of the other."""
     journal, table = engine.journal, engine.table
-    existing, kept = journal.existing(), kept_source(source)["arrangement"]
+    existing, arrangement = journal.existing(), retained_source(source)["arrangement"]
     checks = _checks(plan, source.name, existing)
-    making = _Checking(plan)
-    wanted = {plan.nodes[check.node].inputs[0].node for check in checks}
-    making.copy(wanted if kept in existing else wanted | {plan.arrangements[kept]})
+    checking = _Checking(plan)
+    needed = {plan.nodes[check.node].inputs[0].node for check in checks}
+    checking.copy(needed if arrangement in existing else needed | {plan.arrangements[arrangement]})
     for check in checks:
-        making.compare(check)
-    nodes, schedule = scheduled(making.nodes, plan.scopes)
-    layouts = {check.kept: check.layout for check in checks}
+        checking.compare(check)
+    nodes, schedule = scheduled(checking.nodes, plan.scopes)
+    layouts = {check.arrangement: check.layout for check in checks}
     part = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
     region = engine.region(journal.since, journal.lower, journal.since, journal.events)
     with engine.past.watch(f"checking and keeping the rows of {source.name}"):

@@ -55,8 +55,8 @@ class Catalogue:
     def called(self, node: ir.Node) -> dict[str, str]:
         """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
         known = self.sources
-        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
-        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
+        sources = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
+        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in sources}
 
     def readers(self, source: str) -> list[str]:
         """The views that are made of a source."""
@@ -78,11 +78,11 @@ class Catalogue:
         ``changes_only`` names those of ``more`` that have no contents.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        kept = [*(source for name, source in self.kept.items() if name not in without), *also]
+        sources = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        return lower(nodes, self._lattice, shards, kept, {*self.changes_only, *changes_only})
+        return lower(nodes, self._lattice, shards, sources, {*self.changes_only, *changes_only})
 
     def adopt(self, shards: int) -> None:
         """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
@@ -99,7 +99,7 @@ class Catalogue:
             candidates = [] if schema is None else [ir.Source(name, schema, True) for name in self._journal.filled]
             for source in candidates:
                 if arrangement_name(source, tuple(source.schema.names)) == arrangement:
-                    self._journal.keep(kept_sources(source))
+                    self._journal.keep(retained_sources(source))
         self.plan = self.lowered(shards)
         self._journal.remove([name for name, schema in columns.items() if schema is None])
         self.unowned = {name for name, schema in columns.items() if schema is not None} - self.plan.arrangements.keys()
@@ -194,13 +194,13 @@ class Catalogue:
         own = functions_of(collection.node)
         recorded = stored.get("functions")
         for names in aliases(own, recorded) if own else ():
-            made = self._renamed(collection, names)
-            if self._clash(names) or self._optimised(name, made, joins)[0].fingerprint != stored["fingerprint"]:
+            renamed = self._renamed(collection, names)
+            if self._clash(names) or self._optimised(name, renamed, joins)[0].fingerprint != stored["fingerprint"]:
                 continue
             if recorded is not None and not trust and (changed := changes(own, recorded)):
                 raise StorePlanError(_changed_functions(name, changed))
             self._known_as |= names
-            return made
+            return renamed
         return known
 
     @staticmethod
@@ -224,19 +224,19 @@ class Catalogue:
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
             return arrangement_name(part, key) in existing
 
-        made = chosen_joins(node, exists, joins)
+        chosen = chosen_joins(node, exists, joins)
         stored = self._journal.views.get(name)
-        if stored is None or made[0].fingerprint == stored["fingerprint"]:
-            return made
+        if stored is None or chosen[0].fingerprint == stored["fingerprint"]:
+            return chosen
         others = [  # what was worth it then need not be so now, and some rules came later
-            chosen_joins(without_indexes(optimise(written, newer)), exists, asked)
+            chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
             for written in (collection.node, without_needs(collection.node))
             for newer in ((), NEWER)
-            for asked in (stored["delta"], joins)
+            for policy in (stored["delta"], joins)
         ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
-        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
+        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), chosen)
 
     def upon_views(self, collection: Collection) -> ir.Node | None:
         """A collection's plan upon what views keep, its own part as it was written; None where it has none of theirs.
@@ -245,10 +245,10 @@ class Catalogue:
         reduce, a column that is not read is cut off below it.
         """
         with_contents = [node for name, node in self.nodes.items() if name not in self.changes_only]
-        kept = {written: node for written, node in self._written.items() if node in with_contents}
-        if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
+        by_node = {written: node for written, node in self._written.items() if node in with_contents}
+        if not any(below.fingerprint in by_node for below in ir.walk(collection.node)):
             return None
-        return without_indexes(replaced(collection.node, kept))
+        return without_indexes(replaced(collection.node, by_node))
 
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source that is declared twice, and not in the same way.
@@ -257,16 +257,16 @@ class Catalogue:
             PlanError: naming it.
         """
         sources = self.sources
-        for found in _sources_of(collection):
-            if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
-                if found.name in self.kept and not self.readers(found.name):
+        for source in _sources_of(collection):
+            if sources.setdefault(source.name, source).fingerprint != source.fingerprint:
+                if source.name in self.kept and not self.readers(source.name):
                     raise PlanError(
-                        f"the session keeps rows of source {found.name!r} under another declaration: it must be "
-                        f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
-                        "to delete these rows"
+                        f"the session keeps rows of source {source.name!r} under another declaration: it must be "
+                        f"{_declared(sources[source.name])}; declare it so, or call "
+                        f"session.drop_source({source.name!r}) to delete these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
+                    f"source {source.name!r} is declared twice, with different columns, times, key=, distinct= or "
                     "keep=; declare it once and use that"
                 )
 
@@ -320,13 +320,13 @@ def _declared(source: ir.Source) -> str:
     return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
-def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
+def retained_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
     """What a commit tells of the kept sources that a view's plan is made of, by name."""
-    found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {source.name: kept_source(source) for source in found}
+    sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
+    return {source.name: retained_source(source) for source in sources}
 
 
-def kept_source(source: ir.Source) -> dict[str, Any]:
+def retained_source(source: ir.Source) -> dict[str, Any]:
     """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
     description = {
         "schema": schema_to_text(source.schema),
@@ -345,7 +345,7 @@ def _commands_of(source: ir.Source) -> dict[str, Any]:
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:
-    return [found for found in ir.walk(collection.node) if isinstance(found, ir.Source)]
+    return [below for below in ir.walk(collection.node) if isinstance(below, ir.Source)]
 
 
 def described(plan: Plan, name: str, node: ir.Node) -> Described:
@@ -363,7 +363,7 @@ def check_maintained(name: object, collection: object) -> None:
     """
     if not isinstance(collection, Collection):
         raise PlanError(
-            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+            f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(
@@ -376,4 +376,4 @@ def check_maintained(name: object, collection: object) -> None:
             "maintain what integrate() makes of it"
         )
     if not isinstance(name, str) or not name:
-        raise PlanError(f"a view is named by a text, not {name!r}")
+        raise PlanError(f"the name of a view must be a string, got {name!r}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
-from altneu.engine.catalogue import Catalogue, check_maintained, described, kept_sources
+from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
 from altneu.engine.reading import Known, OnErrors, Readable, Time, changes, refuse_without_contents
@@ -45,15 +45,15 @@ from altneu.runtime import interrupts
 from altneu.runtime.base import fold
 from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
-from altneu.runtime.journal import Journal, batch_rows
+from altneu.runtime.journal import Journal
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
+from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.portion import portion
 from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
-from altneu.runtime.schedule import Outcome
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 from altneu.runtime.taps import Taps
@@ -96,7 +96,7 @@ class Engine(Closing):
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
-            raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
+            raise PlanError(f"Session(spark) needs a SparkSession, got {spark!r}; give a folder as path=...")
         if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
             raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
@@ -133,10 +133,10 @@ class Engine(Closing):
         if shards is not None and stored and shards % stored:
             raise StorePlanError(
                 f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
-                "or take a multiple"
+                "or choose a multiple"
             )
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
-        self.wanted_shards = shards or self.shards
+        self.requested_shards = shards or self.shards
         self.journal.shards = self.shards
         if self.spark is None:
             self.executor: Executor = LocalExecutor(self._memory)
@@ -285,7 +285,7 @@ class Engine(Closing):
             else:
                 with interrupts.deferred():
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node))
-                    self.journal.keep(kept_sources(node))
+                    self.journal.keep(retained_sources(node))
                     self.catalogue.add(name, collection, node, plan)
         except BaseException:
             if name not in self.catalogue.nodes:
@@ -298,20 +298,22 @@ class Engine(Closing):
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given, anew = hydration_plan(plan, name, existing, journal.filled, self.catalogue.called(node))
+                part, imported, recompute = hydration_plan(
+                    plan, name, existing, journal.filled, self.catalogue.called(node)
+                )
                 region = self.region(journal.since, journal.lower, journal.since, journal.events)
-                mode = StepMode(self.shards, given, hydrating=True, anew=anew)
+                mode = StepMode(self.shards, imported, hydrating=True, anew=recompute)
                 outcome = self.executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
-            kept = described(plan, name, node)
-            arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            encoded = described(plan, name, node)
+            arrangements, sources = plan.arrangements_of(name), retained_sources(node)
             functions = recorded(collection.node)
             interrupts.check()
             with interrupts.deferred():
-                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
+                journal.commit_view(name, node.fingerprint, arrangements, deltas, encoded, functions, sources)
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
-            self.measured.fill(part, outcome.measured, given)
+            self.measured.fill(part, outcome.measured, imported)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs."""
@@ -336,11 +338,11 @@ class Engine(Closing):
             if self.catalogue.readers(name) and self.is_backfilled(name):
                 self.keep_no_more(name)
                 return
-            journal, found = self.journal, self.definitions.get(name.lower())
-            if found is not None and found["kind"] in ("SOURCE", "TABLE"):
-                raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
+            journal, definition = self.journal, self.definitions.get(name.lower())
+            if definition is not None and definition["kind"] in ("SOURCE", "TABLE"):
+                raise PlanError(f"{name!r} was created by a statement; DROP {definition['kind']} {name} drops it")
             if readers := self.catalogue.readers(name):
-                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+                raise PlanError(f"the view(s) {', '.join(readers)} read source {name!r}; drop these first")
             if name not in {*journal.kept, *journal.filled, *journal.streams}:
                 raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
             release_stream(name)
@@ -383,8 +385,8 @@ class Engine(Closing):
 
     def facts(self) -> Facts:
         """What is kept, and what was measured, as EXPLAIN tells it."""
-        table, found = self.table, self.measured
-        return Facts(table.rows, table.size, partial(event_times, table), found.read(), str(found))
+        table, measured = self.table, self.measured
+        return Facts(table.rows, table.size, partial(event_times, table), measured.read(), str(measured))
 
     def reshard(self, shards: int) -> None:
         """Part all state into more shards, a multiple of what there are, and commit."""
@@ -393,16 +395,16 @@ class Engine(Closing):
             self.require_stored_views()
             self.adopt()
             self.catalogue.refuse_unowned(waiting=False)
-            parting = Parting.of(self.shards, whole_number(shards, "shards"))
-            if parting.times > 1:
+            split = Parting.of(self.shards, whole_number(shards, "shards"))
+            if split.times > 1:
                 plan = self.catalogue.lowered(shards)
-                outcome = self.executor.reshard(self.plan, self.table, parting)
+                outcome = self.executor.reshard(self.plan, self.table, split)
                 interrupts.check()
                 with interrupts.deferred():
                     self.journal.commit_shards(shards, outcome)
                     self.shards = self.executor.shards = shards
                     self.catalogue.plan = plan
-            self.wanted_shards = shards
+            self.requested_shards = shards
 
     def forget_stream(self, name: str) -> None:
         """Forget how far a stream was taken, and commit that."""
@@ -612,8 +614,8 @@ class Engine(Closing):
                     fold(outcome.states, after)
                 self.journal.take(outcome)
                 self._forget_changes(since)
-                kept = {p.contents for p in self.plan.views.values()}
-                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
+                contents = {p.contents for p in self.plan.views.values()}
+                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in contents}
                 filled = {*self.pending.updates, *self.pending.frames}
                 info = {"placement": outcome.placement}
                 announced = new if upper > before else None
@@ -644,8 +646,8 @@ class Engine(Closing):
         self.require_stored_views()
         self.adopt()
         self.catalogue.refuse_unowned(waiting=True)
-        if self.wanted_shards != self.shards:
-            self.reshard(self.wanted_shards)
+        if self.requested_shards != self.shards:
+            self.reshard(self.requested_shards)
 
     def adopt(self) -> None:
         """Once, when all views are there: state that belongs to nothing is of sources that an earlier altneu kept."""
@@ -670,16 +672,16 @@ class Engine(Closing):
 
     def region(self, lower: int, upper: int, since: int, events: int) -> Region:
         """The times of a step from ``lower`` up to ``upper``, and those that are told apart after it."""
-        below, above, folded = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
-        return Region(below, above, folded, events=events)
+        below, above, compacted = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
+        return Region(below, above, compacted, events=events)
 
     def since_after(self, upper: int) -> int:
         """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
         if self.retain == "all":
             return self.journal.since
         requested = (least_since(self.journal.store.leases()), self.subscribers.since)
-        wanted = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
-        return max(self.journal.since, wanted)
+        since = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
+        return max(self.journal.since, since)
 
     def _events_after(self, upper: int) -> int:
         known = self.journal.events
@@ -753,4 +755,4 @@ class Engine(Closing):
             ReadError: it is.
         """
         if self._closed:
-            raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+            raise ReadError("this session is closed; open a new one (on the same path to continue where it ended)")

@@ -180,14 +180,14 @@ class Builder:
         if variable is not None:
             return self.fields(variable, parts[1:])
         for length in range(len(parts), 0, -1):
-            found = self.find(".".join(parts[:length]))
+            column = self.find(".".join(parts[:length]))
             rest = parts[length:]
-            if found is None and length == 2 and parts[0].lower() in ("left", "right"):
-                found = self.find(parts[1])
-            if found is not None and (
-                not rest or pt.is_struct(found.type) or pt.is_list(found.type) or pt.is_map(found.type)
+            if column is None and length == 2 and parts[0].lower() in ("left", "right"):
+                column = self.find(parts[1])
+            if column is not None and (
+                not rest or pt.is_struct(column.type) or pt.is_list(column.type) or pt.is_map(column.type)
             ):
-                return self.fields(found, rest)
+                return self.fields(column, rest)
         raise UnknownColumnError(shown, self.schema.names)
 
     def find(self, name: str) -> Expr | None:

@@ -249,18 +249,18 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
     mask = None if valid is None else pa.array(~valid)
     if pt.is_struct(target):
         parts = [_child(child, f.type) for child, f in zip(array.flatten(), target, strict=True)]
-        made = pa.StructArray.from_arrays([p.arrow for p in parts], fields=list(target), mask=mask)
-        return made, tuple(failure for p in parts for failure in p.failures)
+        nested = pa.StructArray.from_arrays([p.arrow for p in parts], fields=list(target), mask=mask)
+        return nested, tuple(failure for p in parts for failure in p.failures)
     offsets = offsets_of(array)
     rows = np.repeat(np.arange(count), np.diff(offsets))
     if pt.is_map(target):
         keys, items = _child(map_keys(array), target.key_type), _child(map_items(array), target.item_type)
-        made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
-        made = canonical(made)  # keys of another type may have another order
+        nested = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
+        nested = canonical(nested)  # keys of another type may have another order
         parts = [keys, items]
     else:
         values = _child(array.flatten(), target.value_type)
-        made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.arrow, type=target, mask=mask)
+        nested = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.arrow, type=target, mask=mask)
         parts = [values]
     failures = []
     for failure in (f for p in parts for f in p.failures):
@@ -271,7 +271,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
             for i, r in reversed(list(zip(np.flatnonzero(failure.mask), rows[failure.mask], strict=True)))
         }
         failures.append(Failure(hit, failure.code, lambda row, f=failure, at=first: f.text(at[row])))  # type: ignore[misc]
-    return made, tuple(failures)
+    return nested, tuple(failures)
 
 
 def _child(array: pa.Array, target: pa.DataType) -> Vector:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an expression gives on n rows.
+    """The result of an expression on n rows.
 
     Shape:  ``values`` n values, null where the row failed; ``failed`` n booleans, or None when no row failed.
     """
@@ -99,9 +99,9 @@ class Expr:
 
     @property
     def can_grow(self) -> bool:
-        """Whether a value may become larger than any that it is made of, and so too large for a column.
+        """Whether a value may become larger than those it is computed from, and so too large for a column.
 
-        That is told from ``can_fail``, by which plans are ordered: it takes a value of hundreds of megabytes.
+        This is apart from ``can_fail``, by which plans are ordered: it takes a value of hundreds of megabytes.
         """
         return False
 
@@ -163,10 +163,8 @@ class Expr:
         return Result(_null_out(vector, failed), failed, failures)
 
     def computed(self, scope: Scope) -> Vector:
-        """The values on all rows of a scope, in their one form, with the failures; what stands there means nothing."""
-        with np.errstate(
-            all="ignore"
-        ):  # kernels look at the numbers themselves, and nothing means anything under a null
+        """The values on all rows of a scope, in canonical form, with the failures; values that failed are arbitrary."""
+        with np.errstate(all="ignore"):  # kernels check the numbers themselves; those under a null are arbitrary
             vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
@@ -174,7 +172,7 @@ class Expr:
 
     @cached_property
     def _may_vary(self) -> bool:
-        """Whether results have to be brought into their one form; what columns hold has been."""
+        """Whether results may differ from their canonical form; values of columns do not."""
         return not self.is_column and varies(self.type)
 
     def __repr__(self) -> str:
@@ -182,7 +180,7 @@ class Expr:
 
 
 def _canonical(vector: Vector) -> Vector:
-    """The vector with each value in its one form."""
+    """The vector with each value in its canonical form."""
     if not pa.types.is_floating(vector.type):
         return Vector(vector.type, arrow=canonical(vector.arrow), failures=vector.failures)
     values = vector.values + vector.values.dtype.type(0)
@@ -250,7 +248,7 @@ class Literal(Expr):
     """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and intervals as integers."""
 
     def __init__(self, value: Any, data_type: pa.DataType, shown: str = "") -> None:
-        self._shown = shown  # what was written, when coercion has changed the type
+        self._shown = shown  # the text in the query, where coercion has changed the type
         if isinstance(value, float) and value == 0:
             value = 0.0
         self.value, self.type, self.nullable = value, data_type, value is None
@@ -343,7 +341,7 @@ class Function(Protocol):
 
 
 class Call(Expr):
-    """A registered function applied to arguments that already have the types it wants.
+    """A registered function applied to arguments that already have its types.
 
     ``implicit`` marks a cast that coercion put in; it takes no part in equality.
     """
@@ -392,7 +390,7 @@ class Call(Expr):
 
     @cached_property
     def can_grow(self) -> bool:
-        """Whether a value may become larger than those it is made of."""
+        """Whether a value may become larger than those it is computed from."""
         return self.function.can_grow(self) or any(a.can_grow for a in self.args)
 
     @cached_property

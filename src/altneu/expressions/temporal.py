@@ -66,7 +66,7 @@ class Bound:
 class TemporalPredicate:
     """A predicate taken apart: a row exists while every bound holds, if all of ``row`` is true of it.
 
-    ``row`` is asked first, in order. Without bounds it is the whole predicate, as one expression.
+    ``row`` is tested first, in order. Without bounds it is the whole predicate, as one expression.
     """
 
     row: tuple[Expr, ...]

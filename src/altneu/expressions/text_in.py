@@ -1,4 +1,4 @@
-"""Text read as values, with the forms that Spark's ANSI casts take; what they do not take is a CAST_INVALID_INPUT."""
+"""Text read as values, in the forms that Spark's ANSI casts accept; other text is a CAST_INVALID_INPUT."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _failures(vector: Vector, target: pa.DataType, bad: Mask) -> tuple[Failure, 
 
 
 def parse_values(array: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
-    """Values and where the text is none; nulls give anything."""
+    """Values, and where the text is not one; arbitrary for nulls."""
     if pt.is_integer(target):
         return _integers(trim(array), target)
     if pt.is_floating(target):
@@ -110,7 +110,7 @@ def _booleans(text: pa.Array) -> tuple[Values, Mask]:
 
 
 def decimals_of(text: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
-    """Unscaled values rounded half up, and where the text is no decimal or has too many digits."""
+    """Unscaled values rounded half up, and where the text is not a decimal or has too many digits."""
     plain = _mask(pc.match_substring_regex(text, r"^[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})$"))
     wide = pc.cast(pc.if_else(pa.array(plain), text, "0"), pa.decimal256(76, 38))
     bounded = (

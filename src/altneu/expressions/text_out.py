@@ -135,7 +135,7 @@ def _by_distinct(array: pa.Array, text: Any) -> pa.Array:
 
 
 def _binary(array: pa.Array) -> pa.Array:
-    """Bytes read as UTF-8; what is no UTF-8 becomes the replacement character."""
+    """Bytes read as UTF-8; invalid bytes become the replacement character."""
     try:
         return pc.cast(array, T.STRING)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Following rows back through a loop: round by round, each to the round in which it came to be."""
+"""Following rows back through a loop: round by round, each to the round in which it arose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RoundTracer(Protocol):
     finder: Finder
 
     def note(self, text: str) -> None:
-        """Say something of the explanation as a whole."""
+        """Add a note to the explanation."""
 
     def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
         """The rows of each source that rows of a round rest on; ``finder`` finds rows of that round."""
@@ -48,13 +48,13 @@ def unrolled(tracer: RoundTracer, node: ir.Result, rows: Rows) -> Iterator[tuple
     Cost:   that of the loop from the beginning.
     """
     outside = list(ir.read_from_outside(node.loop))
-    found = [tracer.finder.find(below, EVERYTHING) for below in outside]
-    if any(updates is None for updates in found) or _is_about_time(node.loop):
+    contents = [tracer.finder.find(below, EVERYTHING) for below in outside]
+    if any(updates is None for updates in contents) or _is_about_time(node.loop):
         tracer.note(_NOT_FOLLOWED)
-        for below, updates in zip(outside, found, strict=True):
+        for below, updates in zip(outside, contents, strict=True):
             yield below, EVERYTHING if updates is None else counted(updates).rows
         return
-    known = {n.fingerprint: counted(u) for n, u in zip(outside, found, strict=True) if u is not None}
+    known = {n.fingerprint: counted(u) for n, u in zip(outside, contents, strict=True) if u is not None}
     with Engine(retain="all") as engine:
         unrolling = _Unrolling(node.loop, engine, known)
         last = unrolling.run()
@@ -86,7 +86,7 @@ class _Unrolling:
     engine: Engine
     known: dict[str, Updates]
     sources: dict[str, ir.Node] = field(default_factory=dict)  # by their names: what they stand for outside
-    given: dict[str, Updates] = field(default_factory=dict)
+    inserts: dict[str, Updates] = field(default_factory=dict)
     latest: int = 0  # the last round in which something enters
     bodies: list[ir.Node] = field(default_factory=list)  # of those sources
 
@@ -98,7 +98,7 @@ class _Unrolling:
             first = self.loop.initial[i]
             self.engine.maintain(f"variable {i}", Collection(self._variable(i)))
             self._insert(f"{VARIABLE} {i}", self.known[first.fingerprint], 0)
-        for name, updates in self.given.items():
+        for name, updates in self.inserts.items():
             self._insert(name, updates)
         for at in range(self.loop.max_rounds):
             self.engine.advance(at + 1)
@@ -122,7 +122,7 @@ class _Unrolling:
         if old.fingerprint not in self.known or isinstance(old, ir.Constant):
             return new
         name = f"{OUTSIDE} {old.fingerprint}"
-        self.sources[name], self.given[name] = old, self.known[old.fingerprint]
+        self.sources[name], self.inserts[name] = old, self.known[old.fingerprint]
         return ir.Source(name, old.schema, keep=True)
 
     def _entering(self, node: ir.EnterAt) -> ir.Source:
@@ -131,7 +131,7 @@ class _Unrolling:
         rounds = node.rounds.evaluate(updates.rows)
         values = rounds.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         values = values if rounds.failed is None else np.where(rounds.failed, 0, values)
-        self.given[name] = Updates(updates.rows, np.maximum(values, 0)[None, :], updates.diffs)
+        self.inserts[name] = Updates(updates.rows, np.maximum(values, 0)[None, :], updates.diffs)
         self.latest = max(self.latest, int(values.max(initial=0)))
         self.sources[name] = node.input
         return ir.Source(name, node.schema, keep=True)
@@ -140,35 +140,35 @@ class _Unrolling:
         if not len(updates) or name not in self.engine.sources:
             return
         times = updates.times[:1] if at is None else np.full((1, len(updates)), at)
-        given = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
-        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [given]})))
+        inserted = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
+        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [inserted]})))
 
     def _change(self, i: int, at: int) -> Updates:
-        """What a variable has in the next round less what it has in this one."""
+        """The change of a variable from this round to the next."""
         schema = self.loop.variable(i).schema
-        made = counted(_under(schema, self.engine.last_changes(f"body {i}")))
+        change = counted(_under(schema, self.engine.last_changes(f"body {i}")))
         if at:
-            return made
-        first = _under(schema, self.known[self.loop.initial[i].fingerprint])
-        less = Updates(first.rows, first.times, -first.diffs)
-        return counted(Updates.concat([made, less], schema, 1))
+            return change
+        initial = _under(schema, self.known[self.loop.initial[i].fingerprint])
+        negated = Updates(initial.rows, initial.times, -initial.diffs)
+        return counted(Updates.concat([change, negated], schema, 1))
 
     def follow(self, tracer: RoundTracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
         """Rows of a variable in the last round, back to the rows from outside."""
-        asked: dict[tuple[int, int], list[Rows]] = {}
+        pending: dict[tuple[int, int], list[Rows]] = {}  # by round and variable
         leaves: dict[str, tuple[ir.Node, list[Rows]]] = {}
 
         def want(i: int, some: Rows, at: int) -> None:
-            for since, part in self._settled(i, some, at):
+            for since, part in self._by_since(i, some, at):
                 if since == 0:
                     leaves.setdefault(f"{VARIABLE} {i}", (self.loop.initial[i], []))[1].append(part)
                 else:
-                    asked.setdefault((since - 1, i), []).append(part)
+                    pending.setdefault((since - 1, i), []).append(part)
 
         want(index, rows, last)
-        while asked:
-            at = max(r for r, _ in asked)
-            roots = [(self.bodies[i], _together(asked.pop((at, i)))) for r, i in list(asked) if r == at]
+        while pending:
+            at = max(r for r, _ in pending)
+            roots = [(self.bodies[i], _together(pending.pop((at, i)))) for r, i in list(pending) if r == at]
             wanted = [(root, Rows(root.schema, some.columns, some.count)) for root, some in roots]
             for name, some in tracer.follow_in_round(Finder.of(self.engine, (at,)), at, wanted).items():
                 if name.startswith(VARIABLE):
@@ -176,16 +176,17 @@ class _Unrolling:
                 else:
                     leaves.setdefault(name, (self.sources[name], []))[1].append(some)
         for below, parts in leaves.values():
-            yield below, Rows(below.schema, (found := _together(parts)).columns, found.count)
+            rows = _together(parts)
+            yield below, Rows(below.schema, rows.columns, rows.count)
 
-    def _settled(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
+    def _by_since(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
         """Rows of a variable in a round, by the round since which they have been there as often."""
-        found = Finder.of(self.engine, (at,)).find(self._variable(i), rows)
-        assert found is not None
-        wanted = Rows(found.schema, rows.columns, rows.count)
-        own, theirs = hash_rows(wanted), hash_rows(found.rows)
+        updates = Finder.of(self.engine, (at,)).find(self._variable(i), rows)
+        assert updates is not None
+        wanted = Rows(updates.schema, rows.columns, rows.count)
+        own, theirs = hash_rows(wanted), hash_rows(updates.rows)
         last = dict[int, int]()
-        for h, t in zip(theirs.tolist(), found.times[0].tolist(), strict=True):
+        for h, t in zip(theirs.tolist(), updates.times[0].tolist(), strict=True):
             last[h] = max(last.get(h, 0), t)
         since = np.array([last.get(h, 0) for h in own.tolist()], np.int64)
         for t in np.unique(since).tolist():

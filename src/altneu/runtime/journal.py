@@ -17,7 +17,7 @@ from altneu.order import Lattice
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
 from altneu.runtime.files import Data
-from altneu.runtime.schedule import Outcome
+from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
 from altneu.store import MemoryStore, Store
 from altneu.store.release import __version__
@@ -366,11 +366,6 @@ def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
 def _states_of(kept: Mapping[str, Any]) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
     return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
-
-
-def batch_rows(batch: Batch | Data) -> int:
-    """Updates in a batch, opened or only named."""
-    return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
 
 
 @cache

@@ -9,18 +9,18 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from altneu.operators.base import ArrangementState, Message, Region, StepMode
+from altneu.operators.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.plan.physical import Plan, ViewPorts
-from altneu.runtime.base import Snapshot
 from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.memory import shares
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.schedule import Inbox as Waiting
-from altneu.runtime.schedule import Outcome, Run, Segment
+from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.wire import open_parcel, rows_in
 from altneu.runtime.state import StateTable
@@ -87,12 +87,8 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                     inbox_of(to, target).add(channel, message)
                 else:
                     made.sent.append((target, channel, message))
-            made.states |= {(name, shard): state for name, state in working.result.states.items()}
-            for name in working.result.new.keys() & kept:
-                made.new.setdefault(name, []).append(working.result.new[name])
-            for node, updates in working.taps.items():
-                made.taps.setdefault(node, []).extend(updates)
-            made.measured.add(working.result.measured)
+            working.outcome.retain_new(kept)
+            made.add(working.outcome)
     return made
 
 

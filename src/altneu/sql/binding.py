@@ -1,4 +1,4 @@
-"""What the clauses of a query need of the binder that binds it; ``binder`` stands above them all."""
+"""The interface of the binder for the clauses of a query; ``binder`` implements it above all of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from altneu.sql.scope import Around, Relation, Scope
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query gives: its relation, of which ``*`` are the outputs.
+    """The result of binding a query: its relation, of which ``*`` are the outputs.
 
     ``empties`` are the values of its columns over no rows, None for null, where it aggregates without GROUP BY: such a
-    query has one row, whatever there is to aggregate. ``order`` is that of a query whose rows are shown: columns of the
-    plan, with descending and nulls first of each.
+    query always has one row. ``order`` is that of a query whose rows are shown: columns of the plan, with descending
+    and nulls first of each.
     """
 
     relation: Relation
@@ -40,7 +40,7 @@ class QueryBinder(Protocol):
         """A name in FROM."""
 
     def value(self, tree: exp.Expr, scope: Scope) -> tuple[Scope, exp.Expr]:
-        """An expression over a relation, with what its subqueries add to that."""
+        """A resolved expression, and the scope with the columns that its subqueries add."""
 
     def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Self:
         """A binder that knows more names, which hide those that it knew."""

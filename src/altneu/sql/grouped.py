@@ -1,4 +1,4 @@
-"""What stands between FROM and the outputs of a SELECT: groups and their aggregates, HAVING, windows, QUALIFY."""
+"""From FROM to the outputs of a SELECT: groups and their aggregates, HAVING, windows, QUALIFY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
 from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
 
-_AGGREGATES = "^aggregates"  # where a subquery finds those of the query around
+_AGGREGATES = "^aggregates"  # the table under which a subquery reads aggregates of the outer query
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Stage:
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
-        made = Groups(binder, scope, trees, names, group) if groups else None
-        read = made.translated if made else _copied
+        grouping = Groups(binder, scope, trees, names, group) if groups else None
+        translate = grouping.translated if grouping else _copied
         keys = computed_keys(tree, aliases, groups=groups)
-        trees = [read(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
-        conditions = [read(unaliased(having.this, aliases, made.is_key))] if having and made else []
-        qualify = [read(c) for c in qualify]
-        if made:
-            scope = made.grouped()
+        trees = [translate(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
+        conditions = [translate(unaliased(having.this, aliases, grouping.is_key))] if having and grouping else []
+        qualify = [translate(c) for c in qualify]
+        if grouping:
+            scope = grouping.grouped()
         for condition in conditions:
             lifted = Subqueries(binder, scope)
             lifted.where(condition)
@@ -73,28 +73,28 @@ class Stage:
         resolved = resolved[: len(names)]
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
-        if made and group is None and (having is not None or qualify) and scope.relation.carried:
-            _refuse_row_of_nothing(made, conditions, qualify)
-        if made and group is None and scope.relation.carried and any(map(has_window, trees)):
+        if grouping and group is None and (having is not None or qualify) and scope.relation.carried:
+            _refuse_row_of_nothing(grouping, conditions, qualify)
+        if grouping and group is None and scope.relation.carried and any(map(has_window, trees)):
             raise PlanError(
                 "not supported: in a subquery that reads the query around, a window over aggregates without GROUP BY; "
                 "nest the aggregates in a query in FROM"
             )
-        if made and group is None and having is None:
-            empties = tuple(made.over_nothing(value) for _, value in outputs)
+        if grouping and group is None and having is None:
+            empties = tuple(grouping.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
 
 
-def _refuse_row_of_nothing(made: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
-    """Refuse a condition that aggregates of no rows may meet, in a query that reads the query around.
+def _refuse_row_of_nothing(grouping: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
+    """Refuse a condition that may be true of aggregates over no rows, in a query that reads the outer query.
 
     Raises:
-        PlanError: it is met, or that cannot be told.
+        PlanError: the condition is true of them, or that cannot be decided.
     """
-    scope = made.scope_of_groups
+    scope = grouping.scope_of_groups
     if not qualify and not any(is_subquery(n) for c in having for n in c.walk()):
-        met = [made.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
-        if any(not m.columns and is_false_or_null(m) for m in met):
+        values = [grouping.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
+        if any(not m.columns and is_false_or_null(m) for m in values):
             return
     raise PlanError(
         "not supported: in a subquery that reads the query around, HAVING or QUALIFY without GROUP BY that nothing may "
@@ -115,25 +115,25 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
 def _with_aliases_before(
     items: Sequence[exp.Expr], names: Sequence[str], trees: Sequence[exp.Expr], scope: Scope
 ) -> list[exp.Expr]:
-    """What a SELECT computes, where a name that is no column is that of an item further left: ``a AS b, b + 1 AS c``.
+    """The items of a SELECT, with names of items further left replaced by these: ``a AS b, b + 1 AS c``.
 
     Raises:
         PlanError: several items have that name.
     """
     before: list[tuple[str, exp.Expr]] = []
-    made: list[exp.Expr] = []
+    result: list[exp.Expr] = []
     for item, name, tree in zip(items, names, trees, strict=True):
         if before and not is_bound(tree):
             known = [n.lower() for n, _ in before]
             for column in [n for n in tree.find_all(exp.Column) if not n.table and known.count(n.name.lower()) > 1]:
                 if not scope.is_local(column):
                     raise PlanError(f"{column.name!r} is the name of several columns before it; rename one")
-            made.append(unaliased(tree, before, scope.is_local))
+            result.append(unaliased(tree, before, scope.is_local))
         else:
-            made.append(tree)
+            result.append(tree)
         if isinstance(item, exp.Alias) and not is_bound(item.this):
-            before.append((name, made[-1]))
-    return made
+            before.append((name, result[-1]))
+    return result
 
 
 def _copied(tree: exp.Expr) -> exp.Expr:
@@ -158,13 +158,13 @@ class Groups:
         self.sets = Sets(tuple(several[1]), len(several[0])) if several else None
         self.subqueries: list[tuple[exp.Expr, str]] = []  # keys that are or have one, as they are written
         if several:
-            given = [self._key(k, items, names) for k in several[0]]
+            keys = [self._key(k, items, names) for k in several[0]]
         else:
-            given = self._keys(group, items, names) if group else []
-        for tree in given:
-            self.scope, found = binder.value(tree, self.scope)
-            if several or not any(found == known for known, _ in self.keys):
-                self.keys.append((found, self._name(found)))
+            keys = self._keys(group, items, names) if group else []
+        for tree in keys:
+            self.scope, resolved = binder.value(tree, self.scope)
+            if several or not any(resolved == known for known, _ in self.keys):
+                self.keys.append((resolved, self._name(resolved)))
                 if any(is_subquery(node) for node in tree.walk()):
                     self.subqueries.append((tree.copy(), self.keys[-1][1]))
 
@@ -202,7 +202,7 @@ class Groups:
                 if written == node:
                     return bound(name)
             if is_subquery(node):
-                return self._kept(node)
+                return self._subquery(node)
             if isinstance(node, exp.Window):
                 call = node.this
                 calls.add(id(call))
@@ -211,10 +211,10 @@ class Groups:
                     calls.add(id(call))
                 return node
             if self.sets and isinstance(node, exp.Anonymous) and node.name.lower() in FUNCTIONS:
-                return self.sets.told(node, [self._place(key) for key in node.expressions])
+                return self.sets.translated(node, [self._place(key) for key in node.expressions])
             if id(node) not in calls and is_aggregate(node):
                 return bound(self._call(node))
-            key = self._found_key(node)
+            key = self._name_of_key(node)
             if key is not None:
                 return bound(key)
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
@@ -229,23 +229,23 @@ class Groups:
         copy = tree.copy()
         return copy.transform(visit, copy=False)
 
-    def _kept(self, node: exp.Expr) -> exp.Expr:
-        """A subquery, out of reach of the walk; what is tested by its IN belongs to the groups.
+    def _subquery(self, node: exp.Expr) -> exp.Expr:
+        """A subquery as it is, for later; what its IN tests belongs to the groups.
 
         So does an aggregate inside of what stands here, of columns with the name of a table here.
         """
         if isinstance(node, exp.In):
-            return exp.In(this=self.translated(node.this), query=self._kept(node.args["query"]))
-        made = node.copy()
-        inside = {t.alias_or_name.lower() for t in made.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)}
+            return exp.In(this=self.translated(node.this), query=self._subquery(node.args["query"]))
+        copy = node.copy()
+        inside = {t.alias_or_name.lower() for t in copy.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)}
         mine = {f.table.lower() for f in self.scope.relation.fields} - inside - {""}
-        for call in [n for n in made.walk() if is_aggregate(n)]:
+        for call in [n for n in copy.walk() if is_aggregate(n)]:
             columns = list(call.find_all(exp.Column))
             if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, AROUND_CALL):
                 call.replace(exp.column(self._call(call), _AGGREGATES, quoted=True))
-        return made
+        return copy
 
-    def _found_key(self, node: exp.Expr) -> str | None:
+    def _name_of_key(self, node: exp.Expr) -> str | None:
         kind = {type(tree) for tree, _ in self.keys}
         if not isinstance(node, exp.Column | exp.Dot) and type(node) not in kind:
             return None
@@ -258,7 +258,7 @@ class Groups:
 
     def is_key(self, node: exp.Column) -> bool:
         """Whether a name is that of a key, as HAVING has it before that of an alias."""
-        return self._found_key(node) is not None
+        return self._name_of_key(node) is not None
 
     def _part_of_key(self, node: exp.Column) -> exp.Expr | None:
         """A field of a struct that is a key."""
@@ -270,7 +270,7 @@ class Groups:
 
     def _place(self, key: exp.Expr) -> int | None:
         """Which key an argument of grouping() is."""
-        name = self._found_key(key)
+        name = self._name_of_key(key)
         return next((i for i, (_, known) in enumerate(self.keys) if known == name), None)
 
     def _call(self, node: exp.Expr) -> str:
@@ -291,7 +291,7 @@ class Groups:
     # groups ---------------------------------------------------------------------------------------------------------
 
     def grouped(self) -> Scope:
-        """The scope of what is computed from the groups."""
+        """The scope of expressions over the groups."""
         relation, schema = self.scope.relation, self.scope.relation.node.schema
         fields = {f.column: f for f in relation.fields}
         keyed = [(n, parse(t, schema)) for t, n in self.keys]
@@ -305,25 +305,25 @@ class Groups:
         self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
-        found = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
-        found += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
-        self.scope_of_groups = Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
+        outputs = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
+        outputs += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
+        self.scope_of_groups = Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)
         return self.scope_of_groups
 
     def over_nothing(self, output: Expr) -> Expr | None:
         """The value of an output over no rows; None where that is null."""
-        made = self.at_nothing(output)
-        return None if is_null(made) else made
+        value = self.at_nothing(output)
+        return None if is_null(value) else value
 
     def at_nothing(self, value: Expr) -> Expr:
         """A value over the groups, as it is over no rows."""
-        return value.substitute({name: _of_nothing(found) for name, found in self.compiled})
+        return value.substitute({name: _of_nothing(aggregate) for name, aggregate in self.compiled})
 
 
-def _of_nothing(found: AggregateExpr) -> Expr:
-    schema = found.schema
-    values = {f"#{i}": _value_of_nothing(call) for i, call in enumerate(found.calls)}
-    return found.result.substitute({n: v for n, v in values.items() if n in schema.names})
+def _of_nothing(aggregate: AggregateExpr) -> Expr:
+    schema = aggregate.schema
+    values = {f"#{i}": _value_of_nothing(call) for i, call in enumerate(aggregate.calls)}
+    return aggregate.result.substitute({n: v for n, v in values.items() if n in schema.names})
 
 
 def _value_of_nothing(call: AggregateCall) -> Expr:

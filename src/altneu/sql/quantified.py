@@ -45,13 +45,13 @@ def spelled_out(tree: exp.Select) -> exp.Select:
     """
     for node in list(tree.find_all(exp.In, *COMPARISONS)):
         if isinstance(node, exp.In):
-            made = _in_list(node)
-        elif (found := quantified(node)) is not None:
-            made = _membership(*found)
+            replacement = _in_list(node)
+        elif (comparison := quantified(node)) is not None:
+            replacement = _membership(*comparison)
         else:
-            made = _equal_rows(node)
-        if made is not None:
-            node.replace(made)
+            replacement = _equal_rows(node)
+        if replacement is not None:
+            node.replace(replacement)
     return tree
 
 
@@ -62,8 +62,8 @@ def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.
     one, kind, other = node.this, type(node), node.expression
     if _query_of(one) is not None:
         one, kind, other = other, _TURNED.get(kind, kind), one
-    found = _query_of(other)
-    return None if found is None else (one, kind, found)
+    query = _query_of(other)
+    return None if query is None else (one, kind, query)
 
 
 def _query_of(node: exp.Expr) -> exp.Any | exp.All | None:
@@ -89,8 +89,8 @@ def _in_list(node: exp.In) -> exp.Expr | None:
     row = node.this.unnest()
     if not isinstance(row, exp.Tuple) or node.args.get("query") is not None:
         return None
-    found = [_equal(row, other.unnest(), node) for other in node.expressions]
-    return exp.Paren(this=exp.or_(*found, copy=False))
+    comparisons = [_equal(row, other.unnest(), node) for other in node.expressions]
+    return exp.Paren(this=exp.or_(*comparisons, copy=False))
 
 
 def _equal_rows(node: exp.Expr) -> exp.Expr | None:
@@ -99,8 +99,8 @@ def _equal_rows(node: exp.Expr) -> exp.Expr | None:
         return None
     if not isinstance(node, exp.EQ | exp.NEQ) or not isinstance(row, exp.Tuple):
         raise PlanError(f"not supported: `{node.sql('spark')[:80]}`; compare value by value, with AND and OR")
-    made = exp.Paren(this=_equal(row, other, node))
-    return exp.Not(this=made) if isinstance(node, exp.NEQ) else made
+    equal = exp.Paren(this=_equal(row, other, node))
+    return exp.Not(this=equal) if isinstance(node, exp.NEQ) else equal
 
 
 def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
@@ -118,7 +118,7 @@ def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
 
 
 class Lifter(Protocol):
-    """What a comparison needs of that which takes the subqueries out of the expression around it (``Subqueries``)."""
+    """What a comparison needs of ``Subqueries``, which takes subqueries out of the expression that contains it."""
 
     scope: Scope
 
@@ -126,10 +126,10 @@ class Lifter(Protocol):
         """An expression with a column in the place of each subquery."""
 
     def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
-        """A subquery, and the columns of the query around that it reads."""
+        """A subquery, and the columns of the outer query that it reads."""
 
     def take(self, node: ir.Node) -> None:
-        """Go on with another plan, which has the columns of that before."""
+        """Continue with another plan, which has the columns of the one before."""
 
     def conditions(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[exp.Expr]:
         """What rows here and those of a subquery have in common, of which columns have other ``names`` here."""
@@ -138,7 +138,7 @@ class Lifter(Protocol):
 def compared(lifted: Lifter, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
     """A comparison with some, or with all, of a query's rows, as SQL has it: null where nulls leave it open.
 
-    It is told by the least and the greatest of the rows, so that a change costs what a change of these does.
+    It is decided by the minimum and the maximum of the rows, so that a change costs as much as a change of these.
 
     Raises:
         PlanError: the query has values that have no order.
@@ -154,8 +154,8 @@ def compared(lifted: Lifter, one: exp.Expr, kind: type[exp.Expr], other: exp.Any
     if answer.empties is not None:  # one row in any case
         return lifted.value(kind(this=one.copy(), expression=query))
     if len(answer.relation.shown) != 1:
-        found = ", ".join(f.name for f in answer.relation.shown)
-        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {found}")
+        names = ", ".join(f.name for f in answer.relation.shown)
+        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {names}")
     value = lifted.scope.resolve(lifted.value(one))
     extremes = _Extremes.of(lifted, answer, taken, value)
     least, greatest, rows, known = map(bound, extremes.columns)

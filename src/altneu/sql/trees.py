@@ -1,4 +1,4 @@
-"""What a tree of a query holds: subqueries, aggregates, the names of its outputs. Nothing here is bound yet."""
+"""What a syntax tree contains: subqueries, aggregates, the names of its outputs. Names are not resolved here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sqlglot import exp
 from altneu.expressions.names import AGGREGATES
 
 AROUND_CALL = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-"""What may stand around the call of an aggregate and belongs to it."""
+"""Nodes that may wrap the call of an aggregate and belong to it."""
 
 
 def is_subquery(node: exp.Expr) -> bool:
-    """Whether a node of an expression holds a query."""
+    """Whether a node of an expression contains a query."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
     if isinstance(node, exp.Any | exp.All):  # those of LIKE have patterns
@@ -65,9 +65,9 @@ def _opened(window: exp.Window) -> exp.Expr:
 def unaliased(
     tree: exp.Expr, items: Sequence[tuple[str, exp.Expr]], is_column: Callable[[exp.Column], bool]
 ) -> exp.Expr:
-    """An expression with the items that its names are aliases of, where they are no columns.
+    """An expression in which aliases are replaced by their items, where no column has that name.
 
-    What an aggregate is of, and what a subquery reads, are columns in any case.
+    Names inside an aggregate or a subquery are always columns.
     """
     known = {name.lower(): item for name, item in reversed(items)}
 
@@ -84,7 +84,7 @@ def unaliased(
 
 
 def name_of(item: exp.Expr) -> str:
-    """The column that a SELECT item makes: its alias, a column's or a field's own name, else its text."""
+    """The name of a SELECT item's column: its alias, a column's or a field's own name, else its text."""
     if isinstance(item, exp.Alias):
         return item.alias
     inner = item.unnest()
@@ -94,7 +94,7 @@ def name_of(item: exp.Expr) -> str:
 
 
 def clocked(tree: exp.Expr) -> exp.Expr:
-    """``mz_now()`` under the name that expressions have for it."""
+    """A tree, changed in place, with ``mz_now()`` as ``logical_now()``, the name that expressions know."""
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() == "mz_now":
             call.set("this", "logical_now")

@@ -33,14 +33,14 @@ class SegmentCache:
     def _path(self, ref: SegmentRef) -> Path:
         return self.folder / f"{ref.checksum}.arrow"
 
-    def draft(self) -> Path:
+    def temporary(self) -> Path:
         """A fresh name for a file that is being written."""
         return self.folder / f".{uuid.uuid4().hex}{TEMPORARY}"
 
-    def keep(self, draft: Path, ref: SegmentRef) -> None:
+    def keep(self, temporary: Path, ref: SegmentRef) -> None:
         """Take in a file that was just written, of which the checksum is known."""
-        with naming(draft, "write"):
-            draft.replace(self._path(ref))
+        with naming(temporary, "write"):
+            temporary.replace(self._path(ref))
         self._shrink()
 
     def fetched(self, ref: SegmentRef, fetch: Callable[[Path], None], where: str) -> Path:
@@ -54,13 +54,13 @@ class SegmentCache:
             if path.stat().st_size == ref.bytes:
                 os.utime(path)  # used now
                 return path
-        draft = self.draft()
+        temporary = self.temporary()
         try:
-            fetch(draft)
-            _check(draft, ref, where)
-            self.keep(draft, ref)
+            fetch(temporary)
+            _check(temporary, ref, where)
+            self.keep(temporary, ref)
         finally:
-            discard(draft)
+            discard(temporary)
         return path
 
     def discard(self, ref: SegmentRef) -> None:
@@ -69,17 +69,17 @@ class SegmentCache:
 
     def _shrink(self) -> None:
         """Let go of what was not used for the longest time, and of what nobody finished."""
-        kept, total, now = [], 0, time.time()
+        files, total, now = [], 0, time.time()
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                    found = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                     if not entry.name.endswith(TEMPORARY):
-                        kept.append((found.st_mtime, found.st_size, entry.path))
-                        total += found.st_size
-                    elif now - found.st_mtime > _ABANDONED:
+                        files.append((status.st_mtime, status.st_size, entry.path))
+                        total += status.st_size
+                    elif now - status.st_mtime > _ABANDONED:
                         discard(Path(entry.path))
-        for _, size, path in sorted(kept)[:-1]:
+        for _, size, path in sorted(files)[:-1]:
             if total <= self.largest:
                 break
             discard(Path(path))

@@ -100,7 +100,7 @@ class DirectoryStore(Store):
         if create:
             folder.make()
         elif not folder.has(FILE):
-            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
+            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to create one")
         folder = folder.probed()
         if folder.has(FILE):
             for name in _FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers
@@ -212,8 +212,8 @@ class DirectoryStore(Store):
         """
         with self._mutex:
             numbers = self._log.numbers()[::-1][: max(limit, 0)]
-            found = [self._log.read(number) for number in numbers]
-        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
+            commits = [self._log.read(number) for number in numbers]
+        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in commits]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
         """Remove what no step in flight, no reader's lease and none of the last ``keep`` commits can need.
@@ -241,11 +241,11 @@ class DirectoryStore(Store):
                     f"this one is at {self._number}: close it and open the store anew"
                 )
             self._leases.sweep()
-            found = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
+            orphans = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
             # Oldest first: a log cut short in between still ends with everything that is replayed.
-            commits = [self._log.remove(number) for number in found.commits]
-            segments = [self._segments.remove(name) for name in found.segments]
-            scratch = [self._scratch.remove(name) for name in found.scratch]
+            commits = [self._log.remove(number) for number in orphans.commits]
+            segments = [self._segments.remove(name) for name in orphans.segments]
+            scratch = [self._scratch.remove(name) for name in orphans.scratch]
             return Vacuumed(len(segments), len(scratch), len(commits), sum(commits) + sum(segments) + sum(scratch))
 
     def _clear_scratch(self) -> None:

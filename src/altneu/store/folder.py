@@ -117,12 +117,12 @@ class Folder(ABC):
         """Remove what a writer that died left half written; only for the one writer."""
 
     @abstractmethod
-    def draft(self, number: int) -> Path:
+    def temporary(self, number: int) -> Path:
         """A fresh local file in which a segment that aims at commit ``number`` is written."""
 
     @abstractmethod
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
-        """Put a segment that was written to ``draft``; the draft is gone afterwards."""
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
+        """Put a segment that was written to ``written``, which it moves or removes."""
 
     @abstractmethod
     def mappable(self, ref: SegmentRef) -> Path:
@@ -217,11 +217,11 @@ class LocalFolder(Folder):
     def clear_unfinished(self) -> None:
         clear_temporaries(self.path)
 
-    def draft(self, number: int) -> Path:
+    def temporary(self, number: int) -> Path:
         return temporary(self.path / segment_name(number, "0" * 32))
 
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
-        draft.replace(self.path / ref.name)
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
+        temporary.replace(self.path / ref.name)
 
     def mappable(self, ref: SegmentRef) -> Path:
         path = self.path / ref.name

@@ -65,11 +65,11 @@ class Lease:
         >>> Lease.of_file("job.42.-.1700000000.lease") == Lease("job", 42, None, 1700000000)
         True
         """
-        found = _FORM.fullmatch(file)
-        if found is None:
+        match = _FORM.fullmatch(file)
+        if match is None:
             return None
-        commit, since = (None if part == "-" else int(part) for part in found.group(2, 3))
-        return cls(found[1], commit, since, int(found[4]))
+        commit, since = (None if part == "-" else int(part) for part in match.group(2, 3))
+        return cls(match[1], commit, since, int(match[4]))
 
 
 def lease_seconds(lease: float | str) -> float:
@@ -83,8 +83,8 @@ def lease_seconds(lease: float | str) -> float:
     """
     seconds = 0.0
     if isinstance(lease, str):
-        if found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
-            seconds = float(found[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[found[2]]
+        if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
+            seconds = float(match[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[match[2]]
     elif not isinstance(lease, bool):
         seconds = float(lease)
     if not _SHORTEST <= seconds <= _LONGEST:
@@ -172,7 +172,7 @@ class HeldLease:
     ) -> None:
         self._leases, self._seconds, self._shared = leases, seconds, shared
         self._mutex = threading.Lock()
-        self._asked = self.lease = Lease(name, commit, since, lease_end(seconds))
+        self._requested = self.lease = Lease(name, commit, since, lease_end(seconds))
         self._written = time.monotonic()
         leases.add(self.lease)
         self._stop = threading.Event()
@@ -191,14 +191,16 @@ class HeldLease:
         Cost:   one small file; of a later commit alone the store hears once a second: meanwhile too much is kept.
         """
         with self._mutex:
-            self._asked = replace(self._asked, commit=commit, since=since)
-            held = self.lease
-            later = since == held.since and commit is not None and held.commit is not None and commit > held.commit
+            self._requested = replace(self._requested, commit=commit, since=since)
+            written = self.lease
+            later = (
+                since == written.since and commit is not None and written.commit is not None and commit > written.commit
+            )
             if not later or time.monotonic() - self._written >= min(_PATIENCE, self._seconds / 3):
                 self._put()
 
     def _put(self) -> None:
-        lease, before = replace(self._asked, until=lease_end(self._seconds)), self.lease
+        lease, before = replace(self._requested, until=lease_end(self._seconds)), self.lease
         if not self._end.alive or lease == before:
             return
         self._leases.add(lease)  # both hold until the older one is taken back
@@ -224,9 +226,9 @@ def _end(stop: threading.Event, leases: Leases, lease: Lease, owner: int, shared
             leases.end(lease)
 
 
-def _renewing(held: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:
+def _renewing(reference: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:
     while not stop.wait(every):
-        lease = held()
+        lease = reference()
         if lease is None:
             return
         with contextlib.suppress(StoreError):  # a full disk, say: the next time may do, and a lease that ends is told

@@ -59,8 +59,8 @@ class Ledger:
         Raises:
             StoreError: the change would leave a value that names nothing, or says something twice.
         """
-        gone = tuple(dict.fromkeys(delete))
-        for key in gone:
+        deleted = tuple(dict.fromkeys(delete))
+        for key in deleted:
             if key not in self.state or key in values:
                 what = "is set in the same commit" if key in values else "is not there"
                 raise StoreError(f"cannot delete key {key!r}: it {what}")
@@ -68,11 +68,11 @@ class Ledger:
         names: dict[str, References] = {}
         for key, value in values.items():
             if type(key) is not str:
-                raise StoreError(f"a key of the state is a string, not {key!r:.200}")
+                raise StoreError(f"a key of the state must be a string, got {key!r:.200}")
             names[key] = References()
             admitted[key] = admit(value, names[key])
         self._check_blobs(names, blobs)
-        return Change(admitted, gone, names, {n: _frozen(n, b) for n, b in blobs.items()}, self._new_segments(names))
+        return Change(admitted, deleted, names, {n: _frozen(n, b) for n, b in blobs.items()}, self._new_segments(names))
 
     def apply(self, change: Change) -> None:
         """Make a prepared change."""
@@ -100,7 +100,7 @@ class Ledger:
                 del self._segment_uses[segment], self.segments[segment]
 
     def _check_blobs(self, names: Mapping[str, References], blobs: Mapping[str, Bytes]) -> None:
-        named = {blob for found in names.values() for blob in found.blobs}
+        named = {blob for references in names.values() for blob in references.blobs}
         for name in blobs:
             if type(name) is not str or name in self.blobs:
                 raise StoreError(f"a blob needs a string as its name that no live blob has: {name!r:.200}")
@@ -112,8 +112,8 @@ class Ledger:
 
     def _new_segments(self, names: Mapping[str, References]) -> tuple[SegmentRef, ...]:
         new: dict[str, SegmentRef] = {}
-        for found in names.values():
-            for name, ref in found.segments.items():
+        for references in names.values():
+            for name, ref in references.segments.items():
                 known = self.segments.get(name) or new.setdefault(name, ref)
                 if known != ref:
                     raise StoreError(f"segment {name} is named with other sizes or another checksum than before")

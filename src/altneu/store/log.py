@@ -144,9 +144,9 @@ class CommitLog:
         self._folder.clear_unfinished()
         if self._durable:
             self._folder.sync()  # a commit that can be seen is built upon from here on
-        found = self.replay()
+        replayed = self.replay()
         self._doubt, self.is_cut = None, False
-        return found
+        return replayed
 
     def _check_newest(self, number: int, digest: str) -> None:
         """A number may have been free because others went on from it long ago and vacuumed it since.
@@ -164,11 +164,11 @@ class CommitLog:
 
     def _check_mine(self, commit: Commit) -> None:
         """A number that is taken: by this very transaction, or by another writer."""
-        found = self.read(commit.number)
-        if found.transaction != commit.transaction:
+        written = self.read(commit.number)
+        if written.transaction != commit.transaction:
             raise StoreLockedError(
                 f"commit {commit.number} of {self._folder.where()} was written by another writer (transaction "
-                f"{found.transaction}); this one keeps nothing of its step: close it and open the store anew"
+                f"{written.transaction}); this one keeps nothing of its step: close it and open the store anew"
             )
 
     def replay(self, until: int | None = None) -> tuple[Ledger, Commit | None, int]:

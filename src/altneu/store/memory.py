@@ -44,15 +44,18 @@ class MemoryStore(Store):
 
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
         """Keep the batches under a name of its own."""
-        kept = tuple(batches)
-        if any(batch.schema != schema for batch in kept):
-            raise StoreError("a batch has another schema than its segment")
+        stored = tuple(batches)
+        if any(batch.schema != schema for batch in stored):
+            raise StoreError(f"a batch must have the schema of its segment, {schema}")
         self._written += 1
         serial = f"{self._written:032x}"
         ref = SegmentRef(
-            segment_name(self.next_number, serial), sum(b.num_rows for b in kept), sum(b.nbytes for b in kept), serial
+            segment_name(self.next_number, serial),
+            sum(b.num_rows for b in stored),
+            sum(b.nbytes for b in stored),
+            serial,
         )
-        self._segments[ref.name] = kept
+        self._segments[ref.name] = stored
         return ref
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
@@ -67,11 +70,11 @@ class MemoryStore(Store):
     def vacuum(self, keep: int = 3) -> Vacuumed:
         """Drop the segments that no value names and whose step is over; ``keep`` is for stores that can go back."""
         with self._mutex:
-            gone = [
+            unreferenced = [
                 n for n in self._segments if n not in self._ledger.segments and int(n.split("-")[1]) <= self._number
             ]
-            freed = sum(batch.nbytes for name in gone for batch in self._segments.pop(name))
-            return Vacuumed(segments=len(gone), bytes=freed)
+            freed = sum(batch.nbytes for name in unreferenced for batch in self._segments.pop(name))
+            return Vacuumed(segments=len(unreferenced), bytes=freed)
 
     def close(self) -> None:
         """Nothing to let go of."""

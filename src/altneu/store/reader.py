@@ -118,8 +118,8 @@ class StoreReader:
 
     def _follow(self, last: int, numbers: list[int]) -> Snapshot:
         """The state of commit ``last``: upon what was read before, where the commits in between are there."""
-        found = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
-        self._ledger, self._last = self._log.replay(last)[:2] if found is None else found
+        followed = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
+        self._ledger, self._last = self._log.replay(last)[:2] if followed is None else followed
         return Snapshot(self._folder, self._log, self._ledger, self._last)
 
     def _onward(self, numbers: list[int]) -> tuple[Ledger, Commit] | None:
@@ -140,8 +140,8 @@ class StoreReader:
         Raises:
             HistoryGoneError: that commit is no longer kept.
         """
-        kept = least_commit(self._leases.live())
-        if self._lease is None or kept is None or number <= kept:
+        least = least_commit(self._leases.live())
+        if self._lease is None or least is None or number <= least:
             raise HistoryGoneError(f"commit {number - 1} of {self.where} is not retained for any reader")
         self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
         try:
@@ -197,8 +197,8 @@ class Snapshot(Store):
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits up to this one, newest first, as far as the log goes back."""
         numbers = [n for n in self._log.numbers() if n <= self.number]
-        found = [self._log.read(number) for number in numbers[::-1][: max(limit, 0)]]
-        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
+        commits = [self._log.read(number) for number in numbers[::-1][: max(limit, 0)]]
+        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in commits]
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -41,10 +41,10 @@ def recover(folder: Folder, *, durable: bool) -> None:
             f"files back from a copy of the store: {_listed(survey.problems)}"
         )
     number, ledger, commit = whole
-    gone, quarantine = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
+    discarded, quarantine = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
     moved = _repaired_identity(survey, quarantine) if survey.lacks_identity else []
     if number < survey.top:
-        gone.append((number, survey.top))
+        discarded.append((number, survey.top))
         info: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
         parent, frontier = (survey.log.root, None) if commit is None else (commit.digest, commit.frontier)
         change = Commit(
@@ -59,7 +59,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
             blobs=ledger.blobs,
         )
         CommitLog(folder.child("log"), survey.log.root, durable=durable).put(change)
-    moved += _quarantined(survey, gone, quarantine)
+    moved += _quarantined(survey, discarded, quarantine)
     if moved:
         _warn(survey, number, moved, quarantine)
 
@@ -74,15 +74,15 @@ def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
     return [FILE]
 
 
-def _quarantined(survey: Survey, gone: list[tuple[int, int]], quarantine: Folder) -> list[str]:
+def _quarantined(survey: Survey, discarded: list[tuple[int, int]], quarantine: Folder) -> list[str]:
     """Move damaged files, and files outside the history that remains, into one folder; their names."""
 
-    def is_gone(number: int | None) -> bool:
-        return number is not None and any(low < number <= high for low, high in gone)
+    def is_discarded(number: int | None) -> bool:
+        return number is not None and any(low < number <= high for low, high in discarded)
 
-    commits = [n for n in survey.numbers if n in survey.bad_commits or is_gone(n)]
+    commits = [n for n in survey.numbers if n in survey.bad_commits or is_discarded(n)]
     segments = survey.folder.child("segments")
-    names = [n for n in segments.names() if n in survey.bad_segments or is_gone(segment_number(n))]
+    names = [n for n in segments.names() if n in survey.bad_segments or is_discarded(segment_number(n))]
     _move(segments, names, quarantine.child("segments"))
     _move(survey.folder.child("log"), [commit_name(number) for number in commits], quarantine.child("log"))
     return [*map(commit_name, commits), *names]

@@ -117,7 +117,7 @@ class Admitted(dict[str, Json]):
         super().__init__({key: admit(part, self.references, 1) for key, part in value.items()})
 
 
-def admit(value: object, found: References | None = None, depth: int = 0) -> Json:
+def admit(value: object, references: References | None = None, depth: int = 0) -> Json:
     """Copy a value, refusing what JSON cannot say, and collect the names in it.
 
     Cost:   one visit of every part.
@@ -145,32 +145,32 @@ def admit(value: object, found: References | None = None, depth: int = 0) -> Jso
             raise StoreError(f"{value} cannot be stored: JSON has no such number")
         return value
     if isinstance(value, Admitted):
-        if found is not None:
-            found.blobs |= value.references.blobs
+        if references is not None:
+            references.blobs |= value.references.blobs
             for ref in value.references.segments.values():
-                _collect_segment(ref, found)
+                _collect_segment(ref, references)
         return value
     if isinstance(value, list) and kind is list:
-        return [admit(part, found, depth + 1) for part in value]
+        return [admit(part, references, depth + 1) for part in value]
     if isinstance(value, dict) and kind is dict:
-        return _admit_object(value, found, depth)
+        return _admit_object(value, references, depth)
     raise StoreError(f"a {kind.__name__} cannot be stored; use None, bool, int, float, str, list and dict")
 
 
-def _admit_object(value: dict[Any, Any], found: References | None, depth: int) -> Json:
-    if found is not None and len(value) == 1:
+def _admit_object(value: dict[Any, Any], references: References | None, depth: int) -> Json:
+    if references is not None and len(value) == 1:
         if "segment" in value:
-            _collect_segment(SegmentRef.from_json(value), found)
+            _collect_segment(SegmentRef.from_json(value), references)
         elif "blob" in value:
             if not isinstance(value["blob"], str):
                 raise StoreError(f"a blob is named by a string, not by {value['blob']!r:.200}")
-            found.blobs.add(value["blob"])
+            references.blobs.add(value["blob"])
     for key in value:
         if type(key) is not str:
             raise StoreError(f"an object's members are named by strings, not by {key!r:.200}")
-    return {key: admit(part, found, depth + 1) for key, part in value.items()}
+    return {key: admit(part, references, depth + 1) for key, part in value.items()}
 
 
-def _collect_segment(ref: SegmentRef, found: References) -> None:
-    if found.segments.setdefault(ref.name, ref) != ref:
+def _collect_segment(ref: SegmentRef, references: References) -> None:
+    if references.segments.setdefault(ref.name, ref) != ref:
         raise StoreError(f"segment {ref.name} is named twice with different sizes or checksums")

@@ -174,16 +174,16 @@ class RemoteFolder(Folder):
                 return None
 
         with ThreadPoolExecutor(max(len(names), 1)) as pool:
-            found = zip(names, pool.map(attempt, names), strict=True)
-            return {name: data for name, data in found if data is not None}
+            contents = zip(names, pool.map(attempt, names), strict=True)
+            return {name: data for name, data in contents if data is not None}
 
     def checksum(self, name: str) -> str:
         self._forget()
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         with self._naming(name, "read"), self.filesystem.open(self._at(name), "rb", cache_type="none") as file:
             while part := file.read(_PART):
-                found.update(part)
-        return found.hexdigest()
+                digest.update(part)
+        return digest.hexdigest()
 
     def names(self) -> list[str]:
         return sorted(self._listed())
@@ -193,10 +193,10 @@ class RemoteFolder(Folder):
         self._forget()
         with self._naming("", "list"):
             try:
-                found = self.filesystem.ls(self.path, detail=True)
+                listing = self.filesystem.ls(self.path, detail=True)
             except FileNotFoundError:
                 return {}  # a prefix without objects
-        entries = {str(entry["name"]).rstrip("/").rpartition("/")[2]: entry for entry in found}
+        entries = {str(entry["name"]).rstrip("/").rpartition("/")[2]: entry for entry in listing}
         own = self.path.rpartition("/")[2]
         return {
             name: int(entry["size"] or 0)
@@ -244,14 +244,14 @@ class RemoteFolder(Folder):
     def clear_unfinished(self) -> None:
         """Nothing is ever half there."""
 
-    def draft(self, number: int) -> Path:
-        return self._cache.draft()
+    def temporary(self, number: int) -> Path:
+        return self._cache.temporary()
 
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
         """Upload a segment, and keep it where it would be fetched to."""
         with self._naming(ref.name, "write"):
-            self.filesystem.put_file(str(draft), self._at(ref.name))
-        self._cache.keep(draft, ref)
+            self.filesystem.put_file(str(temporary), self._at(ref.name))
+        self._cache.keep(temporary, ref)
 
     def mappable(self, ref: SegmentRef) -> Path:
         def fetch(to: Path) -> None:

@@ -84,7 +84,7 @@ class SegmentWriter:
         self._schema = schema
         self._durable = durable
         self._rows = 0
-        self._temporary = self._folder.draft(number)
+        self._temporary = self._folder.temporary(number)
         with naming(self._temporary, "write"):
             self._descriptor = create(self._temporary)
         self._sink = _HashingSink(self._descriptor)
@@ -106,7 +106,7 @@ class SegmentWriter:
             StoreFullError: the disk is full; the segment is gone.
         """
         if batch.schema != self._schema:
-            raise StoreError(f"a batch has another schema than its segment: {batch.schema}, not {self._schema}")
+            raise StoreError(f"a batch must have the schema of its segment, {self._schema}, got {batch.schema}")
         try:
             self._writer.write_batch(batch)
         except (OSError, pa.ArrowException) as error:

@@ -86,10 +86,10 @@ class _Remembered(CommitLog):
                 self._known[number] = super().read(number)
             except StoreCorruptError as error:
                 self._known[number] = error
-        found = self._known[number]
-        if isinstance(found, StoreCorruptError):
-            raise found
-        return found
+        commit = self._known[number]
+        if isinstance(commit, StoreCorruptError):
+            raise commit
+        return commit
 
 
 class Survey:
@@ -107,7 +107,7 @@ class Survey:
         self._good_segments: set[SegmentRef] = set()
         self.log = _Remembered(folder.child("log"), "")
         self.numbers = self.log.numbers()
-        self.bad_commits = [number for number in self.numbers if not self._holds(number)]
+        self.bad_commits = [number for number in self.numbers if not self._is_whole(number)]
         self.lacks_identity = False
         try:
             _, self.log.root = read_identity(folder)
@@ -130,7 +130,7 @@ class Survey:
     def _note(self, error: StoreCorruptError) -> None:
         self.problems[str(error)] = None
 
-    def _holds(self, number: int) -> bool:
+    def _is_whole(self, number: int) -> bool:
         try:
             self.log.read(number)
         except StoreCorruptError as error:

@@ -56,8 +56,8 @@ def _firsts(folder: Folder, ref: SegmentRef, column: str) -> np.ndarray[tuple[in
     with _reader(folder, ref) as reader:
         at = reader.schema.get_field_index(column)
     with _reader(folder, ref, pa.ipc.IpcReadOptions(included_fields=[at])) as reader:
-        found = [reader.get_batch(i).column(0)[0].as_py() for i in range(reader.num_record_batches)]
-    return np.array(found, np.uint64)
+        hashes = [reader.get_batch(i).column(0)[0].as_py() for i in range(reader.num_record_batches)]
+    return np.array(hashes, np.uint64)
 
 
 @contextmanager

@@ -107,14 +107,14 @@ class LazyRun(Run):
         nothing: Updates,
         opened: Callable[[], Updates],
     ) -> None:
-        told = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
-        self.__dict__.update(told, _lattice=lattice, _nothing=nothing, _opened=opened)
+        attributes = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
+        self.__dict__.update(attributes, _lattice=lattice, _nothing=nothing, _opened=opened)
 
     @cached_property
     def whole(self) -> Updates:
         """All of it."""
-        found: Updates = self.__dict__["_opened"]()
-        return found
+        updates: Updates = self.__dict__["_opened"]()
+        return updates
 
     def __len__(self) -> int:
         return int(self.__dict__["_counts"][0]) - self.skip
@@ -247,10 +247,10 @@ class Holds:
     @classmethod
     def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
         """Holds out of runs, each of one round."""
-        found: dict[Rounds, tuple[Run, ...]] = {}
+        runs_by_rounds: dict[Rounds, tuple[Run, ...]] = {}
         for rounds, run in runs:
-            found[rounds] = (*found.get(rounds, ()), run)
-        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in found.items()})
+            runs_by_rounds[rounds] = (*runs_by_rounds.get(rounds, ()), run)
+        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in runs_by_rounds.items()})
 
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
@@ -328,8 +328,8 @@ class Holds:
         if not self.buckets:
             return None
         at, upper = len(rounds), self._bound(upper)
-        found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
-        return min(found, default=None)
+        rounds_due = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
+        return min(rounds_due, default=None)
 
     def updates(self) -> Updates:
         """Everything held."""

@@ -38,31 +38,31 @@ class _Source:
 
     def parts(self, start: int, stop: int) -> list[Block]:
         """Slices of blocks that make up rows ``start`` to ``stop``."""
-        found = []
+        slices = []
         while start < stop:
             i = bisect_right(self.starts, start) - 1
             end = min(stop, self.starts[i + 1])
             base = self.starts[i]
             whole = start == base and end == self.starts[i + 1]
-            found.append(self.blocks[i] if whole else self.blocks[i].slice(start - base, end - base))
+            slices.append(self.blocks[i] if whole else self.blocks[i].slice(start - base, end - base))
             start = end
-        return found
+        return slices
 
     def hash_at(self, row: int, *, of_value: bool = False) -> np.uint64:
         """The key hash (or the value hash) of a row."""
         i = bisect_right(self.starts, row) - 1
         block = self.blocks[i]
         at = np.array([row - self.starts[i]])
-        found: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
-        return found
+        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
+        return value
 
     def key_at(self, row: int) -> Rows:
         """The key of a row."""
         i = bisect_right(self.starts, row) - 1
         return self.blocks[i].keys.slice(row - self.starts[i], row - self.starts[i] + 1)
 
-    def bound(self, start: int, stop: int, wanted: np.uint64, *, of_value: bool = False, after: bool = False) -> int:
-        """The first of rows ``start`` to ``stop`` whose hash is at (or ``after``) ``wanted`` or beyond, else ``stop``.
+    def bound(self, start: int, stop: int, target: np.uint64, *, of_value: bool = False, after: bool = False) -> int:
+        """The first of rows ``start`` to ``stop`` whose hash is at (or ``after``) ``target`` or beyond, else ``stop``.
 
         Hashes must ascend between the two: value hashes do so within one key.
         """
@@ -70,13 +70,13 @@ class _Source:
             i = bisect_right(self.starts, start) - 1
             base, end = self.starts[i], min(stop, self.starts[i + 1])
             hashes: Hashes = self.blocks[i].value_hash if of_value else self.blocks[i].key_hash
-            found = (
+            position = (
                 base
-                + int(hashes[start - base : end - base].searchsorted(wanted, "right" if after else "left"))
+                + int(hashes[start - base : end - base].searchsorted(target, "right" if after else "left"))
                 + (start - base)
             )
-            if found < end:
-                return found
+            if position < end:
+                return position
             start = end
         return stop
 
@@ -165,9 +165,9 @@ def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
     if not hashes:
         return ends
     cut = min(hashes)
-    found = [s.bound(a, e, cut) for a, e, s in zip(at, ends, sources, strict=True)]
-    if sum(found) > sum(at):
-        return found
+    positions = [s.bound(a, e, cut) for a, e, s in zip(at, ends, sources, strict=True)]
+    if sum(positions) > sum(at):
+        return positions
     # One key hash fills the whole slice of some source: end it within that hash, or take all of the hash.
     stops = [s.bound(a, s.size, cut, after=True) for a, s in zip(at, sources, strict=True)]
     if not _one_key(sources, at, stops):
@@ -177,9 +177,9 @@ def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
     if not values:
         return stops
     value = min(values)
-    found = [s.bound(a, e, value, of_value=True) for a, e, s in zip(at, ends, sources, strict=True)]
-    if sum(found) > sum(at):
-        return found
+    positions = [s.bound(a, e, value, of_value=True) for a, e, s in zip(at, ends, sources, strict=True)]
+    if sum(positions) > sum(at):
+        return positions
     return [s.bound(a, e, value, of_value=True, after=True) for a, e, s in zip(at, stops, sources, strict=True)]
 
 
@@ -203,14 +203,14 @@ def _merge_slice(
 ) -> tuple[Block, ...]:
     runs = [source.parts(a, e) for source, a, e in zip(sources, at, ends, strict=True) if a < e]
     if runs[0][0].layout.changes_only:
-        runs = [[kept for part in run if (kept := _told_apart(part, since)) is not None] for run in runs]
+        runs = [[part_kept for part in run if (part_kept := _recent(part, since)) is not None] for run in runs]
     parts = [part for run in runs for part in run]
     if not parts:
         return ()
     bounds = list(accumulate((sum(map(len, run)) for run in runs), initial=0))
     layout = parts[0].layout
     times = since.advance(np.concatenate([p.times for p in parts], axis=1))
-    given = Unsorted(
+    rows_in = Unsorted(
         Stack([p.keys for p in parts], layout.key_schema),
         Stack([p.values for p in parts], layout.value_schema),
         np.concatenate([p.key_hash for p in parts]),
@@ -219,10 +219,10 @@ def _merge_slice(
         np.concatenate([p.diffs for p in parts]),
         layout.order,
     )
-    return blocks_of(settle(given, layout.lattice, np.array(bounds)), given, layout)
+    return blocks_of(settle(rows_in, layout.lattice, np.array(bounds)), rows_in, layout)
 
 
-def _told_apart(block: Block, since: Antichain) -> Block | None:
+def _recent(block: Block, since: Antichain) -> Block | None:
     """The updates of a block that ``since`` tells apart from those before; None where there are none."""
     index = np.flatnonzero(block.times[0] >= told_apart_from(since))
     if len(index) == len(block):

@@ -103,15 +103,15 @@ class Spine:
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
         """``batch`` described as beginning where the last of ``nodes`` ends: between the two nothing happened."""
-        told = batch.description
-        if self.upper is not None and not self.upper.less_equal_frontier(told.lower):
+        description = batch.description
+        if self.upper is not None and not self.upper.less_equal_frontier(description.lower):
             raise BeforeFrontierError(
-                f"a batch from {told.lower} on cannot follow batches up to {self.upper}; "
+                f"a batch from {description.lower} on cannot follow batches up to {self.upper}; "
                 "cut updates at the frontier up to which the arrangement is complete"
             )
-        if not nodes or (ends := _described(nodes[-1]).upper) == told.lower:
+        if not nodes or (ends := _described(nodes[-1]).upper) == description.lower:
             return batch
-        return batch.described(replace(told, lower=ends))
+        return batch.described(replace(description, lower=ends))
 
     def merged(self, since: Antichain) -> Batch:
         """All updates as one batch, times advanced to ``since``; this spine stays as it is."""

@@ -98,6 +98,6 @@ def consolidate(updates: Updates, lattice: Lattice) -> Updates:
     stack = Stack([updates.rows], updates.schema)
     nothing = Stack([Rows(_NO_COLUMNS, (), len(updates))], _NO_COLUMNS)
     hashes = hash_rows(updates.rows)
-    given = Unsorted(stack, nothing, hashes, np.zeros(len(updates), np.uint64), updates.times, updates.diffs)
-    done = settle(given, lattice)
+    rows_in = Unsorted(stack, nothing, hashes, np.zeros(len(updates), np.uint64), updates.times, updates.diffs)
+    done = settle(rows_in, lattice)
     return Updates(stack.take(done.index), done.times, done.diffs)

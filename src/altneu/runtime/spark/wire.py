@@ -14,17 +14,17 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.base import ArrangementState, Message, Region
+from altneu.operators.base import ArrangementState, Message, Region, Snapshot
 from altneu.order import Antichain
 from altneu.plan.physical import Channel, Plan
-from altneu.runtime.base import Snapshot
-from altneu.runtime.files import Data, Files, from_ipc, to_ipc
+from altneu.runtime.files import Files, from_ipc, to_ipc
+from altneu.runtime.outcome import Parcel, Sent
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch
 from altneu.trace.batch import Arranged, Batch, Block, Description, Layout, LazyBatch
@@ -38,8 +38,6 @@ _BLOB = 4 << 20  # bytes of a message's rows that travel as one value: Spark cop
 _BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
 
 Row = tuple[int, int, bytes]
-Parcel: TypeAlias = Data
-Sent: TypeAlias = tuple[int, int, Message | Parcel]  # shard, channel, what is sent
 
 
 def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
