@@ -12,6 +12,7 @@ from altneu.runtime.local import ShardView
 from altneu.runtime.measured import Counted
 from altneu.runtime.outcome import Outcome
 from altneu.runtime.state import Names, batch_from_json, state_from_json, updates_from_batch
+from altneu.runtime.stored import MessageRef
 from altneu.trace.batch import Batch
 from tests.operators.support import updates_of
 
@@ -46,7 +47,7 @@ def test_an_outcome_is_the_same_after_its_way_from_a_task():
         snapshot = ShardView(session._engine.table, 0)
         states = {(name, 0): snapshot[name] for name in snapshot}
         (state,) = states.values()
-    sent = [(1, 4, {"data": {"blob": "b9"}, "part": 0, "rows": 2})]
+    sent = [(1, 4, MessageRef(2, {"blob": "b9"}, part=0))]
     new = {
         "one": [state.spine.batches[0]],
         "none": [Batch.empty(state.spine.layout, state.spine.batches[0].description)],
@@ -86,7 +87,7 @@ def test_what_several_shards_return_adds_up():
     for shard in range(3):
         part = Outcome(passed=1, received={"numbers": shard}, measured=Counted({0: [1, 2, 0, 0.5]}))
         part.stored[("one", shard)] = {"batches": [], "hold": []}
-        part.sent.append((shard, 0, {"rows": 1}))
+        part.sent.append((shard, 0, MessageRef(1)))
         total.add(part)
     assert (total.passed, total.received, total.measured.counts) == (3, {"numbers": 3}, {0: [3, 6, 0, 1.5]})
     assert list(total.stored) == [("one", 0), ("one", 1), ("one", 2)]

@@ -835,7 +835,7 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
             raise PlanError(f"the body of a loop returns a differentiated collection for {name}; integrate it first")
-        if verb := ir.told_by_arrival_in_loop(collection.node):
+        if verb := ir.arrival_verb_in_loop(collection.node):
             raise PlanError(
                 f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
             )

@@ -1,7 +1,7 @@
-"""Rows of a source that a program gives once more, so that views to come can be filled from them.
+"""Backfill: the rows of a source, given again so that later views can be filled from them.
 
-They are checked before they are kept: what is kept of the source already, less what the same operators make of the rows
-given, has to be nothing. Plan and check are one step, run where steps are run.
+The rows are checked before they are stored: the same operators applied to them must give the state that is stored of
+the source already. One step, which runs like any other, computes both and the check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHECK = "check "  # what is kept less what is made of the rows given, as an arr
 
 
 def backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
-    """Check the rows of a source, keep them from now on, and commit that; see ``Session.backfill``."""
+    """Check the rows of a source, store them from now on, and commit; see ``Session.backfill``."""
     with engine.lock:
         engine.check_open()
         engine.require_stored_views()
@@ -76,11 +76,11 @@ def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | s
 
 
 def _declared(engine: Engine, source: str | Collection) -> ir.Source:
-    """The source that is meant.
+    """The source with this name, or this source itself.
 
     Raises:
-        PlanError: it is neither a name nor a source, or one that is declared otherwise than here.
-        UnknownSourceError: no view reads one of that name, or it never had rows.
+        PlanError: the argument is neither a name nor a source, or a source with another declaration than here.
+        UnknownSourceError: no view reads a source of this name, or it never had rows.
     """
     if isinstance(source, str):
         filled = source in engine.sources_filled
@@ -121,10 +121,10 @@ def _refuse_commands(source: ir.Source) -> None:
 
 
 def _compact(engine: Engine, name: str) -> int:
-    """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
+    """The last closed time, which becomes ``since``.
 
     Raises:
-        InputError: somebody does.
+        InputError: earlier times are retained.
     """
     since, now = engine.since_after(engine.lower), engine.lower - 1
     if since < now:
@@ -141,11 +141,11 @@ def _compact(engine: Engine, name: str) -> int:
 
 
 def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
-    """The rows as inputs of a step, all of the present.
+    """The rows as inputs of a step, all at the present time.
 
     Raises:
-        InputError: the source never had any, and there are some.
-        SchemaError: they do not fit its columns.
+        InputError: there are rows, but the source never had any.
+        SchemaError: the rows do not fit its columns.
     """
     frontier = Antichain.of(engine.lattice, since)
     stamp = Stamp(source.name, source.schema, engine.lattice, frontier, since, diff)
@@ -169,9 +169,9 @@ def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since
 
 
 def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
-    """Refuse where changes of the source may wait for their time, of which the rows given would know nothing.
+    """Refuse a source that may have future updates, since the rows given do not have these.
 
-    What waits in an arrangement that is checked is part of the check.
+    Future updates in an arrangement that is checked are part of the check.
     """
     pending = {arrangement for arrangement, _ in engine.table.held}
     checked = {check.arrangement for check in _checks(plan, name, engine.journal.existing())}
@@ -188,7 +188,7 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
 
 
 def _first_states(plan: Plan, name: str) -> Iterator[int]:
-    """The nodes that keep anything, as the first behind a source: what is of the future waits there."""
+    """The first nodes with state after a source: its future updates wait there."""
     reached = set()
     for i, node in enumerate(plan.nodes):
         if isinstance(node.operation, SourceOp):
@@ -202,14 +202,14 @@ def _first_states(plan: Plan, name: str) -> Iterator[int]:
 
 
 def _arrangement_of(plan: Plan, i: int) -> str:
-    """The name of the state that a node keeps."""
+    """The arrangement of a node."""
     keeps = plan.nodes[i].operation.keeps
     assert keeps is not None
     return keeps[0]
 
 
 def _place(plan: Plan, i: int) -> str:
-    """What messages call an arrangement: its label, and the views that read it."""
+    """An arrangement as messages name it: its label, and the views that read it."""
     arrangement = _arrangement_of(plan, i)
     readers = [view for view in plan.views if arrangement in plan.arrangements_of(view)]
     of = f" of view{'s' * (len(readers) > 1)} {', '.join(map(repr, readers))}" if readers else ""
@@ -221,7 +221,7 @@ def _place(plan: Plan, i: int) -> str:
 
 @dataclass(frozen=True)
 class _Check:
-    """An arrangement that holds what stateless operators make of a source alone: the node that keeps it."""
+    """An arrangement that stateless operators derive from the source alone, and the node that has it."""
 
     node: int
     arrangement: str
@@ -230,19 +230,19 @@ class _Check:
 
     @property
     def name(self) -> str:
-        """What the difference is called while there is one."""
+        """The name of the arrangement of the difference, while it exists."""
         return f"{_CHECK}{self.arrangement}"
 
     @property
     def own(self) -> Layout:
-        """How the difference is arranged: by all columns, so that it is spread whatever the key."""
+        """The layout of the difference: by all columns, so that it is partitioned evenly whatever the key."""
         return Layout(self.layout.schema, tuple(self.layout.schema.names), self.layout.lattice)
 
 
 def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
-    """The arrangements by which the rows of a source can be checked.
+    """The arrangements with which the rows of a source can be compared.
 
-    A delay is not followed: what it makes depends on when rows came. Nor are loops and moments, and errors.
+    Those after a delay are left out, since they depend on when rows arrived, and so are loops, moments and errors.
     """
     images, constants = set[int](), set[int]()
     checks = []
@@ -268,7 +268,7 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
 
 @dataclass
 class _Checking:
-    """Makes the plan that keeps a source and compares what is kept of it with what is made of the rows given."""
+    """Builds the plan that stores a source and compares the stored state with that computed from the rows given."""
 
     plan: Plan
     nodes: list[PhysicalNode] = field(default_factory=list)
@@ -279,7 +279,7 @@ class _Checking:
         return Port(len(self.nodes) - 1)
 
     def copy(self, needed: set[int]) -> None:
-        """The nodes that are wanted and all that they are made of, as they are in the session's plan."""
+        """Copy nodes and everything below them from the session's plan."""
         for i in reversed(range(len(self.plan.nodes))):
             if i in needed:
                 needed |= {port.node for port in self.plan.nodes[i].inputs}
@@ -294,7 +294,7 @@ class _Checking:
             self.copies[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
 
     def compare(self, check: _Check) -> None:
-        """Arrange what is kept less what is made."""
+        """Arrange the stored state less the computed one."""
         schema, node = check.layout.schema, self.plan.nodes[check.node]
         computed = Port(self.copies[node.inputs[0].node])
         less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (computed,), 0, schema, label="less"))
@@ -307,7 +307,7 @@ class _Checking:
 
 
 def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
-    """Compute what is to be kept and what differs, in one step, and take the one if there is nothing of the other."""
+    """Compute the state to store and the differences, in one step, and take the state if there are no differences."""
     journal, table = engine.journal, engine.table
     existing, arrangement = journal.existing(), retained_source(source)["arrangement"]
     checks = _checks(plan, source.name, existing)
@@ -330,10 +330,10 @@ def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None
 
 
 def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, since: Antichain) -> None:
-    """Refuse the rows given where what is kept differs from what is made of them.
+    """Refuse the rows given if the stored state differs from that computed from them.
 
     Raises:
-        InputError: with one of the rows that differ.
+        InputError: it does; the message shows one of the rows that differ.
     """
     if not table.rows(check.name):
         return
@@ -362,7 +362,7 @@ def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, 
 
 
 def _differing(updates: Updates, check: _Check, since: Antichain) -> Updates:
-    """What does not cancel; of sums, the slots of those that are not zero whichever digits they are written in."""
+    """The updates that do not cancel; of sums, those whose value is not zero, whatever their digits."""
     updates = consolidate(replace(updates, times=since.advance(updates.times)), check.own.lattice)
     if check.accumulator is None or not len(updates):
         return updates

@@ -22,8 +22,9 @@ from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.schedule import Inbox as Waiting
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.wire import open_parcel, rows_in
+from altneu.runtime.spark.wire import open_message, rows_in
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import MessageRef
 
 
 class ShardView(Mapping[str, ArrangementState]):
@@ -102,8 +103,8 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
     snapshot: Snapshot = ShardView(step.states, shard)
     for channel, parts in inbox.items():
         for found in parts:
-            if isinstance(found, dict):
-                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.files)
+            if isinstance(found, MessageRef):
+                yield channel, open_message(step.plan, channel, found, snapshot, region, step.states.files)
             else:
                 yield channel, found
 

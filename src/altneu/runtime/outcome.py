@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from altneu.operators.base import ArrangementState, Message
-from altneu.runtime.files import Data
 from altneu.runtime.measured import Counted
 from altneu.runtime.state import Names, state_to_json, updates_to_batch
+from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredState
 from altneu.trace.batch import Batch
 from altneu.trace.update import Updates
 
-Parcel: TypeAlias = Data
-Sent: TypeAlias = tuple[int, int, Message | Parcel]
+Sent: TypeAlias = tuple[int, int, Message | MessageRef]
 """A shard, a channel, and the message that goes there."""
 StateKey: TypeAlias = tuple[str, int]
 """The name of a state, and a shard."""
@@ -32,8 +31,8 @@ class Outcome:
 
     placement: str = "driver"
     states: dict[StateKey, ArrangementState] = field(default_factory=dict)
-    stored: dict[StateKey, Data] = field(default_factory=dict)
-    new: dict[str, list[Batch | Data]] = field(default_factory=dict)
+    stored: dict[StateKey, StoredState] = field(default_factory=dict)
+    new: dict[str, list[Batch | StoredBatch]] = field(default_factory=dict)
     taps: dict[int, list[Updates]] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
@@ -80,7 +79,7 @@ class Outcome:
     def to_json(self, names: Names) -> dict[str, Any]:
         """As a task of Spark sends it: everything by the name under which ``names`` has written it.
 
-        The messages are written by then (``wire.parcels``).
+        The messages are written by then (``wire.written``).
         """
         live = {key: state_to_json(state, names) for key, state in self.states.items()}
         return {
@@ -88,7 +87,7 @@ class Outcome:
             "new": {name: [_named(b, names) for b in batches if batch_rows(b)] for name, batches in self.new.items()},
             "taps": {str(node): _written(parts, names) for node, parts in self.taps.items() if parts},
             "received": self.received,
-            "sent": self.sent,
+            "sent": [[shard, channel, _ref(message)] for shard, channel, message in self.sent],
             "passed": self.passed,
             "measured": self.measured.counts,
         }
@@ -103,19 +102,24 @@ class Outcome:
             value["new"],
             {int(node): opened(int(node), data) for node, data in value["taps"].items()},
             value["received"],
-            [(shard, channel, parcel) for shard, channel, parcel in value["sent"]],
+            [(shard, channel, MessageRef.from_json(message)) for shard, channel, message in value["sent"]],
             value["passed"],
             Counted({int(node): counts for node, counts in value["measured"].items()}),
         )
 
 
-def batch_rows(batch: Batch | Data) -> int:
+def batch_rows(batch: Batch | StoredBatch) -> int:
     """Updates in a batch, opened or only named."""
-    return len(batch) if isinstance(batch, Batch) else int(batch["rows"])
+    return len(batch) if isinstance(batch, Batch) else batch["rows"]
 
 
-def _named(batch: Batch | Data, names: Names) -> Data:
+def _named(batch: Batch | StoredBatch, names: Names) -> StoredBatch:
     return names.of(batch) if isinstance(batch, Batch) else batch
+
+
+def _ref(message: Message | MessageRef) -> dict[str, Any]:
+    assert isinstance(message, MessageRef)
+    return message.to_json()
 
 
 def _written(parts: list[Updates], names: Names) -> Data:

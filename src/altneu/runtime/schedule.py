@@ -17,10 +17,11 @@ from altneu.operators.base import Message, Region, StepMode
 from altneu.order import epochs
 from altneu.plan.physical import LoopUnit, Plan, Schedule, Stages
 from altneu.runtime.draft import Draft
-from altneu.runtime.outcome import Outcome, Parcel, Sent
+from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.progress import watch
 from altneu.runtime.spark.wire import rows_in
 from altneu.runtime.state import Held, StateTable
+from altneu.runtime.stored import MessageRef
 from altneu.trace.hold import Holds, Rounds
 from altneu.trace.update import Updates
 
@@ -33,7 +34,7 @@ _STILL_CHANGES = (
 )
 _logger = logging.getLogger("altneu")
 
-Inbox = Mapping[int, list[Message | Parcel]]
+Inbox = Mapping[int, list[Message | MessageRef]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Run:
         self.plan, self.region, self.mode = plan, region, mode
         self.states = Draft(table, plan, mode.anew)
         self.outcome = Outcome()
-        self._inbox: dict[tuple[int, int], dict[int, list[Message | Parcel]]] = {}
+        self._inbox: dict[tuple[int, int], dict[int, list[Message | MessageRef]]] = {}
         self._growth: dict[Stages, float] = {}  # what the last large round made of a row
 
     def insert(self, inputs: Mapping[str, list[Updates]]) -> None:

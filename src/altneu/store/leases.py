@@ -1,8 +1,8 @@
-"""Leases: what readers that hold no lock still need of a store, each told by the name of a file in ``readers/``.
+"""Leases: the commits and history that readers without a lock need, each in the name of a file in ``readers/``.
 
-A lease names the least commit whose files its reader opens, the time after which the reader wants to see changes, and
-until when it holds. Vacuum keeps the commits, steps keep the history. A reader that lives renews its lease; one that
-died is forgotten when the lease runs out. No answer depends on a clock: what a reader needs is there or it is told so.
+A lease consists of the least commit whose files its reader opens, the time after which the reader needs changes, and
+the end of its validity. Vacuum retains the commits, steps retain the history. A live reader renews its lease; that of a
+dead one expires. No result depends on a clock: if data that a reader needs was removed, it gets an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _PATIENCE = 1.0  # seconds for which a lease may keep more than its reader needs
 
 @dataclass(frozen=True)
 class Lease:
-    """What one reader needs, and until when.
+    """The needs of one reader, and until when they are valid.
 
     Units:  ``commit`` is the least commit whose files are opened, None for none; ``since`` the time after which
-            changes will be asked for, None for none; ``until`` whole seconds since 1970.
+            changes will be read, None for none; ``until`` is in whole seconds since 1970.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Lease:
 
     @property
     def file(self) -> str:
-        """The name of its file, which says all of it.
+        """The name of its file, which has all of its parts.
 
         >>> Lease("job", 42, None, 1700000000).file
         'job.42.-.1700000000.lease'
@@ -60,7 +60,7 @@ class Lease:
 
     @classmethod
     def of_file(cls, file: str) -> Lease | None:
-        """The lease of a file's name; None for the name of anything else.
+        """The lease in the name of a file; None for other names.
 
         >>> Lease.of_file("job.42.-.1700000000.lease") == Lease("job", 42, None, 1700000000)
         True
@@ -73,7 +73,7 @@ class Lease:
 
 
 def lease_seconds(lease: float | str) -> float:
-    """How long a lease holds that is not renewed, from seconds or a text.
+    """The validity of a lease that is not renewed, in seconds, from a number or a string.
 
     >>> lease_seconds("1 hour"), lease_seconds("90 seconds"), lease_seconds(5)
     (3600.0, 90.0, 5.0)
@@ -95,22 +95,22 @@ def lease_seconds(lease: float | str) -> float:
 
 
 def lease_end(seconds: float) -> int:
-    """When a lease of so many seconds that begins now runs out, rounded up."""
+    """The expiry of a lease of a number of seconds that begins now, rounded up."""
     grain = max(int(seconds / _GRAINS), 1)
     return math.ceil((time.time() + seconds) / grain) * grain
 
 
 class Leases:
-    """The leases of a store: files whose names say all, so that one listing reads them.
+    """The leases of a store, which are in the names of files, so that one listing reads them all.
 
-    A file of another name counts for nothing and is left alone.
+    Files with other names are ignored.
     """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def live(self) -> list[Lease]:
-        """The leases that have not run out.
+        """The valid leases.
 
         Cost:   one listing of a small folder.
         """
@@ -118,53 +118,53 @@ class Leases:
         return [lease for lease in self._all() if lease.until >= now]
 
     def over(self) -> list[Lease]:
-        """The leases that have run out."""
+        """The expired leases."""
         now = time.time()
         return [lease for lease in self._all() if lease.until < now]
 
     def holder(self, lease: Lease) -> str:
-        """Who made a lease, for messages."""
+        """The process that made a lease, for messages."""
         return bytes(self._folder.read(lease.file)).decode("utf-8", "replace").strip()
 
     def _all(self) -> list[Lease]:
         return [lease for name in self._folder.names() if (lease := Lease.of_file(name)) is not None]
 
     def add(self, lease: Lease) -> None:
-        """Make a lease, beside others of the same name."""
+        """Add a lease; others of the same name stay."""
         self._folder.put(lease.file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def put(self, lease: Lease) -> None:
-        """Make a lease in the place of all others of its name; in between both hold."""
+        """Add a lease, then delete all others of its name."""
         before = [other for other in self._all() if other.name == lease.name and other != lease]
         self.add(lease)
         for other in before:
             self.end(other)
 
     def end(self, lease: Lease) -> None:
-        """Take a lease back."""
+        """Delete a lease."""
         self._folder.remove(lease.file)
 
     def sweep(self) -> None:
-        """Remove leases that ran out."""
+        """Delete expired leases."""
         for lease in self.over():
             self.end(lease)
 
 
 def least_commit(leases: Iterable[Lease]) -> int | None:
-    """The least commit that any of them needs."""
+    """The least commit that any of the leases needs."""
     return min((lease.commit for lease in leases if lease.commit is not None), default=None)
 
 
 def least_since(leases: Iterable[Lease]) -> int | None:
-    """The least time after which any of them wants changes."""
+    """The least time after which any of the leases needs changes."""
     return min((lease.since for lease in leases if lease.since is not None), default=None)
 
 
 class HeldLease:
-    """A lease that a thread renews as long as this object lives and is not closed; then it is taken back.
+    """A lease that a thread renews while this object exists and is open; closing it deletes the lease.
 
-    A process that dies renews nothing, and the lease runs out. A ``shared`` one is never taken back: others that ask
-    for the same have it too.
+    If the process dies the lease expires. A ``shared`` lease is never deleted, since other readers with the same needs
+    use it too.
     """
 
     def __init__(
@@ -181,14 +181,15 @@ class HeldLease:
         threading.Thread(target=_renewing, args=arguments, name=f"altneu lease {name}", daemon=True).start()
 
     def renew(self) -> None:
-        """Let it hold for its whole time from now on."""
+        """Renew it for its whole validity from now on."""
         with self._mutex:
             self._put()
 
     def move(self, commit: int | None, since: int | None) -> None:
-        """Ask for something else from now on.
+        """Replace the needs from now on.
 
-        Cost:   one small file; of a later commit alone the store hears once a second: meanwhile too much is kept.
+        Cost:   one small file. If only the commit moves forward, it is written at most once a second; until then more
+                is retained than necessary.
         """
         with self._mutex:
             self._requested = replace(self._requested, commit=commit, since=since)
@@ -211,7 +212,7 @@ class HeldLease:
             self._leases.end(before)
 
     def close(self, *, keep: bool = False) -> None:
-        """Take it back; with ``keep`` it holds until it runs out. Twice is once."""
+        """Delete it, or with ``keep`` let it expire; a second call has no effect."""
         with self._mutex:
             if keep:
                 self._end.detach()

@@ -1,4 +1,4 @@
-"""The state of a store in memory: a flat mapping, and which segments and blobs its values name."""
+"""The state of a store in memory: a flat mapping, and the segments and blobs that its values name."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Ledger:
         return other
 
     def prepare(self, values: Mapping[str, Any], delete: Iterable[str], blobs: Mapping[str, Bytes]) -> Change:
-        """Check a change against what is here; nothing is altered.
+        """Check a change against the present state, without applying it.
 
-        Cost:   follows the change, not the state.
+        Cost:   proportional to the change, not to the state.
 
         Raises:
-            StoreError: the change would leave a value that names nothing, or says something twice.
+            StoreError: a value would name data that does not exist, or the change contradicts itself.
         """
         deleted = tuple(dict.fromkeys(delete))
         for key in deleted:
@@ -75,7 +75,7 @@ class Ledger:
         return Change(admitted, deleted, names, {n: _frozen(n, b) for n, b in blobs.items()}, self._new_segments(names))
 
     def apply(self, change: Change) -> None:
-        """Make a prepared change."""
+        """Apply a prepared change."""
         self.blobs.update(change.blobs)
         for names in change.names.values():  # new names are counted before old ones go: a name may move between keys
             self._blob_uses.update(names.blobs)

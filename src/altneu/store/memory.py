@@ -18,7 +18,7 @@ _REMEMBERED = 1000
 
 
 class MemoryStore(Store):
-    """The same contract as ``DirectoryStore``, gone with its process.
+    """A store with the contract of ``DirectoryStore`` in the memory of its process.
 
     >>> store = MemoryStore()
     >>> store.commit(1, set={"view/reach": {"rows": {"blob": "b1"}}}, blobs={"b1": b"data"})
@@ -43,7 +43,7 @@ class MemoryStore(Store):
         self._history.append(CommitInfo(self.next_number, "", time.time(), False, frontier, info))
 
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
-        """Keep the batches under a name of its own."""
+        """Store the batches under a new name."""
         stored = tuple(batches)
         if any(batch.schema != schema for batch in stored):
             raise StoreError(f"a batch must have the schema of its segment, {schema}")
@@ -59,16 +59,16 @@ class MemoryStore(Store):
         return ref
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
-        """The batches kept under this name."""
+        """The batches of this name."""
         self._require([ref])
         return list(self._segments[ref.name])
 
     def history(self, limit: int = 20) -> list[CommitInfo]:
-        """Recent commits, newest first; the last thousand are remembered."""
+        """Recent commits, newest first, at most a thousand."""
         return list(self._history)[::-1][:limit]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Drop the segments that no value names and whose step is over; ``keep`` is for stores that can go back."""
+        """Drop segments of finished steps that no value names; ``keep`` applies to stores on disk."""
         with self._mutex:
             unreferenced = [
                 n for n in self._segments if n not in self._ledger.segments and int(n.split("-")[1]) <= self._number
@@ -77,4 +77,4 @@ class MemoryStore(Store):
             return Vacuumed(segments=len(unreferenced), bytes=freed)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Going back to the last commit of which everything is there, when what came after is damaged."""
+"""Recovery: going back to the last complete commit when later files are damaged."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NAMED = 10  # files that a warning names
 
 
 def recover(folder: Folder, *, durable: bool) -> None:
-    """Make a damaged store one that opens, in the state of its last whole commit; a sound one is left as it is.
+    """Recover a damaged store, in the state of its last complete commit; an undamaged store is not changed.
 
-    That state is written as one more commit, a checkpoint, above all numbers that were ever used: so no number has two
-    meanings, and nothing of what is set aside can come back; it tells readers that the history is another one. Then
-    damaged files, and commits and segments after that state, are moved to ``aside/<number of the checkpoint>/``. Only
-    for the one writer.
+    That state is written as a further commit, a checkpoint, whose number is greater than all numbers that were ever
+    used: so no number has two meanings, and readers see that the history is a different one. Then damaged files, and
+    commits and segments after that state, are moved to the quarantine, ``aside/<number of the checkpoint>/``. Only the
+    single writer may call it.
 
-    Law:    cut short anywhere, and run again, it comes to the same (tests/store/test_recovery.py).
+    Law:    if it is interrupted anywhere and run again, the result is the same (tests/store/test_recovery.py).
     Cost:   reads the whole store.
 
     Raises:
-        StoreCorruptError: no commit is whole; nothing is changed.
+        StoreCorruptError: no commit is complete; nothing is changed.
     """
     survey = Survey(folder)
     whole = survey.last_whole()
@@ -65,7 +65,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
 
 
 def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
-    """A new ``format.json``, with the id that the first commit knows."""
+    """Write ``format.json`` again, with the id from the first commit."""
     there = survey.folder.has(FILE)
     if there:
         _move(survey.folder, [FILE], quarantine)
@@ -75,7 +75,7 @@ def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
 
 
 def _quarantined(survey: Survey, discarded: list[tuple[int, int]], quarantine: Folder) -> list[str]:
-    """Move damaged files, and files outside the history that remains, into one folder; their names."""
+    """Move damaged files, and files outside of the remaining history, into one folder; returns their names."""
 
     def is_discarded(number: int | None) -> bool:
         return number is not None and any(low < number <= high for low, high in discarded)

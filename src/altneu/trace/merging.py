@@ -1,8 +1,8 @@
 """Merging of batches, in slices that each take bounded time.
 
-A merge walks its inputs in hash order. A slice is everything up to a cut: some thousand rows of each input, ended
-between two key hashes, or, within one key of very many rows, between two value hashes. Cutting never parts rows that
-may be equal, so the slices are consolidated one by one, and their concatenation is the merged batch.
+A merge walks its inputs in hash order. A slice is everything up to a cut: a few thousand rows of each input, ended
+between two key hashes, or, within one key of very many rows, between two value hashes. A cut never separates rows that
+may be equal; the slices are therefore consolidated one by one, and their concatenation is the merged batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Source:
         self.size = self.starts[-1]
 
     def parts(self, start: int, stop: int) -> list[Block]:
-        """Slices of blocks that make up rows ``start`` to ``stop``."""
+        """The slices of blocks that form rows ``start`` to ``stop``."""
         slices = []
         while start < stop:
             i = bisect_right(self.starts, start) - 1
@@ -83,7 +83,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge on its way: readers go on seeing ``inputs`` until all of it is in ``done``.
+    """A merge in progress: readers see ``inputs`` until everything is in ``done``.
 
     ``at`` counts the rows taken from each input; ``done`` are full blocks, ``small`` the last slices, not yet a block.
     """
@@ -102,7 +102,7 @@ class Merge:
 
     @cached_property
     def total(self) -> int:
-        """Rows of all inputs: what the merge costs."""
+        """The rows of all inputs, which are the cost of the merge."""
         return sum(map(len, self.inputs))
 
     @property
@@ -145,13 +145,13 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
     """Merge batches that follow each other in time, oldest first, into one, with times advanced to ``since``.
 
     Cost:   O(n log k) for k batches of n rows in all.
-    Law:    sums at every t with since <= t are unchanged, and no two updates that no such t can tell apart remain;
-            of a layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no
-            others remain (tests/laws/test_spine.py).
+    Law:    sums at every t with since <= t are unchanged, and updates that no such t distinguishes are added up; of a
+            layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no others
+            remain (tests/laws/test_spine.py).
 
     Raises:
-        PlanError: there is no batch, so no layout to merge in.
-        DiffOverflowError: a summed diff leaves the signed 64-bit range.
+        PlanError: there is no batch, and therefore no layout.
+        DiffOverflowError: a summed diff exceeds the signed 64-bit range.
     """
     if not batches:
         raise PlanError("merge takes one batch or more; use Spine.merged for a spine that may be empty")
@@ -223,7 +223,7 @@ def _merge_slice(
 
 
 def _recent(block: Block, since: Antichain) -> Block | None:
-    """The updates of a block that ``since`` tells apart from those before; None where there are none."""
+    """The updates of a block that are retained with this ``since``; None if there are none."""
     index = np.flatnonzero(block.times[0] >= told_apart_from(since))
     if len(index) == len(block):
         return block
@@ -231,7 +231,7 @@ def _recent(block: Block, since: Antichain) -> Block | None:
 
 
 def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Blocks that follow each other as one; large ones stay."""
+    """Concatenate consecutive small blocks; large ones stay."""
     if len(blocks) <= 1:
         return tuple(blocks)
     layout = blocks[0].layout

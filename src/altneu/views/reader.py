@@ -16,11 +16,12 @@ from altneu.order import Epoch
 from altneu.plan.functions import titles
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.described import Described
-from altneu.runtime.files import Data, Files, from_ipc
+from altneu.runtime.files import Files, from_ipc
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.journal import stored_outputs
 from altneu.runtime.pieces import Piece
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import Data, state_of
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.trace.update import Updates
 from altneu.views.view import View
@@ -59,7 +60,7 @@ class SnapshotTable(StateTable):
         for key, value in snapshot.state.items():
             if key.startswith("arrangement/"):
                 _, name, shard = key.split("/")
-                self.stored[name, int(shard)] = {**value, "hold": []}  # type: ignore[dict-item]
+                self.stored[name, int(shard)] = {"batches": state_of(value)["batches"], "hold": []}
 
     @property
     def files(self) -> Files:

@@ -66,7 +66,7 @@ WHOLE = Ends()
 
 
 class Reducer(ABC):
-    """What becomes of each group of rows; fingerprints are made of its repr, which tells it from all others."""
+    """What becomes of each group of rows; fingerprints are made of its repr, which distinguishes it from all others."""
 
     is_whole: ClassVar[bool] = False
     """Whether groups are equal rows."""
@@ -86,7 +86,7 @@ class Reducer(ABC):
 
     @property
     def accumulated(self) -> Hashable:
-        """What tells the numbers from those of other reducers; all that count rows have the same."""
+        """What distinguishes its sums from those of other reducers; all that count rows have the same."""
         return "counts"
 
     @property
@@ -147,7 +147,7 @@ class Reducer(ABC):
         return needed
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:  # nothing is left out
-        """A node with this reducer without what nobody reads of it."""
+        """A node with this reducer, without columns that are not needed."""
         return node
 
 
@@ -164,6 +164,11 @@ class Reduce(Unary, tag="Reduce"):
         return f"{self.reducer}, group by {', '.join(self.key)}" if self.key else f"{self.reducer}, one group"
 
     @property
+    def noun(self) -> str:
+        """An aggregate."""
+        return "an aggregate or distinct"
+
+    @property
     def accumulable(self) -> bool:
         """Whether the state is a few numbers per group and not the group."""
         return self.reducer.accumulable
@@ -178,7 +183,7 @@ class Reduce(Unary, tag="Reduce"):
         return f"{self.key} {self.reducer!r}"
 
     def arrangement(self, i: int) -> Hashable:
-        """The key, and the numbers that are kept of each group."""
+        """The key, and the sums that are the state of each group."""
         return (self.key, self.reducer.accumulated) if self.accumulable else self.key
 
     def lineage(self, i: int) -> Mapping[str, str]:
@@ -204,7 +209,7 @@ class Reduce(Unary, tag="Reduce"):
         return self.accumulable
 
     def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:
-        """Without what nobody reads."""
+        """Without what is not needed."""
         return self.reducer.fewer(replace(self, input=inputs[0]), needed)
 
     def is_nothing(self, empty: Sequence[bool]) -> bool:
@@ -233,7 +238,7 @@ class Reduce(Unary, tag="Reduce"):
 
     @property
     def moves_times(self) -> bool:
-        """What a group makes goes when its rows change."""
+        """The results of a group are removed when its rows change."""
         return True
 
     @property

@@ -89,12 +89,12 @@ class Aggregates(Reducer):
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:
         """Without the aggregates that nobody reads, the others in the columns that they had."""
-        kept = self._needed(needed)
-        if len(kept) == len(self.calls):
+        needed_calls = self._needed(needed)
+        if len(needed_calls) == len(self.calls):
             return node
-        made = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in kept)))
-        names = [*node.key, *(f"#{i}" for i in kept)]
-        return _named(made, [n if n in needed else "" for n in names])
+        reduced = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in needed_calls)))
+        names = [*node.key, *(f"#{i}" for i in needed_calls)]
+        return _named(reduced, [n if n in needed else "" for n in names])
 
     def _needed(self, needed: Columns) -> list[int]:
         return [i for i in range(len(self.calls)) if f"#{i}" in needed]
@@ -263,20 +263,20 @@ class WindowFunctions(Reducer):
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """What the calls read; where one tells rows apart that are equal in the order, all that decides it."""
         calls = [self.calls[i] for i in self._needed(needed)]
-        wanted = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
-        tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.asks_for_ties]
+        columns = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
+        tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.reads_ties]
         fixed = frozenset(key)
-        return up_to(below, fixed | frozenset.intersection(*tied), wanted) if tied else fixed | wanted
+        return up_to(below, fixed | frozenset.intersection(*tied), columns) if tied else fixed | columns
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:
         """Without the window functions that nobody reads; with none it is its input."""
-        kept = self._needed(needed)
-        if len(kept) == len(self.calls):
+        needed_calls = self._needed(needed)
+        if len(needed_calls) == len(self.calls):
             return node
-        made: Node = node.input
-        if kept:
-            made = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in kept)))
-        return _named(made, [*node.input.schema.names, *(f"#w{i}" for i in kept)])
+        reduced: Node = node.input
+        if needed_calls:
+            reduced = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in needed_calls)))
+        return _named(reduced, [*node.input.schema.names, *(f"#w{i}" for i in needed_calls)])
 
     def _needed(self, needed: Columns) -> list[int]:
         return [i for i in range(len(self.calls)) if f"#w{i}" in needed]

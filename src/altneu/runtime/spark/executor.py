@@ -25,7 +25,6 @@ from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
 from altneu.runtime.contents import contents_reader
-from altneu.runtime.files import Data
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.local import reshard_here, run_here
@@ -36,9 +35,10 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
+from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
+from altneu.runtime.stored import Data, MessageRef
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -157,7 +157,7 @@ class SparkExecutor:
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         found = step.inbox(segment).get((0, 0), {})
-        here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
+        here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in found.items()}
         if here:
             running = begin(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
             for shard, channel, message in running.sent():
@@ -265,15 +265,15 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     """What the tasks of a segment are sent; what they need of it is in the store from now on."""
     plan, states, mode = step.plan, step.states, step.mode
     named = states.named(plan.states_of(segment.stages))
-    inbox: dict[tuple[int, int], dict[int, list[Any]]] = {}
+    inbox: dict[tuple[int, int], dict[int, list[MessageRef]]] = {}
     for place, found in step.inbox(segment).items():
         for channel, messages in found.items():
             if channel >= 0:
                 sent = [(place[1], channel, message) for message in messages]
-                told = [p for *_, p in parcels(plan, mode.given, sent, states.names, states.write)]
-                inbox.setdefault(place, {})[channel] = told
-    values = [*named.values(), *(parcel for found in inbox.values() for parcel in found.values())]
-    used = {name for value in values for name in blob_names(value)}
+                refs = [ref for *_, ref in written(plan, mode.given, sent, states.names, states.write)]
+                inbox.setdefault(place, {})[channel] = refs
+    sent_refs = [ref for channels in inbox.values() for refs in channels.values() for ref in refs]
+    used = {name for value in (*named.values(), *(ref.to_json() for ref in sent_refs)) for name in blob_names(value)}
     directory = states.store.segment_directory
     assert directory is not None
     return Task(

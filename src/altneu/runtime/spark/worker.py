@@ -24,11 +24,11 @@ from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
 from altneu.runtime.base import run
-from altneu.runtime.files import Data, Files
+from altneu.runtime.files import Files
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.measured import Counted, Counts
 from altneu.runtime.memory import shares
-from altneu.runtime.outcome import Outcome, Parcel, Sent
+from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.segments import Place, TaskKeeper, Writer
@@ -39,15 +39,16 @@ from altneu.runtime.spark.wire import (
     decode,
     encode,
     given_to,
-    open_parcel,
+    open_message,
     pack,
     pack_meta,
-    parcels,
     rows_in,
     unpack,
+    written,
 )
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, StateTable, blob_names, lazy_state, state_to_json
+from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
 from altneu.trace.update import Updates
 
@@ -72,10 +73,10 @@ class Task:
     number: int
     directory: Folder
     durable: bool
-    states: Mapping[tuple[str, int], Data]
+    states: Mapping[tuple[str, int], StoredState]
     blobs: Mapping[str, bytes]
     stages: Stages
-    inbox: Mapping[tuple[int, int], Mapping[int, list[Parcel]]] = field(default_factory=dict)
+    inbox: Mapping[tuple[int, int], Mapping[int, list[MessageRef]]] = field(default_factory=dict)
     memory: int | None = None
 
     @property
@@ -269,7 +270,7 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
     memory, writer = Memory.of(task), Writer(task.place)
     names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
     keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
-    told: dict[int, dict[str, Data]] = defaultdict(dict)
+    told: dict[int, dict[str, StoredState]] = defaultdict(dict)
     for name in snapshot:
         for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
             told[target][name] = state_to_json(state, names)
@@ -298,8 +299,8 @@ class _ShardRun:
         """Open the messages of other segments and run; what the stage sends and tells."""
         task, plan, snapshot = self.task, self.task.plan, self.snapshot
         for port, found in task.inbox.get((self.stage, self.shard), {}).items():
-            for parcel in found:
-                self.inbox.add(port, open_parcel(plan, port, parcel, snapshot, task.region, snapshot.files))
+            for ref in found:
+                self.inbox.add(port, open_message(plan, port, ref, snapshot, task.region, snapshot.files))
         outbox = _Outbox(task, self.memory, self.shard)
         keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
         working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, keeper)
@@ -313,7 +314,7 @@ class _ShardRun:
 
 
 class _Outbox:
-    """What a task sends: rows to later stages of its segment, parcels in the store to stages of others."""
+    """What a task sends: rows to later stages of its segment, references to what it has written to others."""
 
     def __init__(self, task: Task, memory: Memory, shard: int = 0) -> None:
         self.task, self.shard, self.room = task, shard, memory.room
@@ -327,7 +328,7 @@ class _Outbox:
         """The rows of messages to this segment; others are written."""
         plan, given = self.task.plan, self.task.mode.given
         for target, channel, message in messages:
-            assert not isinstance(message, dict)
+            assert not isinstance(message, MessageRef)
             if plan.channels[channel].stage not in self.task.stages:
                 self._leave(target, channel, message)
                 continue
@@ -346,7 +347,7 @@ class _Outbox:
 
     def _write(self) -> None:
         mode = self.task.mode
-        self.leaving += parcels(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
+        self.leaving += written(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
         self.waiting, self.bytes = [], 0
 
     def meta(self, outcome: Outcome, stage: int = 0) -> Row:
