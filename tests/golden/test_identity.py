@@ -11,7 +11,10 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
+import pytest
+
 import altneu as an
+from altneu.engine import catalogue
 from altneu.linear import Function
 from altneu.linear.modules import library
 from altneu.operators.arrange.operation import ReadOp
@@ -20,6 +23,7 @@ from altneu.plan import ir
 from altneu.plan.functions import with_functions
 from altneu.plan.lower import OPERATORS
 from altneu.plan.physical import PhysicalNode
+from altneu.plan.rewrite import NEWER, Rule, optimise
 from tests.golden import plans
 from tests.golden.golden import check
 from tests.oracle import (
@@ -78,18 +82,23 @@ def digest(texts: Iterable[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def placed(plan: an.Collection, joins: str) -> tuple[str, set[type]]:
+def placed(plan: an.Collection, joins: str, without: tuple[Rule, ...] = ()) -> tuple[str, set[type]]:
     """A digest of what the operations of a view are called in stores, and their classes."""
     nodes: list[PhysicalNode] = []
     for shards in (1, 2):  # in one shard a delta join is one operation
-        with an.Session(shards=shards) as session:
+        with an.Session(shards=shards) as session, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(catalogue, "optimise", lambda node, more=(): optimise(node, (*without, *more)))
             session.maintain("view", plan, joins=joins)
             nodes += session._engine.catalogue.plan.nodes
     return digest(n.identity for n in nodes), {type(n.operation) for n in nodes}
 
 
 def test_nothing_that_stored_views_are_found_by_changes():
-    lines = [f"{name} | {plan.node.fingerprint} {placed(plan, joins)[0]}" for name, plan, joins in every()]
+    """A rule that came after a release is left out for the views of stores from before: of these the third word."""
+    lines = []
+    for name, plan, joins in every():
+        digests = [placed(plan, joins, without)[0] for without in (NEWER[0], ())]
+        lines.append(f"{name} | {plan.node.fingerprint} {' '.join(dict.fromkeys(digests))}")
     check("identity", "\n".join(lines) + "\n")
 
 
