@@ -311,7 +311,7 @@ def test_commands_of_streams_that_are_none_are_refused(spark, tmp_path):
             session.follow(users=stream, command="op", diff=2, available_now=True)
         with pytest.raises(SchemaError, match="command='nowhere' is neither a column"):
             session.follow(users=stream, command="nowhere", available_now=True)
-        with pytest.raises(SchemaError, match=r"command='id' .* must be a text"):
+        with pytest.raises(SchemaError, match=r"command='id' .* must be a string"):
             session.follow(users=stream, command="id", available_now=True)
         with pytest.raises(StreamError, match=r"row 0 for source 'users': the command must be one of .*, got 'upsert'"):
             session.follow(users=stream, command="op", available_now=True).wait()

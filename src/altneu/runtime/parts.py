@@ -20,7 +20,7 @@ import numpy as np
 
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
-from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Region, Snapshot, StepMode
+from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Operation, Region, Snapshot, StepMode
 from altneu.operators.loop.operation import FeedOp
 from altneu.plan.physical import Plan
 from altneu.runtime.base import Sending, begin, inserted
@@ -150,7 +150,7 @@ class StageRun:
             self.inbox.close()
 
     @property
-    def _operations(self) -> list[Any]:
+    def _operations(self) -> list[Operation]:
         return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage]]
 
     @property

@@ -36,7 +36,7 @@ from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
-from altneu.runtime.spark.worker import Task, part_shards, run_stage, start, task_on
+from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
 from altneu.runtime.stored import Data, MessageRef
 from altneu.trace.update import Updates
@@ -245,7 +245,7 @@ class SparkExecutor:
         _gather(table, plan, payloads, made)
         return made
 
-    def _run_on_shards(self, kernel: Any, shards: int, title: str) -> list[bytes]:
+    def _run_on_shards(self, kernel: Kernel, shards: int, title: str) -> list[bytes]:
         numbers = self.spark.range(0, shards, 1, shards)
         told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
         return [bytes(r[0]) for r in told.select("payload").collect()]

@@ -16,7 +16,7 @@ from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.wire import SPARK_SCHEMA
-from altneu.runtime.spark.worker import Task, read_partials, read_source
+from altneu.runtime.spark.worker import Kernel, Task, read_partials, read_source
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -104,7 +104,7 @@ def _spark_type(data_type: pa.DataType) -> Any:
     return from_arrow_type(data_type)
 
 
-def titled(kernel: Any, title: str) -> Any:
+def titled(kernel: Kernel, title: str) -> Kernel:
     """Name a kernel as Spark's pages show it."""
     kernel.__name__ = kernel.__qualname__ = title
     return kernel
