@@ -9,6 +9,7 @@ import pytest
 
 import altneu as an
 from altneu.sql import query
+from tests.interpreted import interpreted
 from tests.sql.queries import ALL, IN_VALUES, TABLES, steps
 
 SOURCES = {name: an.source(name, columns, keep=True) for name, columns in TABLES.items()}
@@ -38,7 +39,8 @@ class InSpark:
             frame.createOrReplaceTempView(name)
 
     def answer(self, text):
-        return counted(map(tuple, self.spark.sql(text).collect()))
+        with interpreted(self.spark):
+            return counted(map(tuple, self.spark.sql(text).collect()))
 
 
 TEXTS = [*ALL, *IN_VALUES]
