@@ -14,7 +14,7 @@ from altneu.plan.physical import Plan
 from altneu.runtime import portion
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.local import LocalExecutor
-from altneu.runtime.schedule import Outcome
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.state import StateTable
 from bench.apart import apart
 from bench.inputs import generator

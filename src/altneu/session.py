@@ -103,7 +103,7 @@ class Session(Closing):
     def _set(self, engine: Engine) -> None:
         self._engine, self._streams = engine, Streams(engine)
         self._pages: list[Page] = []
-        self._made: Statements | None = None
+        self._statements: Statements | None = None
 
     def __repr__(self) -> str:
         return f"Session({len(self.views)} views, lower {self.lower})"
@@ -308,7 +308,7 @@ class Session(Closing):
         ...     before, session.sources
         ((['orders'], [('tea', 3)]), [])
         """
-        self._engine.drop_source(name)
+        self._engine.drop_source(name, self._streams.release)
 
     def view(self, name: str) -> View:
         """A maintained view by name; one that statements have defined in this store is taken up where it was left."""
@@ -386,9 +386,9 @@ class Session(Closing):
         from altneu.sql.statements import Statements
 
         with self._engine.lock:
-            if self._made is None:
-                self._made = Statements(self._engine, self._streams)
-            return self._made
+            if self._statements is None:
+                self._statements = Statements(self._engine, self._streams)
+            return self._statements
 
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.

@@ -108,8 +108,8 @@ def _times() -> None:
     plane, groups = Product(Epoch(), Epoch()), np.zeros(2, np.int64)
     for lattice in (plane, Product(plane, Epoch()), AltNeu(plane)):
         times = np.repeat(lattice.minimum(), 2, axis=1)
-        found = interesting_times(lattice, groups, times, np.ones(2, np.bool_))
-        due_and_pended(lattice, *found, Antichain.minimum(lattice))
+        interesting = interesting_times(lattice, groups, times, np.ones(2, np.bool_))
+        due_and_pended(lattice, *interesting, Antichain.minimum(lattice))
         chain_joins(lattice, times, times)
 
 

@@ -1,13 +1,14 @@
-"""Windows over event time: a few lines each on top of temporal filters (docs/windows.md teaches them).
+"""Windows over event time, built from temporal filters (docs/windows.md is a tutorial).
 
-An event has a time of its own, ``at``, in ticks of the session's time; it may come later than that, and in any order.
-A window is a span ``[start, end)`` of such times. ``sliding`` shows the events of the last while at every tick; the
-others cut time into pieces, or events into sessions, and show a window's events, or results of them, once it has ended.
+An event has a time of its own, ``at``, in ticks of the session's time; it may arrive later, and events may arrive in
+any order. A window is an interval ``[start, end)`` of event times. ``sliding`` shows, at every tick, the events of the
+last ``length`` ticks. The other functions divide time into windows, or events into sessions, and show the events of a
+window, or results computed from them, once the window has ended.
 
-*Grace* is how many ticks a window waits for late events. A window that has ended and waited is shown for ``keep``
-ticks, and what comes for it meanwhile corrects what is shown; what comes later still never appears. An event that comes
-ahead of its time waits for it. One whose time is null is in no window; one whose window leaves 64 bits is an error row.
-(SQL's window functions, ``rank() OVER (…)`` and its like, are ``Collection.window``.)
+*Grace* is the number of ticks for which a window waits for late events. After that, the window is shown for ``keep``
+ticks; an event that arrives meanwhile corrects what is shown, and one that arrives later never appears. An event that
+arrives before its own time waits for it. An event whose time is null is in no window; one whose window exceeds 64 bits
+is an error row. (SQL's window functions, such as ``rank() OVER (…)``, are ``Collection.window``.)
 
 >>> import altneu as an
 >>> clicks = an.source("clicks", "user string, at long")
@@ -36,7 +37,7 @@ from altneu.types import LONG, quote_name, type_name
 
 At: TypeAlias = str | Col
 Linear = TypeVar("Linear", bound=LinearVerbs)
-"""A collection or a ``Logic``; the same comes back."""
+"""A collection or a ``Logic``; the result is of the same type."""
 
 __all__ = ["hopping", "session_windows", "sliding", "tumbling"]
 
@@ -44,17 +45,17 @@ __all__ = ["hopping", "session_windows", "sliding", "tumbling"]
 def sliding(events: Linear, at: At, length: int, *, grace: int = 0) -> Linear:
     """The events of the last ``length`` ticks: at every time ``now``, those with ``now - length < at <= now``.
 
-    With ``grace`` the window shown at ``now`` is the one of ``now - grace``, and complete if no event was later than
-    ``grace``. A later event appears when it comes, for what is left of its time.
+    With ``grace`` the window shown at ``now`` is that of ``now - grace``, which is complete if no event was later than
+    ``grace``. A later event appears when it arrives, for the rest of its time.
 
-    Shape:  each event becomes one that goes by itself; no column is added.
-    Cost:   linear: no exchange, no state; each event's retraction is held, where it is needed, until it is due. What
-            follows keeps the events of one window and no more.
-    Law:    as defined, at every time and for every order of arrival (tests/session/test_windows.py).
+    Shape:  the same columns; each event disappears by itself.
+    Cost:   linear: no exchange, no state; the retraction of each event waits, in the operator that needs it, until it
+            is due. Later operators keep the events of one window only.
+    Law:    the definition holds at every time, for every order of arrival (tests/session/test_windows.py).
 
     Raises:
-        PlanError: a length below 1 or a negative grace.
-        TypeMismatchError: ``at`` is no whole number.
+        PlanError: the length is below 1, or the grace is negative.
+        TypeMismatchError: ``at`` is not a whole number.
     """
     _whole(length=(length, 1), grace=(grace, 0))
     return events.temporal(_plus(at, grace), _plus(at, grace + length))
@@ -70,21 +71,21 @@ def tumbling(
     early: bool = False,
     offset: int = 0,
 ) -> Linear:
-    """The events with the one window of ``length`` ticks that each is in, as ``window_start`` and ``window_end``.
+    """Assign each event to its window of ``length`` ticks, in the columns ``window_start`` and ``window_end``.
 
-    Windows begin at the multiples of ``length``, moved by ``offset``. Events are shown from ``window_end + grace`` on,
-    so that what is computed of a window appears once and whole (``early``: as they come); ``keep`` ticks after that
-    they go (None: never).
+    Windows begin at the multiples of ``length``, moved by ``offset``. Events appear at ``window_end + grace``, so that
+    results computed from a window appear once and complete (with ``early=True``: as they arrive). They disappear
+    ``keep`` ticks later (None: never).
 
-    Shape:  two columns more, of type bigint.
-    Cost:   linear: no exchange, no state; an event is held until its window is shown, and then its retraction until it
-            goes. What follows keeps the windows that are shown: with ``keep=None`` all there ever were.
+    Shape:  two more columns, of type bigint.
+    Cost:   linear: no exchange, no state; an event waits until its window is shown, and then its retraction until the
+            window disappears. Later operators keep the windows that are shown: with ``keep=None`` all windows ever.
     Law:    as ``sliding``.
 
     Raises:
-        PlanError: a length or a keep below 1, a negative grace.
-        TypeMismatchError: ``at`` is no whole number.
-        SchemaError: a column is called ``window_start`` or ``window_end`` already.
+        PlanError: the length or keep is below 1, or the grace is negative.
+        TypeMismatchError: ``at`` is not a whole number.
+        SchemaError: a column ``window_start`` or ``window_end`` exists already.
     """
     _whole(length=(length, 1))
     placed = events.select("*", window_start=_last_start(at, length, offset))
@@ -102,14 +103,14 @@ def hopping(
     early: bool = False,
     offset: int = 0,
 ) -> Linear:
-    """The events once for each window that they are in, where one of ``length`` ticks begins ``every`` so many.
+    """Assign each event to all its windows, of which one of ``length`` ticks begins at every multiple of ``every``.
 
-    Where ``every`` is less than ``length`` the windows overlap, and an event comes out ``length / every`` times; where
-    it is more there are gaps, and an event in one is in no window. All else is as in ``tumbling``.
+    If ``every`` is less than ``length`` the windows overlap, and an event occurs ``length / every`` times; if it is
+    greater there are gaps, and an event in a gap is dropped. Everything else is as in ``tumbling``.
 
-    Shape:  two columns more, ``window_start`` and ``window_end``.
-    Cost:   as ``tumbling``, for every window that an event is in.
-    Law:    as ``sliding``; with ``every=length`` it is ``tumbling``.
+    Shape:  two more columns, ``window_start`` and ``window_end``.
+    Cost:   as ``tumbling``, for each window of an event.
+    Law:    as ``sliding``; with ``every=length`` the result is that of ``tumbling``.
 
     Raises:
         PlanError, TypeMismatchError, SchemaError: as ``tumbling``.
@@ -131,43 +132,46 @@ def session_windows(
     early: bool = False,
     longest: int | None = None,
 ) -> Collection:
-    """The sessions of each ``per``: spans in which events follow each other by less than ``gap`` ticks.
+    """The sessions of each ``per``: intervals in which events follow each other within less than ``gap`` ticks.
 
-    A session ends a gap after its last event, at ``window_end``, and an event then or later begins another. Sessions
-    are shown from ``window_end + grace`` on (``early``: as they grow), for ``keep`` ticks (None: for ever). A late
-    event that lies between two sessions makes one of them.
+    A session ends at ``window_end``, ``gap`` ticks after its last event; an event at that time or later begins another
+    session. Sessions are shown from ``window_end + grace`` on (with ``early=True``: as they grow), for ``keep`` ticks
+    (None: for ever). A late event between two sessions may merge them.
 
-    Shape:  columns ``per``, ``window_start``, ``window_end``, ``count``: one row a session.
-    Cost:   one exchange by ``per``; the times of the events are kept, and those of one ``per`` read again at every time
-            at which one comes or goes. They go ``longest`` ticks after the session that they were the last event of
-            would have; without ``longest``, never. A session that is longer loses its beginning.
+    Shape:  columns ``per``, ``window_start``, ``window_end``, ``count``: one row for each session.
+    Cost:   one exchange by ``per``. The times of the events are kept, and those of one ``per`` are read again whenever
+            one of them is added or removed. An event is removed ``longest`` ticks after the time at which a session
+            that ends with it would disappear; without ``longest``, never. A session that is longer loses its beginning.
     Law:    as ``sliding``.
 
     Raises:
-        PlanError: a gap, a keep or a longest below 1, a negative grace; ``longest`` without ``keep``; a ``Logic``.
-        TypeMismatchError: ``at`` is no whole number.
+        PlanError: gap, keep or longest is below 1, the grace is negative, ``longest`` is given without ``keep``, or
+            ``events`` is a ``Logic``.
+        TypeMismatchError: ``at`` is not a whole number.
     """
     if not isinstance(events, Collection):
         raise PlanError(
-            f"session_windows groups rows, so it takes a collection, not {events!r}: "
+            f"session_windows groups rows and needs a collection, got {events!r}: "
             "session_windows(rows.join_function(logic), ...)"
         )
     _whole(gap=(gap, 1))
     until = None
     if longest is not None:
         if keep is None:
-            raise PlanError(f"longest={longest} lets events go whose session is shown for ever; say keep=ticks too")
+            raise PlanError(
+                f"longest={longest} drops events whose session would be shown for ever; give keep=ticks too"
+            )
         _whole(longest=(longest, 1), grace=(grace, 0), keep=(keep, 1))
         until = _plus("window_start", gap + grace + keep + longest)
     times = events.select(*([per] if isinstance(per, str) else per), window_start=_plus(at, 0))
     if (kind := times.schema.field("window_start").type) != LONG:
-        raise TypeMismatchError(f"the time of an event is a whole number of ticks, not {type_name(kind)}")
+        raise TypeMismatchError(f"the time of an event must be a whole number of ticks, got {type_name(kind)}")
     present = times.filter("window_start is not null")
-    if early or until is not None:  # what is not shown before it has ended need not wait for its beginning
+    if early or until is not None:  # a session that is shown only after its end need not wait for its beginning
         present = present.temporal("window_start" if early else None, until)
     groups = present.group_by(*map(quote_name, times.columns[:-1]))
-    found = groups.reduce(_sessions(gap), "window_start long, window_end long, count long")
-    return _shown(found, "window_start" if early else None, grace, keep)
+    sessions = groups.reduce(_sessions(gap), "window_start long, window_end long, count long")
+    return _shown(sessions, "window_start" if early else None, grace, keep)
 
 
 def _sessions(gap: int) -> Callable[[Any, list[tuple[Any, int]]], Iterator[tuple[int, int, int]]]:
@@ -187,7 +191,7 @@ def _sessions(gap: int) -> Callable[[Any, list[tuple[Any, int]]], Iterator[tuple
 
 
 def _shown(windows: Linear, begin: At | None, grace: int, keep: int | None) -> Linear:
-    """Each window while it is to be seen: from ``begin``, or once it has ended and waited."""
+    """Each window while it is shown: from ``begin`` on, or from its end plus the grace."""
     _whole(grace=(grace, 0), keep=(1 if keep is None else keep, 1))
     lower = _plus("window_end", grace) if begin is None else begin
     return windows.temporal(lower, None if keep is None else _plus("window_end", grace + keep))
@@ -200,17 +204,17 @@ def _last_start(at: At, every: int, offset: int) -> str:
 
 
 def _plus(at: At, ticks: int) -> str:
-    """An expression that many ticks later, as a bigint whatever whole number it is."""
+    """An expression plus a number of ticks, as a bigint."""
     return f"({at if isinstance(at, str) else tree_of(at).sql(dialect='spark')}) + {ticks}L"
 
 
 def _whole(**numbers: tuple[object, int | None]) -> None:
-    """Refuse what is no whole number of at least so many.
+    """Check that arguments are whole numbers, not below their minimum.
 
     Raises:
-        PlanError: naming the argument.
+        PlanError: one is not; the message names it.
     """
     for name, (value, least) in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-            wanted = "a whole number of ticks" + ("" if least is None else f" from {least} on")
-            raise PlanError(f"{name} must be {wanted}, got {value!r}")
+            expected = "a whole number of ticks" + ("" if least is None else f" from {least} on")
+            raise PlanError(f"{name} must be {expected}, got {value!r}")

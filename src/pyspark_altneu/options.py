@@ -53,44 +53,44 @@ class Options:
     storage_options: dict[str, Any]
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
+    def of(cls, options: Mapping[str, str]) -> Options:
         """Read Spark's options, whose names know no case.
 
         Raises:
             ReadError: one is missing, unknown, or says nothing that it could mean.
         """
-        found = {str(name).lower(): value for name, value in given.items()}
-        if unknown := sorted(set(found) - _KNOWN):
+        lowered = {str(name).lower(): value for name, value in options.items()}
+        if unknown := sorted(set(lowered) - _KNOWN):
             raise ReadError(
                 f"unknown option {unknown[0]!r} of format altneu; the options are: {', '.join(sorted(_KNOWN))}"
             )
         for needed, how in (("path", '.load("state/")'), ("view", '.option("view", "reach")')):
-            if not found.get(needed):
+            if not lowered.get(needed):
                 raise ReadError(f"format altneu needs {how}")
-        mode = _one_of(found, "mode", ("contents", "changes"))
-        if mode == "contents" and {"since", "until"} & set(found):
+        mode = _one_of(lowered, "mode", ("contents", "changes"))
+        if mode == "contents" and {"since", "until"} & set(lowered):
             raise ReadError(
                 'options "since" and "until" are of .option("mode", "changes"); contents are read "at" a time'
             )
-        if mode == "changes" and "at" in found:
+        if mode == "changes" and "at" in lowered:
             raise ReadError('option "at" is of contents; changes are read "since" a time "until" another')
         return cls(
-            found["path"],
-            found["view"],
+            lowered["path"],
+            lowered["view"],
             mode,
-            _time(found),
-            _number(found, "since", least=-1),
-            _number(found, "until", least=-1),
-            _one_of(found, "errors", ("raise", "ignore")),
-            _columns(found.get("columns")),
-            found.get("lease", "1 hour"),
-            _one_of(found, "snapshot", ("true", "false")) == "true" if "snapshot" in found else None,
-            _number(found, "startingtime", least=0),
-            _number(found, "maxrowsperbatch", least=1),
-            _number(found, "maxtimesperbatch", least=1),
-            found.get("timecolumn"),
-            found.get("diffcolumn", "diff"),
-            _object(found.get("storageoptions", "{}")),
+            _time(lowered),
+            _number(lowered, "since", least=-1),
+            _number(lowered, "until", least=-1),
+            _one_of(lowered, "errors", ("raise", "ignore")),
+            _columns(lowered.get("columns")),
+            lowered.get("lease", "1 hour"),
+            _one_of(lowered, "snapshot", ("true", "false")) == "true" if "snapshot" in lowered else None,
+            _number(lowered, "startingtime", least=0),
+            _number(lowered, "maxrowsperbatch", least=1),
+            _number(lowered, "maxtimesperbatch", least=1),
+            lowered.get("timecolumn"),
+            lowered.get("diffcolumn", "diff"),
+            _object(lowered.get("storageoptions", "{}")),
         )
 
     def open(self, *, lease: str | None, since: int | None = None, shared: bool = False) -> StoreReadings:
@@ -109,47 +109,47 @@ class Options:
         return tuple(view.schema.names) if self.columns is None else self.columns
 
 
-def _one_of(found: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    value = found.get(name, values[0]).lower()
+def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    value = options.get(name, values[0]).lower()
     if value not in values:
-        raise ReadError(f"option {name} must be one of {', '.join(map(repr, values))}, got {found[name]!r}")
+        raise ReadError(f"option {name} must be one of {', '.join(map(repr, values))}, got {options[name]!r}")
     return value
 
 
-def _number(found: Mapping[str, str], name: str, least: int) -> int | None:
-    if name not in found:
+def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
+    if name not in options:
         return None
     try:
-        value = int(found[name])
+        value = int(options[name])
     except ValueError:
         value = least - 1
     if value < least:
-        raise ReadError(f"option {name} must be a whole number of at least {least}, got {found[name]!r}")
+        raise ReadError(f"option {name} must be a whole number of at least {least}, got {options[name]!r}")
     return value
 
 
-def _time(found: Mapping[str, str]) -> int | tuple[int | None, int] | None:
+def _time(options: Mapping[str, str]) -> int | tuple[int | None, int] | None:
     """``at``: a time, or of a view with two times both, as in "7, 3" or ", 3" for the last of the first."""
-    if "," not in found.get("at", ""):
-        return _number(found, "at", least=0)
-    parts = found["at"].split(",")
+    if "," not in options.get("at", ""):
+        return _number(options, "at", least=0)
+    parts = options["at"].split(",")
     try:
         system, event = (int(part) if part.strip() else None for part in parts)
     except ValueError:
         system = event = None
     if event is None:
-        raise ReadError(f"option at={found['at']!r} is neither a time nor two of them with a comma between")
+        raise ReadError(f"option at={options['at']!r} is neither a time nor two of them with a comma between")
     return system, event
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise ReadError("option storageOptions is a JSON object, as fsspec takes the settings of a file system")
-    return found
+    return value
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

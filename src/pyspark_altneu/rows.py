@@ -60,15 +60,15 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
     """
     shape = part.shape
     if shape.diff:
-        found = part.piece.changes(part.start, part.end) if part.at is None else part.piece.snapshot(part.at[0])
-        return _batches(updates_table(_chosen(found, shape), shape.times, shape.diff), shape)
+        updates = part.piece.changes(part.start, part.end) if part.at is None else part.piece.snapshot(part.at[0])
+        return _batches(updates_table(_chosen(updates, shape), shape.times, shape.diff), shape)
     assert part.at is not None
-    found = part.piece.contents(part.at)
-    bad = negatives(found, shape.view) if part.strict else None
+    updates = part.piece.contents(part.at)
+    bad = negatives(updates, shape.view) if part.strict else None
     if bad is not None:
         operator, code, message, row = bad.rows.slice(0, 1).to_pylist()[0]
         raise ViewHasErrorsError(f'{operator}: {code}: {message} (row {row}); option errors="ignore" leaves it out')
-    rows = repeated(_chosen(found, shape))
+    rows = repeated(_chosen(updates, shape))
     return _batches(pa.Table.from_arrays(list(rows.columns), schema=rows.schema), shape)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from altneu.errors import ReadError
 from altneu.views.reader import StoreReadings
-from altneu.views.view import View, followed
+from altneu.views.view import View
 from pyspark_altneu.options import Options
-from pyspark_altneu.rows import Part, Shape, read_part
+from pyspark_altneu.parts import changed_parts, columns_of, shape_of
+from pyspark_altneu.rows import Part, read_part
+from pyspark_altneu.stream import ChangeReader
 
 
 class DefaultSource(DataSource):
@@ -37,28 +38,7 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """For ``spark.readStream``."""
-        from pyspark_altneu.stream import ChangeReader
-
         return ChangeReader(Options.of(self.options))
-
-
-def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
-    """The columns that a read gives."""
-    columns = [view.schema.field(name) for name in options.selected(view)]
-    if not changes:
-        return pa.schema(columns)
-    controls = (*followed(view).time_names(options.time_column), options.diff_column)
-    followed(view).check_names(controls)
-    return pa.schema([*columns, *(pa.field(name, pa.int64(), nullable=False) for name in controls)])
-
-
-def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
-    """What the rows of a read look like to Spark."""
-    schema = to_arrow_schema(from_arrow_schema(columns_of(options, view, changes=changes)), timezone="UTC")
-    columns = options.selected(view)
-    if not changes:
-        return Shape(view.name, columns, schema)
-    return Shape(view.name, columns, schema, followed(view).time_names(options.time_column), options.diff_column)
 
 
 class ViewReader(DataSourceReader):
@@ -98,21 +78,3 @@ def _changes(options: Options, reader: StoreReadings, view: View) -> list[Part]:
         (known.began, known.lower) if options.since is None else known.range_after(options.since, options.until)
     )
     return changed_parts(options, reader, view, start, end)
-
-
-def changed_parts(options: Options, reader: StoreReadings, view: View, start: int, end: int) -> list[Part]:
-    """Parts for the changes of these times.
-
-    Raises:
-        ViewHasErrorsError: the view has errors at the end of them, and that is not to be ignored.
-    """
-    check_errors(options, reader, view, end)
-    shape = shape_of(options, view, changes=True)
-    return [Part(shape, piece, None, low, high) for piece, low, high in reader.changed(view.name, start, end)]
-
-
-def check_errors(options: Options, reader: StoreReadings, view: View, end: int) -> None:
-    """Refuse a view that has errors at the last time before ``end``."""
-    if options.errors == "raise" and end > 0:
-        known = reader.known(view.name)
-        view.raise_errors(known.readable(max(end - 1, known.since)))

@@ -14,8 +14,8 @@ from altneu.errors import HistoryGoneError, ReadError
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View
 from pyspark_altneu.options import Options
+from pyspark_altneu.parts import changed_parts, check_errors, shape_of
 from pyspark_altneu.rows import Part, read_part
-from pyspark_altneu.source import changed_parts, check_errors, shape_of
 
 _NOTHING = -1  # the frontier of a query that has seen nothing, not even a snapshot
 
@@ -62,7 +62,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin >= 0 or first is not None:
             self._hold(begin if begin >= 0 else first + 1)  # type: ignore[operator]
         elif end >= 0 and reader.view(self.options.view).changes_only:
-            offset |= {"from": 0 if reader.known(self.options.view).tells_apart(0) else end}
+            offset |= {"from": 0 if reader.known(self.options.view).distinguishes(0) else end}
             self._hold(offset["from"])
         else:
             self._hold(end)
@@ -167,5 +167,5 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _times(self, start: int, end: int) -> Ints:
         changed = self._reader.changed(self.options.view, start, end)
-        found = [piece.changes(low, high).times[0] for piece, low, high in changed]
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        times = [piece.changes(low, high).times[0] for piece, low, high in changed]
+        return np.concatenate(times) if times else np.empty(0, np.int64)

@@ -38,10 +38,10 @@ def test_every_algorithm_is_asked():
     [
         ("from", "c", UnknownColumnError, r"no column 'from' \(in src=\); the columns are: a, b"),
         ("c", "to", UnknownColumnError, r"no column 'to' \(in dst=\); the columns are: a, b"),
-        ("c", "e", TypeMismatchError, "'c' is int and 'e' is string; cast one of them"),
-        ("a", "a", TypeMismatchError, "'a' is double; cast it"),
-        ("b", "b", TypeMismatchError, "'b' is array"),
-        ("d", "d", TypeMismatchError, "'d' is date"),
+        ("c", "e", TypeMismatchError, "got 'c' of type int and 'e' of type string; cast one of them"),
+        ("a", "a", TypeMismatchError, "got 'a' of type double; cast it"),
+        ("b", "b", TypeMismatchError, "got 'b' of type array"),
+        ("d", "d", TypeMismatchError, "got 'd' of type date"),
     ],
 )
 def test_ends_that_are_refused(name, src, dst, error, says):
@@ -53,7 +53,9 @@ def test_ends_that_are_refused(name, src, dst, error, says):
 def test_roots_that_are_refused(name):
     with pytest.raises(TypeMismatchError, match="roots: 'name' is string, and the edges' nodes are bigint"):
         getattr(algo, name)(EDGES, NAMES)
-    with pytest.raises(PlanError, match="roots is a collection of one column, the node, and has src, dst, weight"):
+    with pytest.raises(
+        PlanError, match="roots must be a collection of one column, the node, got the columns src, dst, weight"
+    ):
         getattr(algo, name)(EDGES, EDGES)
 
 
@@ -70,7 +72,7 @@ def test_roots_that_are_refused(name):
 def test_nodes_that_are_refused(name):
     with pytest.raises(TypeMismatchError, match="nodes: 'name' is string"):
         getattr(algo, name)(EDGES, NAMES)
-    with pytest.raises(PlanError, match="nodes is a collection of one column"):
+    with pytest.raises(PlanError, match="nodes must be a collection of one column"):
         getattr(algo, name)(EDGES, EDGES)
 
 
@@ -97,7 +99,7 @@ def test_numbers_that_are_refused(call, says):
 @pytest.mark.parametrize("kind", ["string", "decimal(9, 2)", "date"])
 def test_weights_that_are_refused(kind):
     edges = an.source("edges", f"src long, dst long, cost {kind}")
-    with pytest.raises(TypeMismatchError, match=r"'cost' is .*; cast it"):
+    with pytest.raises(TypeMismatchError, match=r"got 'cost' of type .*; cast it"):
         algo.shortest_paths(edges, NODES, weight="cost")
     with pytest.raises(UnknownColumnError, match=r"no column 'weight' \(in weight=\)"):
         algo.shortest_paths(edges, NODES)

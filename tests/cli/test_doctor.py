@@ -28,7 +28,7 @@ def test_quickly_with_a_store(call, made):
 
 def test_as_json(call, made):
     told = call("doctor", "--quick", "--path", made, "--json").objects
-    assert all(list(check) == ["check", "level", "told", "remedy"] for check in told)
+    assert all(list(check) == ["check", "level", "message", "remedy"] for check in told)
     assert {check["level"] for check in told} <= {"ok", "warn"}
     assert all(check["remedy"] for check in told if check["level"] != "ok")
 
@@ -100,8 +100,8 @@ def test_packages_that_are_missing_or_too_new(monkeypatch):
     found = list(checks.packages())
     assert levels(found) == [("packages", "warn"), ("packages", "fail"), ("packages", "ok")]
     assert found[0].remedy == "pip install 'click>=999'"
-    assert found[1].told == "no-such-package is missing"
-    assert found[2].told.startswith("numpy ")
+    assert found[1].message == "no-such-package is missing"
+    assert found[2].message.startswith("numpy ")
 
 
 def test_memory_of_a_container(tmp_path):
@@ -138,18 +138,18 @@ def test_file_systems(tmp_path, mounts, level):
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda *_: False)  # whoever runs this may be root, who may write anywhere
     (found,) = checks.place_of_store(LocalFolder(tmp_path / "state"))
-    assert (found.level, found.told) == ("fail", f"{tmp_path} is not writable")
+    assert (found.level, found.message) == ("fail", f"{tmp_path} is not writable")
     assert levels(checks.temporary()) == [("temporary files", "fail")]
 
 
 def test_settings_that_cost_speed(tmp_path):
     given = {"spark.python.worker.reuse": "false", "spark.executor.pyspark.memory": "600m"}
-    costs = spark_checks.settings(spark_checks._wanted() | given, "it")
-    told = [(check.level, check.told.split(":")[0]) for check in costs]
+    costs = spark_checks.settings(spark_checks._expected() | given, "it")
+    told = [(check.level, check.message.split(":")[0]) for check in costs]
     assert told == [("warn", "spark.python.worker.reuse=false"), ("warn", "spark.executor.pyspark.memory=600m")]
     (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.driver.memory  512m\nspark.app.name x\n")
     (found,) = spark_checks.of_files({"SPARK_CONF_DIR": str(tmp_path)})
-    assert found.told.startswith("spark.driver.memory=512m")
+    assert found.message.startswith("spark.driver.memory=512m")
     assert list(spark_checks.of_files({"SPARK_HOME": str(tmp_path)})) == []
     assert levels(spark_checks.settings({}, "a session of somebody's")).count(("settings", "warn")) > 3
 

@@ -35,6 +35,7 @@ def test_views_sources_times_and_files(call, made):
         ("orders", "TABLE", True),
         ("planes", "PYTHON", True),
     ]
+    assert all("retained" in source for source in told["sources"])
     assert told["files"]["log"]["files"] == len(list((made / "log").iterdir()))
 
 

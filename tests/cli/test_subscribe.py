@@ -100,7 +100,7 @@ def test_it_follows_another_session(call, orders):
         (["SELECT * FROM delays"], 1, "view 'delays' has two times"),
         (["SELECT 1 AS OF 0"], 1, "--since says where changes begin"),
         (["--since", "9", "SELECT * FROM totals"], 1, "NotYetKnownError"),
-        (["--since", "2", "--until", "1", "totals"], 1, "up_to=1 lies before as_of=2"),
+        (["--since", "2", "--until", "1", "totals"], 1, "up_to=1 is before as_of=2"),
         (["--since", "x", "totals"], 2, "'x' is not a valid integer"),
         ([], 2, "Missing argument"),
     ],

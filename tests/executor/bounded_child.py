@@ -62,7 +62,7 @@ def main(folder: str, how: str) -> None:
         if "error" in meta:
             print(meta["error"][1])  # noqa: T201
             sys.exit(1)
-        (state,) = meta["states"].values()
+        ((_, _, state),) = meta["states"]
         print(sum(batch["rows"] for batch in state["batches"]))  # noqa: T201
 
 

@@ -113,12 +113,13 @@ def test_the_step_changes_nothing_it_is_given_and_repeats_itself(name):
         messages = inbox
         for stage in range(plan.depth):
             once, again = (run(plan, stage, 0, snapshot, messages, region, StepMode()) for _ in range(2))
-            assert [(s, c) for s, c, _ in once.outbox] == [(s, c) for s, c, _ in again.outbox]
-            assert all(same(frozen(a), frozen(b)) for (*_, a), (*_, b) in zip(once.outbox, again.outbox, strict=True))
+            assert [(s, c) for s, c, _ in once.sent] == [(s, c) for s, c, _ in again.sent]
+            assert all(same(frozen(a), frozen(b)) for (*_, a), (*_, b) in zip(once.sent, again.sent, strict=True))
             assert once.new.keys() == again.new.keys()
-            assert all(same(frozen(once.new[n].updates()), frozen(again.new[n].updates())) for n in once.new)
+            news = [{n: frozen(batch.updates()) for n, (batch,) in made.new.items()} for made in (once, again)]
+            assert all(same(new, news[1][n]) for n, new in news[0].items())
             messages = {}
-            for _, channel, message in once.outbox:
+            for _, channel, message in once.sent:
                 messages.setdefault(channel, []).append(message)
         for n, batches in before.items():
             assert all(same(b, frozen(a.updates())) for b, a in zip(batches, snapshot[n].spine.batches, strict=True))

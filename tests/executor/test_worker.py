@@ -31,7 +31,7 @@ def task(tmp_path):
 def summed(sent):
     total = Counter()
     for part in sent:
-        for shard, channel, updates in part.outbox:
+        for shard, channel, updates in part.sent:
             for row, diff in zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True):
                 total[shard, channel, row] += diff
     return total

@@ -56,7 +56,7 @@ def test_names_are_sparks(spark):
         ("a foo", "'foo'"),
         ("", "''"),
         ("a", "'a'"),
-        ("a int, A long", "'A' comes twice"),
+        ("a int, A long", "'A' occurs twice"),
         ("a decimal(50,2)", "decimal(50,2)"),
         ("a decimal(2,3)", "decimal(2,3)"),
         ("a int default 5", "DEFAULT 5"),
@@ -108,5 +108,5 @@ def test_arrow_types_that_no_type_of_spark_holds_are_refused(kind):
 
 
 def test_a_schema_is_text_or_arrow():
-    with pytest.raises(SchemaError, match="not list"):
+    with pytest.raises(SchemaError, match="got list"):
         T.parse_schema([("a", "int")])

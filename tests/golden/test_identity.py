@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
 
 import altneu as an
@@ -114,6 +115,29 @@ def test_every_node_reducer_and_operation_is_among_them():
 def test_every_node_is_lowered_and_has_a_name_in_ir():
     assert concrete(ir.Node) - {ir.Loop} == {*OPERATORS}  # a loop is lowered with its first result
     assert {kind.__name__ for kind in concrete(ir.Node) | concrete(ir.Reducer)} <= {*ir.__all__}
+
+
+def held(value: object) -> Iterator[str]:
+    """The digests of all functions in a value and the values in it, other nodes aside."""
+    if isinstance(value, Function):
+        yield value.digest
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from held(one)
+    elif is_dataclass(value) and not isinstance(value, ir.Node):
+        for one in fields(value):
+            yield from held(getattr(value, one.name))
+
+
+def test_every_node_states_the_functions_that_it_holds():
+    """One that is not stated would change unseen below a stored view."""
+    nodes = [node for _, plan, _ in every() for node in ir.walk(plan.node)]
+    for node in nodes:
+        own = {digest for one in fields(node) for digest in held(getattr(node, one.name))}
+        assert {f.digest for f in node.functions()} == own
+        changed = node.with_functions(lambda f: f.known_as(f"another {f.digest}"))
+        assert {f.digest for f in changed.functions()} == {f"another {digest}" for digest in own}
+    assert {type(n) for n in nodes if any(True for _ in n.functions())} == {ir.Linear, ir.Reduce, ir.Inspect}
 
 
 def test_no_two_classes_have_one_tag():

@@ -411,5 +411,5 @@ def test_a_packed_moment_that_leaves_int64_is_refused() -> None:
 
 def test_lattices_are_built_from_lattices() -> None:
     for build in (Product, lambda: Product(E, 3), lambda: AltNeu(3)):
-        with pytest.raises(TypeError, match="takes"):
+        with pytest.raises(TypeError, match="needs"):
             build()

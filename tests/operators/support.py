@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.reduce.families import ReduceOutput
+from altneu.operators.kernels.groups import ReduceOutput
+from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates
@@ -23,6 +24,11 @@ NAN = float("nan")
 
 Update = tuple[tuple[Any, ...], int, int]
 Step = list[Update]
+
+
+def call(function: str, arguments: tuple[str, ...], *, distinct: bool = False) -> Aggregate:
+    """An aggregate for kernels, which know its type by the columns that they read."""
+    return Aggregate(function, arguments, pa.null(), distinct)
 
 
 def updates_of(schema: pa.Schema, updates: Iterable[Update]) -> Updates:

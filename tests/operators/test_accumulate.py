@@ -27,15 +27,14 @@ from altneu.operators.kernels.exact_sum import (
 )
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.reduce.accumulate import MOST_ARGUMENTS, SLOT, Accumulator
-from altneu.operators.reduce.aggregates import Aggregate
 from altneu.order import Epoch, Product
 from altneu.trace.update import Updates
-from tests.operators.support import updates_of
+from tests.operators.support import call, updates_of
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("j", pa.int32()), ("x", pa.int64()), ("f", pa.float64()), ("d", pa.decimal128(38, 2))]
 )
-CALLS = (Aggregate("n", "count", ()), *(Aggregate(f"s{c}", "sum", (c,)) for c in "xfd"))
+CALLS = (call("count", ()), *(call("sum", (c,)) for c in "xfd"))
 ACCUMULATOR = Accumulator(("k", "j"), CALLS, SCHEMA)
 EPOCH = Epoch()
 
@@ -127,7 +126,7 @@ def test_an_accumulator_travels():
 
 
 def test_arguments_share_their_slots():
-    calls = (Aggregate("a", "avg", ("x",)), Aggregate("b", "sum", ("x",)), Aggregate("c", "count", ("x",)))
+    calls = (call("avg", ("x",)), call("sum", ("x",)), call("count", ("x",)))
     accumulator = Accumulator(("k",), calls, SCHEMA)
     made = accumulator.explode(updates_of(SCHEMA, [(("a", 1, 7, None, None), 0, 1)]), EPOCH)
     assert sorted(made.rows.column(SLOT).to_pylist()) == [0, 5]
@@ -140,9 +139,7 @@ def truncated(value: int) -> tuple[int, int]:
 
 
 def test_partial_sums_made_elsewhere_are_the_same_slots():
-    accumulator = Accumulator(
-        ("k",), (Aggregate("n", "count", ()), Aggregate("s", "sum", ("x",)), Aggregate("c", "count", ("f",))), SCHEMA
-    )
+    accumulator = Accumulator(("k",), (call("count", ()), call("sum", ("x",)), call("count", ("f",))), SCHEMA)
     names = [name for name, _ in accumulator.partials()]
     assert names == ["#rows", "#nulls0", "#low0", "#high0", "#nulls1"]
     rng = random.Random(4)
@@ -165,7 +162,7 @@ def test_partial_sums_made_elsewhere_are_the_same_slots():
 
 
 def test_partial_sums_of_updates_with_diffs_say_so():
-    accumulator = Accumulator(("k",), (Aggregate("s", "sum", ("x",)),), SCHEMA)
+    accumulator = Accumulator(("k",), (call("sum", ("x",)),), SCHEMA)
     assert dict(accumulator.partials(diff="d"))["#low0"] == "sum(`d` * (cast(`x` as bigint) % 4294967296))"
     assert dict(accumulator.partials(diff="d"))["#rows"] == "sum(`d`)"
 
@@ -174,11 +171,10 @@ def test_partial_sums_of_updates_with_diffs_say_so():
     ("key", "calls", "error"),
     [
         (("z",), (), UnknownColumnError),
-        (("k",), (Aggregate("s", "sum", ("z",)),), UnknownColumnError),
-        (("k",), (Aggregate("s", "sum", ("k",)),), TypeMismatchError),
-        (("k",), (Aggregate("m", "min", ("x",)),), PlanError),
-        (("k",), (Aggregate("s", "sum", ("x",), distinct=True),), PlanError),
-        (("k",), (Aggregate("k", "sum", ("x",)),), PlanError),
+        (("k",), (call("sum", ("z",)),), UnknownColumnError),
+        (("k",), (call("sum", ("k",)),), TypeMismatchError),
+        (("k",), (call("min", ("x",)),), PlanError),
+        (("k",), (call("sum", ("x",), distinct=True),), PlanError),
     ],
 )
 def test_what_does_not_fit_is_refused_when_the_plan_is_built(key, calls, error):
@@ -190,8 +186,8 @@ def test_more_arguments_than_slots_are_refused():
     names = [f"x{i}" for i in range(MOST_ARGUMENTS + 1)]
     schema = pa.schema([(name, pa.int64()) for name in names])
     with pytest.raises(PlanError, match="at most"):
-        Accumulator((), tuple(Aggregate(f"s{n}", "sum", (n,)) for n in names), schema)
-    most = Accumulator((), tuple(Aggregate(f"s{n}", "sum", (n,)) for n in names[:-1]), schema)
+        Accumulator((), tuple(call("sum", (n,)) for n in names), schema)
+    most = Accumulator((), tuple(call("sum", (n,)) for n in names[:-1]), schema)
     made = most.explode(updates_of(schema, [((2**40,) * len(names), 0, 1)]), EPOCH)
     assert max(made.rows.column(SLOT).to_pylist()) == 1 + STRIDE * (MOST_ARGUMENTS - 1) + 5
 

@@ -14,18 +14,16 @@ import pytest
 
 from altneu.operators.kernels.exact_number import number_at, parted, plus, product, whole
 from altneu.operators.kernels.order_tree import grow, place_of
-from altneu.operators.reduce.accumulable import Aggregates
+from altneu.operators.reduce.accumulable import AggregatesSpec
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.aggregates import Aggregate
-from altneu.operators.reduce.families import reduce
 from altneu.operators.reduce.moments import PRODUCTS
-from altneu.operators.reduce.ranked import GeneralAggregates
+from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.trace.batch import Layout
-from tests.operators.support import LATTICE, Run, updates_of
+from tests.operators.support import LATTICE, Run, call, updates_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 TWO = ("covar_pop", "covar_samp", "regr_sxy", "corr", "regr_r2", "regr_slope", "regr_intercept")
-CALLS = tuple(Aggregate(f, f, ("x", "y") if f in TWO else ("x",)) for f in PRODUCTS)
+CALLS = tuple(call(f, ("x", "y") if f in TWO else ("x",)) for f in PRODUCTS)
 ULPS = {"corr": 4, "regr_r2": 8, "skewness": 6, "kurtosis": 6}
 
 
@@ -33,14 +31,14 @@ def accumulable() -> Run:
     made = Accumulator(("k",), CALLS, SCHEMA)
     return Run(
         Layout(made.slot_schema, ("k",), LATTICE),
-        lambda arranged: reduce(arranged, Aggregates(made)),
+        lambda arranged: AggregatesSpec(made).reduce(arranged, "reduce"),
         lambda updates: made.explode(updates, LATTICE),
     )
 
 
 def general() -> Run:
-    spec = GeneralAggregates(("k",), (*CALLS, Aggregate("least", "min", ("x",))), SCHEMA)
-    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce(arranged, spec))
+    spec = GeneralSpec(("k",), (*CALLS, call("min", ("x",))), SCHEMA)
+    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"))
 
 
 def shown(run: Run, updates, upper: int) -> dict[str, float | None]:
@@ -48,7 +46,7 @@ def shown(run: Run, updates, upper: int) -> dict[str, float | None]:
     made = run.step(updates_of(SCHEMA, updates), upper)
     assert len(made.errs) == 0
     rows = [row for row, diff in zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True) if diff > 0]
-    return dict(zip(made.oks.schema.names[1:], rows[0][1:], strict=True)) if rows else {}
+    return dict(zip(PRODUCTS, rows[0][1 : 1 + len(PRODUCTS)], strict=True)) if rows else {}
 
 
 def truth(pairs: list[tuple[float, float]]) -> dict[str, Fraction | Decimal | None]:

@@ -12,36 +12,48 @@ import pytest
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.aggregates import Aggregate
-from altneu.operators.reduce.families import (
-    Aggregates,
-    CountOf,
-    Distinct,
-    Threshold,
+from altneu.operators.reduce.accumulable import (
+    AggregatesSpec,
+    CountOfSpec,
+    DistinctSpec,
+    ThresholdSpec,
     counter,
     default_row,
     reduce_accumulable,
 )
+from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Epoch, Product
 from altneu.trace.batch import Arranged, Batch, Description, Layout
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
+from tests.operators.support import (
+    LATTICE,
+    NAN,
+    Expected,
+    Run,
+    call,
+    check,
+    comparable,
+    history,
+    is_nan,
+    undone,
+    updates_of,
+)
 
 SCHEMA = pa.schema([
     ("k", pa.string()), ("i", pa.int64()), ("s", pa.int16()), ("d", pa.decimal128(20, 3)),
     ("f", pa.float64()), ("g", pa.float32()),
 ])  # fmt: skip
 CALLS = (
-    Aggregate("n", "count", ()),
-    Aggregate("ni", "count", ("i",)),
-    Aggregate("si", "sum", ("i",)),
-    Aggregate("ai", "avg", ("i",)),
-    Aggregate("ss", "sum", ("s",)),
-    Aggregate("sd", "sum", ("d",)),
-    Aggregate("ad", "avg", ("d",)),
-    Aggregate("sf", "sum", ("f",)),
-    Aggregate("af", "avg", ("f",)),
-    Aggregate("sg", "sum", ("g",)),
+    call("count", ()),
+    call("count", ("i",)),
+    call("sum", ("i",)),
+    call("avg", ("i",)),
+    call("sum", ("s",)),
+    call("sum", ("d",)),
+    call("avg", ("d",)),
+    call("sum", ("f",)),
+    call("avg", ("f",)),
+    call("sum", ("g",)),
 )
 
 
@@ -158,7 +170,7 @@ def extreme(rng: random.Random) -> tuple[Any, ...]:
 def make(merged: bool) -> Run:
     accumulator = Accumulator(("k",), CALLS, SCHEMA)
     layout = Layout(accumulator.slot_schema, accumulator.key, LATTICE)
-    spec = Aggregates(accumulator)
+    spec = AggregatesSpec(accumulator)
     return Run(
         layout, lambda arranged: reduce_accumulable(arranged, spec), lambda u: accumulator.explode(u, LATTICE), merged
     )
@@ -270,9 +282,9 @@ def threshold_oracle(held: Counter[tuple[Any, ...]]) -> Expected:
 @pytest.mark.parametrize(
     ("spec", "judge"),
     [
-        (Distinct(ROWS), distinct_oracle),
-        (CountOf(ROWS, "n"), count_oracle),
-        (Threshold(ROWS, odd_or_fail), threshold_oracle),
+        (DistinctSpec(ROWS), distinct_oracle),
+        (CountOfSpec(ROWS, "n"), count_oracle),
+        (ThresholdSpec(ROWS, odd_or_fail), threshold_oracle),
     ],
 )
 def test_counts_of_rows_equal_recomputation_at_every_time(spec, judge, bits, merged):
@@ -289,7 +301,7 @@ def test_a_threshold_function_is_asked_once_per_count_and_its_answers_are_checke
         asked.append(count)
         return "many" if count == 2 else 2**62 if count == 4 else True
 
-    run = row_run(Threshold(ROWS, function), merged=False)
+    run = row_run(ThresholdSpec(ROWS, function), merged=False)
     made = run.step(updates_of(ROWS, [(("x", i), 0, n) for i, n in enumerate([1, 1, 2, 4])]), 1)
     assert sorted(asked) == [1, 2, 4]
     assert sorted(made.oks.rows.to_pylist()) == [("x", 0), ("x", 1)]
@@ -301,10 +313,10 @@ def test_a_threshold_function_is_asked_once_per_count_and_its_answers_are_checke
 
 
 def test_a_global_aggregate_always_has_a_row_if_asked_for():
-    calls = (Aggregate("n", "count", ()), Aggregate("s", "sum", ("b",)))
+    calls = (call("count", ()), call("sum", ("b",)))
     accumulator = Accumulator((), calls, ROWS)
     layout = Layout(accumulator.slot_schema, (), LATTICE)
-    for spec in (Aggregates(accumulator), Aggregates(accumulator, default_row=True)):
+    for spec in (AggregatesSpec(accumulator), AggregatesSpec(accumulator, default_row=True)):
 
         def judge(held, spec=spec):
             count, values = sum(held.values()), [(row[1], n) for row, n in held.items() if row[1] is not None]
@@ -325,7 +337,7 @@ def test_a_global_aggregate_always_has_a_row_if_asked_for():
 
 
 def test_partially_ordered_times_are_refused():
-    spec = Distinct(ROWS)
+    spec = DistinctSpec(ROWS)
     accumulator = counter(ROWS)
     lattice = Product(Epoch(), Epoch())
     layout = Layout(accumulator.slot_schema, accumulator.key, lattice)
@@ -335,7 +347,7 @@ def test_partially_ordered_times_are_refused():
 
 
 def test_a_count_that_leaves_int64_is_fatal():
-    spec = CountOf(ROWS)
+    spec = CountOfSpec(ROWS)
     run = row_run(spec, merged=False)
     run.step(updates_of(ROWS, [(("x", 1), 0, 2**62)]), 1)
     with pytest.raises(DiffOverflowError):
@@ -345,11 +357,11 @@ def test_a_count_that_leaves_int64_is_fatal():
 def test_floats_are_summed_as_if_rounded_once():
     values = np.random.default_rng(3).normal(size=2_000) * 10.0 ** np.random.default_rng(4).integers(-30, 30, 2_000)
     schema = pa.schema([("k", pa.int64()), ("f", pa.float64())])
-    accumulator = Accumulator(("k",), (Aggregate("s", "sum", ("f",)),), schema)
+    accumulator = Accumulator(("k",), (call("sum", ("f",)),), schema)
     rows = Rows(schema, (pa.array(np.zeros(2_000, np.int64)), pa.array(values)), 2_000)
     layout = Layout(accumulator.slot_schema, accumulator.key, LATTICE)
     updates = updates_of(schema, [])
     updates = type(updates)(rows, np.zeros((1, 2_000), np.int64), np.ones(2_000, np.int64))
     new = Batch.build(accumulator.explode(updates, LATTICE), layout, Description.interval(LATTICE, 0, 1))
-    made = reduce_accumulable(Arranged(layout, (), new), Aggregates(accumulator))
+    made = reduce_accumulable(Arranged(layout, (), new), AggregatesSpec(accumulator))
     assert made.oks.rows.to_pylist() == [(0, math.fsum(values.tolist()))]

@@ -19,21 +19,20 @@ from hypothesis import strategies as st
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.operators.reduce import along
+from altneu.operators.reduce.accumulable import AggregatesSpec, CountOfSpec, DistinctSpec, ThresholdSpec, counter
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.aggregates import Aggregate
 from altneu.operators.reduce.any_lattice import reduce_at_any
-from altneu.operators.reduce.families import Aggregates, CountOf, Distinct, Threshold, counter
-from altneu.operators.reduce.python_reduce import PythonReduce
-from altneu.operators.reduce.ranked import GeneralAggregates
-from altneu.operators.reduce.reducers import Frame
+from altneu.operators.reduce.calls import Frame, WindowCall
+from altneu.operators.reduce.python_reduce import PythonSpec
+from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.rounds import reduce_in_round
-from altneu.operators.reduce.top_k import TopK
+from altneu.operators.reduce.top_k import TopKSpec
 from altneu.operators.reduce.touched_history import round_columns
-from altneu.operators.reduce.window import WindowCall, WindowFunctions
+from altneu.operators.reduce.window import WindowSpec
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, interesting_times
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates
-from tests.operators.support import updates_of
+from tests.operators.support import call, updates_of
 
 E = Epoch()
 PLANE, SPACE = Product(E, E), Product(E, E, E)
@@ -79,37 +78,37 @@ def _lined_up(values):
     return [(v, n + 1, v + sum(values[::-1][n - 1 : n])) for n, v in enumerate(values[::-1])]
 
 
-WINDOW = WindowFunctions(
+WINDOW = WindowSpec(
     ("k",),
     (
-        WindowCall(Aggregate("#w0", "row_number", ()), (("v", True, False),)),
-        WindowCall(Aggregate("#w1", "sum", ("v",)), (("v", True, False),), Frame(True, -1, 0)),
+        WindowCall(call("row_number", ()), (("v", True, False),)),
+        WindowCall(call("sum", ("v",)), (("v", True, False),), Frame(True, -1, 0)),
     ),
     SCHEMA,
 )
 CALLED: list = []
-SUMS = Accumulator(
-    ("k",), tuple(Aggregate(f, f, ("v",) if f != "count" else ()) for f in ("count", "sum", "avg")), SCHEMA
-)
-GENERAL = tuple(Aggregate(n, f, ("v",), distinct=n == "kinds") for n, f in
+SUMS = Accumulator(("k",), tuple(call(f, ("v",) if f != "count" else ()) for f in ("count", "sum", "avg")), SCHEMA)
+GENERAL = tuple(call(f, ("v",), distinct=n == "kinds") for n, f in
                 (("least", "min"), ("most", "max"), ("kinds", "count"), ("all", "collect_list")))  # fmt: skip
 ROWS = counter(SCHEMA)
 REDUCERS = {
-    "sums": Reducer(Aggregates(SUMS), ("k",), _summed, SUMS.explode),
-    "general": Reducer(GeneralAggregates(("k",), GENERAL, SCHEMA), ("k",), _checked(_general)),
+    "sums": Reducer(AggregatesSpec(SUMS), ("k",), _summed, SUMS.explode),
+    "general": Reducer(GeneralSpec(("k",), GENERAL, SCHEMA), ("k",), _checked(_general)),
     "top_k": Reducer(
-        TopK(("k",), 2, (("v", True, False),), SCHEMA), ("k",), _checked(lambda v: [(w,) for w in v[-2:]])
+        TopKSpec(("k",), 2, (("v", True, False),), SCHEMA), ("k",), _checked(lambda v: [(w,) for w in v[-2:]])
     ),
     "window": Reducer(WINDOW, ("k",), _checked(_lined_up)),
     "a function": Reducer(
-        PythonReduce(("k",), _called, pa.schema([("r", pa.int64())]), SCHEMA),
+        PythonSpec(("k",), _called, pa.schema([("r", pa.int64())]), SCHEMA),
         ("k",),
         _checked(lambda v: [(sum(v) % 5,)] * 2 if v else []),
     ),
-    "distinct": Reducer(Distinct(SCHEMA), ("k", "v"), lambda n: NEGATIVE if n < 0 else 1, ROWS.explode, by_row=True),
-    "counts": Reducer(CountOf(SCHEMA), ("k", "v"), lambda n: n, ROWS.explode, by_row=True),
+    "distinct": Reducer(
+        DistinctSpec(SCHEMA), ("k", "v"), lambda n: NEGATIVE if n < 0 else 1, ROWS.explode, by_row=True
+    ),
+    "counts": Reducer(CountOfSpec(SCHEMA), ("k", "v"), lambda n: n, ROWS.explode, by_row=True),
     "threshold": Reducer(
-        Threshold(SCHEMA, lambda n: n * (n % 3)), ("k", "v"), lambda n: n * (n % 3), ROWS.explode, by_row=True
+        ThresholdSpec(SCHEMA, lambda n: n * (n % 3)), ("k", "v"), lambda n: n * (n % 3), ROWS.explode, by_row=True
     ),
 }
 

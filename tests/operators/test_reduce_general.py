@@ -10,11 +10,22 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.operators.reduce.aggregates import Aggregate
-from altneu.operators.reduce.families import reduce
-from altneu.operators.reduce.ranked import GeneralAggregates, reduce_general
+from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
 from altneu.trace.batch import Layout
-from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
+from tests.operators.support import (
+    LATTICE,
+    NAN,
+    Expected,
+    Run,
+    call,
+    check,
+    comparable,
+    history,
+    is_nan,
+    undone,
+    updates_of,
+)
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("d", pa.decimal128(12, 2))]
@@ -22,16 +33,16 @@ SCHEMA = pa.schema(
 COLUMNS = ("i", "f", "s", "d")
 NEGATIVE = ("NEGATIVE_MULTIPLICITY", "the group holds a row more often retracted than inserted")
 CALLS = (
-    Aggregate("n", "count", ()),
-    *(Aggregate(f"{f}_{c}", f, (c,)) for f in ("min", "max", "collect_list", "collect_set") for c in COLUMNS),
-    *(Aggregate(f"distinct_{c}", "count", (c,), distinct=True) for c in COLUMNS),
-    Aggregate("pairs", "count", ("i", "s"), distinct=True),
-    Aggregate("si", "sum", ("i",)),
-    Aggregate("sdi", "sum", ("i",), distinct=True),
-    Aggregate("adi", "avg", ("i",), distinct=True),
-    Aggregate("sdf", "sum", ("f",), distinct=True),
-    Aggregate("sdd", "sum", ("d",), distinct=True),
-    Aggregate("cs", "count", ("s",)),
+    call("count", ()),
+    *(call(f, (c,)) for f in ("min", "max", "collect_list", "collect_set") for c in COLUMNS),
+    *(call("count", (c,), distinct=True) for c in COLUMNS),
+    call("count", ("i", "s"), distinct=True),
+    call("sum", ("i",)),
+    call("sum", ("i",), distinct=True),
+    call("avg", ("i",), distinct=True),
+    call("sum", ("f",), distinct=True),
+    call("sum", ("d",), distinct=True),
+    call("count", ("s",)),
 )
 
 
@@ -101,8 +112,8 @@ def infinite(rng: random.Random) -> tuple[Any, ...]:
 
 
 def make(calls: tuple[Aggregate, ...], *, merged: bool = False) -> Run:
-    spec = GeneralAggregates(("k",), calls, SCHEMA)
-    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce(arranged, spec), merged=merged)
+    spec = GeneralSpec(("k",), calls, SCHEMA)
+    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"), merged=merged)
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -123,7 +134,7 @@ def test_each_aggregate_alone_tells_only_its_own_changes(call):
 def test_infinities_are_values():
     rng = random.Random(3)
     for _ in range(20):
-        calls = tuple(c for c in CALLS if c.name != "sdf")
+        calls = tuple(c for c in CALLS if c != call("sum", ("f",), distinct=True))
         check(make(calls), SCHEMA, history(rng, infinite, 3, 8, diffs=(1, 2)), judge(calls))
 
 
@@ -157,11 +168,11 @@ def test_aggregates_are_exact_when_hashes_collide():
 def test_many_values_of_one_group_toggled_at_many_times():
     rng = random.Random(7)
     calls = (
-        Aggregate("min", "min", ("i",)),
-        Aggregate("max", "max", ("i",)),
-        Aggregate("d", "count", ("i",), distinct=True),
+        call("min", ("i",)),
+        call("max", ("i",)),
+        call("count", ("i",), distinct=True),
     )
-    spec = GeneralAggregates(("k",), calls, SCHEMA)
+    spec = GeneralSpec(("k",), calls, SCHEMA)
     run = Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce_general(arranged, spec))
     alive: Counter[int] = Counter()
     step, expected, shown = [], {}, None
@@ -190,27 +201,27 @@ def test_many_values_of_one_group_toggled_at_many_times():
 
 
 def test_huge_multiplicities_are_counted_and_lists_of_them_refused():
-    calls = (Aggregate("n", "count", ()), Aggregate("m", "max", ("i",)), Aggregate("s", "sum", ("i",)))
+    calls = (call("count", ()), call("max", ("i",)), call("sum", ("i",)))
     row = ("a", 3, None, None, None)
     run = make(calls)
     made = run.step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
     assert made.oks.rows.to_pylist() == [("a", 2**40, 3, 3 * 2**40)]
-    made = make((Aggregate("xs", "collect_list", ("i",)),)).step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
+    made = make((call("collect_list", ("i",)),)).step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
     assert [error[1] for error in made.errs.rows.to_pylist()] == ["ARITHMETIC_OVERFLOW"]
     with pytest.raises(DiffOverflowError):
         make(calls).step(updates_of(SCHEMA, [(row, 0, 2**62), (row, 1, 2**62)]), 2)
 
 
 def test_an_error_of_all_rows_says_so():
-    spec = GeneralAggregates((), (Aggregate("m", "max", ("i",)),), SCHEMA)
+    spec = GeneralSpec((), (call("max", ("i",)),), SCHEMA)
     run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_general(arranged, spec, "the maximum"))
     made = run.step(updates_of(SCHEMA, [(("a", 3, None, None, None), 0, -1)]), 1)
     assert made.errs.rows.to_pylist() == [("the maximum", *NEGATIVE, "all rows")]
 
 
 def test_a_global_aggregate_has_a_row_for_nothing_if_asked_for():
-    calls = (Aggregate("n", "count", ()), Aggregate("m", "max", ("i",)), Aggregate("xs", "collect_list", ("i",)))
-    spec = GeneralAggregates((), calls, SCHEMA, default_row=True)
+    calls = (call("count", ()), call("max", ("i",)), call("collect_list", ("i",)))
+    spec = GeneralSpec((), calls, SCHEMA, default_row=True)
     run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_general(arranged, spec))
     row = ("a", 3, None, None, None)
     first = run.step(updates_of(SCHEMA, [(row, 0, 1)]), 1)
@@ -233,8 +244,8 @@ NESTED = pa.schema([
 
 
 def test_nested_and_temporal_values_have_an_order():
-    calls = tuple(Aggregate(f"{f}{c}", f, (c,)) for f in ("min", "max", "collect_set") for c in "plbyz")
-    spec = GeneralAggregates(("k",), calls, NESTED)
+    calls = tuple(call(f, (c,)) for f in ("min", "max", "collect_set") for c in "plbyz")
+    spec = GeneralSpec(("k",), calls, NESTED)
     run = Run(Layout(NESTED, ("k",), LATTICE), lambda arranged: reduce_general(arranged, spec))
     rows = [
         (1, {"a": 1, "b": None}, [1, 2], True, 5, b"b", 3),
@@ -244,26 +255,30 @@ def test_nested_and_temporal_values_have_an_order():
     ]
     made = run.step(updates_of(NESTED, [(row, 0, 1) for row in rows]), 1)
     got = dict(zip(made.oks.schema.names, made.oks.rows.to_pylist()[0], strict=True))
-    assert got["minp"] == {"a": None, "b": "x"}
-    assert got["maxp"] == {"a": 1, "b": "x"}
-    assert got["minl"] == [None, 7]
-    assert got["maxl"] == [1, 2]
-    assert got["collect_setl"] == [[None, 7], [1], [1, 2]]
-    assert (got["minb"], got["maxb"], got["collect_setb"]) == (False, True, [False, True])
-    assert (got["miny"], got["maxy"]) == (b"", b"bb")
+    assert got["#0"] == {"a": None, "b": "x"}
+    assert got["#5"] == {"a": 1, "b": "x"}
+    assert got["#1"] == [None, 7]
+    assert got["#6"] == [1, 2]
+    assert got["#11"] == [[None, 7], [1], [1, 2]]
+    assert (got["#2"], got["#7"], got["#12"]) == (False, True, [False, True])
+    assert (got["#3"], got["#8"]) == (b"", b"bb")
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (Aggregate("x", "median", ("i",)), UnsupportedFunctionError),
-        (Aggregate("x", "sum", ("s",)), TypeMismatchError),
-        (Aggregate("x", "max", ("i", "f")), TypeMismatchError),
-        (Aggregate("x", "count", (), distinct=True), TypeMismatchError),
-        (Aggregate("x", "max", ("k",)), PlanError),
-        (Aggregate("k", "max", ("i",)), PlanError),
+        (call("median", ("i",)), UnsupportedFunctionError),
+        (call("sum", ("s",)), TypeMismatchError),
+        (call("max", ("i", "f")), TypeMismatchError),
+        (call("count", (), distinct=True), TypeMismatchError),
+        (call("max", ("k",)), PlanError),
     ],
 )
 def test_what_does_not_fit_is_refused_when_the_plan_is_built(call, error):
     with pytest.raises(error):
-        GeneralAggregates(("k",), (call,), SCHEMA)
+        GeneralSpec(("k",), (call,), SCHEMA)
+
+
+def test_columns_of_one_name_are_refused():
+    with pytest.raises(PlanError, match="two output columns are named '#0'"):
+        GeneralSpec(("#0",), (call("max", ("i",)),), pa.schema([("#0", pa.string()), ("i", pa.int64())]))

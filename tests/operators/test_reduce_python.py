@@ -8,7 +8,7 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError
-from altneu.operators.reduce.families import PythonReduce, reduce
+from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
@@ -61,8 +61,8 @@ def value(rng: random.Random) -> tuple[Any, ...]:
 def make(
     function: Any = describe, result: pa.Schema = RESULT, *, merged: bool = False, with_diffs: bool = False
 ) -> Run:
-    spec = PythonReduce(("k",), function, result, SCHEMA, with_diffs)
-    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce(arranged, spec, "mine"), merged=merged)
+    spec = PythonSpec(("k",), function, result, SCHEMA, with_diffs)
+    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: spec.reduce(arranged, "mine"), merged=merged)
 
 
 @pytest.mark.parametrize("merged", [False, True])

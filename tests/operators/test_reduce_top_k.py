@@ -8,7 +8,7 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
-from altneu.operators.reduce.families import TopK, reduce
+from altneu.operators.reduce.top_k import TopKSpec
 from altneu.trace.batch import Layout
 from tests.operators.support import LATTICE, NAN, Expected, Run, check, comparable, history, is_nan, undone, updates_of
 
@@ -68,8 +68,8 @@ def value(rng: random.Random) -> tuple[Any, ...]:
 
 
 def make(k: int, order: Any, *, merged: bool = False) -> Run:
-    spec = TopK(("k",), k, order, SCHEMA)
-    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: reduce(arranged, spec), merged=merged)
+    spec = TopKSpec(("k",), k, order, SCHEMA)
+    return Run(Layout(SCHEMA, ("k",), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"), merged=merged)
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -111,8 +111,8 @@ def test_the_first_k_are_exact_when_hashes_collide():
 
 
 def test_all_rows_are_one_group_without_key_columns():
-    spec = TopK((), 2, (("x", True, False),), SCHEMA)
-    run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce(arranged, spec))
+    spec = TopKSpec((), 2, (("x", True, False),), SCHEMA)
+    run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"))
     rows = [((float(i), "a", "x"), i, 1) for i in range(5)]
     made = run.step(updates_of(SCHEMA, rows), 5)
     held: Counter[float] = Counter()
@@ -123,8 +123,8 @@ def test_all_rows_are_one_group_without_key_columns():
 
 def test_ties_between_rows_of_maps_are_decided_by_their_entries():
     schema = pa.schema([("x", pa.int64()), ("m", pa.map_(pa.string(), pa.int64()))])
-    spec = TopK((), 2, (("x", False, False),), schema)
-    run = Run(Layout(schema, (), LATTICE), lambda arranged: reduce(arranged, spec))
+    spec = TopKSpec((), 2, (("x", False, False),), schema)
+    run = Run(Layout(schema, (), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"))
     rows = [(1, [("b", 1)]), (1, [("a", 2)]), (1, [("a", 2), ("b", 1)])]
     made = run.step(updates_of(schema, [(row, 0, 1) for row in rows]), 1)
     assert made.oks.rows.to_pylist() == [rows[1], rows[2]]
@@ -139,9 +139,9 @@ def test_large_counts_and_a_large_k():
 
 def test_what_does_not_fit_is_refused_when_the_plan_is_built():
     with pytest.raises(PlanError, match="not negative"):
-        TopK(("k",), -1, (), SCHEMA)
+        TopKSpec(("k",), -1, (), SCHEMA)
     maps = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
     with pytest.raises(TypeMismatchError, match="maps have no order"):
-        TopK((), 1, (("m", False, False),), maps)
+        TopKSpec((), 1, (("m", False, False),), maps)
     with pytest.raises(UnknownColumnError):
-        TopK(("k",), 1, (("y", False, False),), SCHEMA)
+        TopKSpec(("k",), 1, (("y", False, False),), SCHEMA)

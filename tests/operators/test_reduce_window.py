@@ -14,7 +14,6 @@ import pytest
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import PlanError, StepFailedError, TypeMismatchError, UnknownColumnError
 from altneu.operators.reduce import lined_up
-from altneu.operators.reduce.families import reduce
 from altneu.operators.reduce.lowering import spec_of
 from altneu.plan import ir
 from altneu.trace.batch import Layout
@@ -148,7 +147,7 @@ def judge(calls: list[ir.WindowCall]) -> Any:
 
 def make(calls: list[ir.WindowCall], *, merged: bool = False) -> Run:
     spec = spec_of(ir.Reduce(SOURCE, KEY, ir.WindowFunctions(tuple(calls))))
-    return Run(Layout(SCHEMA, KEY, LATTICE), lambda arranged: reduce(arranged, spec), merged=merged)
+    return Run(Layout(SCHEMA, KEY, LATTICE), lambda arranged: spec.reduce(arranged, "reduce"), merged=merged)
 
 
 @pytest.mark.parametrize("case", CASES)

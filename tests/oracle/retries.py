@@ -27,7 +27,7 @@ from altneu.runtime.measured import SECONDS
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark import worker
 from altneu.runtime.spark.executor import Frames, SparkExecutor
-from altneu.runtime.spark.wire import META, Parcel, Row, pack, unpack, unpack_meta
+from altneu.runtime.spark.wire import META, Row, pack, unpack, unpack_meta
 from altneu.runtime.spark.worker import Task, run_stage, start
 from altneu.runtime.state import OpenData, blob_names
 from tests.oracle.runners import Judge, Runner, Sources
@@ -136,8 +136,8 @@ def told(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]
             for counts in meta.get("measured", {}).values():
                 counts[SECONDS] = 0.0
             meta["error"] = meta.get("error", [""])[0]  # its class: the text may name a temporary file
-            for target, channel, parcel in meta.pop("sent", []):
-                said.update((target, channel, repr(row)) for row in in_parcel(parcel, open_data, named=named))
+            for target, channel, message in meta.pop("sent", []):
+                said.update((target, channel, repr(row)) for row in in_message(message, open_data, named=named))
             kept = {n: blobs[n] for n in blob_names(meta) if n in blobs} if named else {}
             said[shard, repr(meta if named else content(meta, open_data)), tuple(sorted(kept.items()))] += 1
         elif not payload:  # a seed, or an arrangement that is there already
@@ -161,10 +161,10 @@ def content(value: Any, open_data: OpenData) -> Any:
     return {key: content(inner, open_data) for key, inner in value.items()}
 
 
-def in_parcel(parcel: Parcel, open_data: OpenData, *, named: bool) -> Iterator[Any]:
-    """The rows that a parcel brings, and what it names besides."""
-    old = parcel.get("old")
-    yield parcel["rows"] if named or old is not None else "", old if named else content(old, open_data)
-    batches = open_data(parcel["data"]) if "data" in parcel else []
-    for batch in [batches[parcel["part"]]] if "part" in parcel else batches:
+def in_message(ref: dict[str, Any], open_data: OpenData, *, named: bool) -> Iterator[Any]:
+    """The rows that a message brings, and what it names besides."""
+    old = ref.get("old")
+    yield ref["rows"] if named or old is not None else "", old if named else content(old, open_data)
+    batches = open_data(ref["data"]) if "data" in ref else []
+    for batch in [batches[ref["part"]]] if "part" in ref else batches:
         yield from batch.to_pylist()

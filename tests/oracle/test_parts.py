@@ -90,15 +90,16 @@ class Twice(StageRun):
         parted = StageRun(*self._given(small), Keeper(200))
         sent = [list(run.sent()) for run in (whole, parted)]
         assert told(sent[0]) == told(sent[1])
-        assert {n: kept(s) for n, s in whole.result.states.items()} == {
-            n: kept(s) for n, s in parted.result.states.items()
-        }
-        news = [{n: summed([b.updates()]) for n, b in run.result.new.items() if len(b)} for run in (whole, parted)]
+        outcomes = whole.outcome, parted.outcome
+        states = [{key: kept(state) for key, state in outcome.states.items()} for outcome in outcomes]
+        assert states[0] == states[1]
+        news = [{n: summed([b.updates()]) for n, (b,) in outcome.new.items() if len(b)} for outcome in outcomes]
         assert news[0] == news[1]
-        assert {n: summed(p) for n, p in whole.taps.items()} == {n: summed(p) for n, p in parted.taps.items()}
+        taps = [{n: summed(parts) for n, parts in outcome.taps.items()} for outcome in outcomes]
+        assert taps[0] == taps[1]
         Twice.parts += parted.inbox.spill is not None
         chosen = random.Random(self.stage + self.shard).choice([0, 1])
-        self.result, self.taps = (whole, parted)[chosen].result, (whole, parted)[chosen].taps
+        self.outcome = outcomes[chosen]
         yield from sent[chosen]
 
     def _given(self, inbox):

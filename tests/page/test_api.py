@@ -34,7 +34,7 @@ def test_the_session_is_told(client, session):
     told = client.get("api/session").json()
     assert (told["lower"], told["steps"], told["store"], told["allow_writes"]) == (1, 1, "in memory", False)
     assert [(v["name"], v["errors"]) for v in told["views"]] == [("orders", 0), ("total", 0), ("each", 1)]
-    assert told["kept"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
+    assert told["retained"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
     assert told["doing"] is told["failed"] is None
 
 
@@ -461,7 +461,7 @@ def test_closing_waits_for_no_listener():
 def test_a_port_that_is_taken_is_said():
     with an.Session() as session, session.serve() as page:
         port = int(page.url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(SetupError, match="port=0 takes a free one"):
+        with pytest.raises(SetupError, match="port=0 chooses a free one"):
             session.serve(port=port)
         with pytest.raises(SetupError, match="from 1 to 65535"):
             session.serve(port=70_000)

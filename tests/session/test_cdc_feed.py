@@ -89,12 +89,12 @@ def test_a_bad_message_is_refused_and_nothing_is_lost(bad):
     [
         (
             '{"progress": {"lower": 0, "upper": 9}}',
-            "progress is an object with lower, upper and counts, not {'lower': 0",
+            "progress must be an object with lower, upper and counts, got {'lower': 0",
         ),
-        ('{"updates": [[{"x": 1}, 0, "1"]]}', "the diff is a whole number of 64 bits, not '1'"),
-        ('{"updates": [[{"x": 1}, "0", 1]]}', "a time is a whole number from 0 to 2^63 - 1, not '0'"),
-        ('{"updates": [[{"x": 1}, 0, 1.0]]}', "the diff is a whole number of 64 bits, not 1.0"),
-        ('{"updates": ["x"]}', "an update is [data, time, diff], not 'x'"),
+        ('{"updates": [[{"x": 1}, 0, "1"]]}', "the diff must be a whole number of 64 bits, got '1'"),
+        ('{"updates": [[{"x": 1}, "0", 1]]}', "a time must be a whole number from 0 to 2^63 - 1, got '0'"),
+        ('{"updates": [[{"x": 1}, 0, 1.0]]}', "the diff must be a whole number of 64 bits, got 1.0"),
+        ('{"updates": ["x"]}', "an update must be [data, time, diff], got 'x'"),
     ],
 )
 def test_a_refusal_shows_what_it_refuses(bad, words):
@@ -124,8 +124,11 @@ def test_a_number_may_have_any_number_of_digits(message):
         (f'{{"updates": [[{{"x": {"[" * 5000}{"]" * 5000}}}, 0, 1]]}}', "nested too deeply"),
         (f'{{"updates": [[{{"x": {"[" * 990}{"]" * 990}}}, 0, 1]]}}', "nested too deeply"),
         (nested(5000), "nested too deeply"),
-        (f'{{"updates": [[{{}}, {"9" * 5000}, 1]]}}', "a time is a whole number from 0 to 2^63 - 1, not 99999"),
-        ({"updates": [[{}, LARGE, 1]]}, "a time is a whole number from 0 to 2^63 - 1, not something too large to show"),
+        (f'{{"updates": [[{{}}, {"9" * 5000}, 1]]}}', "a time must be a whole number from 0 to 2^63 - 1, got 99999"),
+        (
+            {"updates": [[{}, LARGE, 1]]},
+            "a time must be a whole number from 0 to 2^63 - 1, got something too large to show",
+        ),
     ],
     ids=["text", "less", "objects", "time", "time as a number"],
 )

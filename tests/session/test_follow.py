@@ -194,7 +194,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
         stream = files.stream()
         refused = [
             ({}, InputError, "by the names of sources"),
-            ({"n": spark.range(3)}, InputError, "takes a streaming DataFrame"),
+            ({"n": spark.range(3)}, InputError, "needs a streaming DataFrame"),
             ({"m": stream}, UnknownSourceError, "no maintained view reads"),
             ({"n": stream.drop("v")}, SchemaError, "lacks column 'v'"),
             ({"n": stream.withColumn("v", stream.v.cast("string"))}, SchemaError, "'v' of source 'n' is bigint"),
@@ -208,7 +208,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
         for arguments, error, message in refused:
             with pytest.raises(error, match=message):
                 session.follow(**arguments)
-        with pytest.raises(InputError, match="is a stream"):
+        with pytest.raises(InputError, match="is a stream and cannot be inserted"):
             session.insert("n", stream)
 
 

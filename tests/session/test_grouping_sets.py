@@ -72,5 +72,5 @@ def test_groups_are_sparks(text, spark):
 @pytest.mark.parametrize("sets", [[], [(2,)], [(-1,)]])
 def test_sets_that_are_none_are_refused(sets):
     keys = [(name, parse(name, ROWS.node.schema)) for name in ("a", "b")]
-    with pytest.raises(PlanError, match="by position"):
+    with pytest.raises(PlanError, match="positions of the 2 keys"):
         grouping_sets(ROWS.node, keys, sets)

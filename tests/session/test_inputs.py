@@ -183,7 +183,7 @@ REFUSED = {
     "a value of another type": ([(1, "x"), ("two", "y")], SchemaError, "row 1 .*'two' in column 'k', which is bigint"),
     "a number too large": ([(2**63, "x")], SchemaError, "column 'k', which is bigint"),
     "a fraction": ([(1.5, "x")], SchemaError, "1.5 in column 'k'"),
-    "a bare value": ([1], SchemaError, "row 0 .* is a int"),
+    "a bare value": ([1], SchemaError, "row 0 .*, got a int"),
     "a number for a string": ([(1, 2)], SchemaError, "2 in column 's', which is string"),
     "a table without a column": (ARROW.select(["k"]), SchemaError, "lacks column 's'; it has: k"),
     "a table of another type": (

@@ -207,7 +207,7 @@ def test_data_is_no_collection(other):
         lambda: an.algorithms.bfs(EDGES, other),
         lambda: an.algorithms.triangles(other),
     ):
-        with pytest.raises(PlanError, match=r"takes a collection, such as an.source"):
+        with pytest.raises(PlanError, match=r"needs a collection, such as an.source"):
             join()
 
 

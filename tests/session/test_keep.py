@@ -133,7 +133,7 @@ def test_what_cannot_be_dropped_says_why(life):
     session.maintain("plain", an.source("p", "k long"))
     session.insert("p", [(1,)])
     session.advance()
-    with pytest.raises(PlanError, match=r"source 'a' is read by the view\(s\) total"):
+    with pytest.raises(PlanError, match=r"the view\(s\) total read source 'a'"):
         session.drop_source("a")
     with pytest.raises(UnknownSourceError, match="no source 'z'; the sources are: a, p"):
         session.drop_source("z")

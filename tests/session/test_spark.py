@@ -21,7 +21,7 @@ from altneu.errors import (
 )
 from altneu.runtime import local
 from altneu.runtime.spark import executor as spark_executor
-from altneu.runtime.spark.wire import open_parcel
+from altneu.runtime.spark.wire import open_message
 from tests.interrupts import interrupted_when
 from tests.oracle.histories import accumulated
 from tests.oracle.operators_cases import HISTORY, TIMES
@@ -302,7 +302,7 @@ def test_rows_in_a_loop_do_not_pass_through_the_driver(spark, monkeypatch, place
     """Edges in a DataFrame, messages between large rounds: files of the store, of which the driver learns the names."""
     read = []
     monkeypatch.setattr(spark_executor, "DRIVER_ROWS", 1000)
-    monkeypatch.setattr(local, "open_parcel", lambda *given: read.append(given[2]["rows"]) or open_parcel(*given))
+    monkeypatch.setattr(local, "open_message", lambda *given: read.append(given[2].rows) or open_message(*given))
     chains, length = 50_000, 4
     edges = spark.range(chains * length).selectExpr("id as src", f"if(id < {chains * 3}, id + {chains}, id) as dst")
     with an.Session(spark, placement=placement) as session:

@@ -79,7 +79,7 @@ def test_from_a_time_up_to_another(session, log):
         step(session, ("a", at, 1))
     assert log.take() == [(("a", 8), 8, 1), 8]
     assert late.closed
-    with pytest.raises(ReadError, match="up_to=1 lies before as_of=4"):
+    with pytest.raises(ReadError, match="up_to=1 is before as_of=4"):
         view.subscribe(log.change, as_of=4, up_to=1)
     session._engine.retain = 0
     session.advance()

@@ -197,7 +197,7 @@ def test_both_refuse(spark, table, text):
 
 
 def test_a_verb_without_a_window_is_refused():
-    with pytest.raises(PlanError, match="has no window function"):
+    with pytest.raises(PlanError, match="contains no window function"):
         ROWS.window(n="i + 1")
     with pytest.raises(PlanError, match="at least one column"):
         ROWS.window()

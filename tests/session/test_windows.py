@@ -287,7 +287,7 @@ def test_a_session_that_leaves_64_bits_is_an_error_row_until_it_goes():
         (lambda: tumbling(EVENTS, "at", 5, offset="3"), r"offset must be a whole number of ticks, got '3'"),
         (lambda: hopping(EVENTS, "at", 5, 0), r"every must be .*, got 0"),
         (lambda: session_windows(EVENTS, "at", 0), r"gap must be .*, got 0"),
-        (lambda: session_windows(EVENTS, "at", 5, longest=9), r"longest=9 lets events go .* say keep=ticks too"),
+        (lambda: session_windows(EVENTS, "at", 5, longest=9), r"longest=9 drops events .* give keep=ticks too"),
         (lambda: session_windows(EVENTS, "at", 5, longest=0, keep=1), r"longest must be .*, got 0"),
     ],
 )

@@ -204,7 +204,7 @@ def test_what_is_refused_leaves_the_target_as_it_was(tmp_path):
         assert parquet_table(tmp_path / "u") == database_table(path, "t") == Counter(view.to_pylist())
         with pytest.raises(SinkError, match="holds view 'all', not 'last'"):
             an.sinks.database(session.view("last"), connect, "t", mode="upsert", key=["k"]).run()
-        with pytest.raises(SinkError, match="was made with mode='upsert'"):
+        with pytest.raises(SinkError, match="was created with mode='upsert'"):
             an.sinks.parquet(view, tmp_path / "u").run()
         failing = session.maintain("failing", EVENTS.select("k", share="1 div (k - 2)"))
         with pytest.raises(ViewHasErrorsError):
@@ -392,7 +392,7 @@ def test_a_table_goes_on_as_it_was_made(tmp_path):
         session.advance()
         make(mode="append").run()
         for other in ({"mode": "merge"}, {"mode": "upsert", "key": ["k"]}):
-            with pytest.raises(SinkError, match="was made with mode='append'"):
+            with pytest.raises(SinkError, match="was created with mode='append'"):
                 make(**other).run()
 
 

@@ -343,7 +343,7 @@ def test_plans_are_explained(orders):
         ("DROP TABLE nope", StatementError, "there is no 'nope'"),
         ("SELECT * FROM nope", PlanError, "nope"),
         ("SUBSCRIBE nope", StatementError, "there is no 'nope'; maintained are: orders, totals"),
-        ("SUBSCRIBE totals AS OF 5 UP TO 3", ReadError, "up_to=3 lies before as_of=5"),
+        ("SUBSCRIBE totals AS OF 5 UP TO 3", ReadError, "up_to=3 is before as_of=5"),
         ("SUBSCRIBE totals ENVELOPE UPSERT (KEY (x))", PlanError, "no column 'x'"),
         ("CREATE SINK s FROM orders INTO JDBC 'jdbc:x' TABLE t", StatementError, "no Spark"),
         ("CREATE SOURCE s FROM TABLE x", StatementError, "no Spark"),

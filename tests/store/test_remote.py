@@ -262,7 +262,7 @@ def set_used(cache, ref, at):
 
 
 def test_what_nobody_finished_goes_after_a_day(url, cache):
-    old, new = cache.draft(), cache.draft()
+    old, new = cache.temporary(), cache.temporary()
     for draft in (old, new):
         draft.write_bytes(b"half")
     os.utime(old, (1_000_000, 1_000_000))

@@ -117,7 +117,7 @@ def test_an_iterator_that_fails_leaves_nothing(folder):
 
 
 def test_another_schema_leaves_nothing(folder):
-    with pytest.raises(StoreError, match="another schema"):
+    with pytest.raises(StoreError, match="must have the schema of its segment"):
         write_segment(folder, [batch(0), pa.record_batch({"z": [1]})], SCHEMA, 1)
     assert list(Path(folder).iterdir()) == []
 

@@ -134,7 +134,7 @@ def test_a_segment_named_with_another_size_is_refused(store):
 
 
 def test_a_batch_of_another_schema_is_refused(store):
-    with pytest.raises(StoreError, match="another schema"):
+    with pytest.raises(StoreError, match="must have the schema of its segment"):
         store.write_segment([pa.record_batch({"z": [1]})], SCHEMA)
 
 

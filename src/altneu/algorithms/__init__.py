@@ -1,8 +1,8 @@
-"""Graph algorithms, and running sums, kept right while their input changes (docs/algorithms.md teaches them).
+"""Graph algorithms and running sums, maintained while their input changes (docs/algorithms.md is a tutorial).
 
-Each takes a collection of edges, in columns ``src`` and ``dst`` unless told otherwise, and gives a collection; all are
-a few verbs, most of them with a loop. Nodes are whole numbers or texts, and "least" is by their order. An edge with a
-null end is none. An edge that is retracted more often than it was inserted makes an error row.
+Each function takes a collection of edges, by default in columns ``src`` and ``dst``, and returns a collection; each is
+composed of a few verbs, most of them with a loop. Nodes are whole numbers or strings, and "least" is in their order.
+Edges with a null end are ignored. An edge that is retracted more often than inserted becomes an error row.
 
 >>> import altneu as an
 >>> friends = an.source("friends", "one string, other string")

@@ -1,4 +1,4 @@
-"""Triangles, and how much of what is around a node is joined."""
+"""Triangles and clustering coefficients."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from altneu.collections.collection import Collection
 
 
 def triangles(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:
-    """The triples of nodes that are all joined, in whatever direction, the least first.
+    """The triangles of a graph: all sets of three nodes of which each two are joined by an edge in either direction.
 
     Loops and parallel edges do not count.
 
     Shape:  ``a``, ``b``, ``c`` with ``a < b < c``, each triangle once.
-    Cost:   a delta join: two arrangements of the edges, by either end; no pair of edges is kept. A change costs the
-            neighbours of the end of its edge that has fewer of them.
+    Cost:   a delta join: two arrangements of the edges, by either end; no pair of edges is kept. A changed edge costs
+            the neighbours of that of its ends that has fewer.
     Law:    at every time the triangles of the edges at that time (tests/algorithms/test_maintained.py).
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")
@@ -39,19 +39,19 @@ def clustering_coefficient(
     dst: str = "dst",
     directed: bool = True,
 ) -> Collection:
-    """How many of the pairs of a node's neighbours are joined by an edge: the local clustering coefficient.
+    """The local clustering coefficient: the share of the pairs of a node's neighbours that are joined by an edge.
 
-    Neighbours are those in either direction. Where edges are directed, pairs are ordered, and an edge joins one of two.
-    Loops and parallel edges do not count. ``nodes`` adds nodes that may have no edge.
+    Neighbours are those in either direction. For directed edges pairs are ordered, and an edge joins one of the two
+    orders. Loops and parallel edges do not count. ``nodes`` adds nodes that may have no edge.
 
-    Shape:  ``node``, ``coefficient`` (double, from 0 to 1): one row a node; 0 with fewer than two neighbours.
+    Shape:  ``node``, ``coefficient`` (double, from 0 to 1): one row for each node; 0 with fewer than two neighbours.
     Cost:   that of ``triangles``, and one exchange by node; two numbers for each node.
-    Law:    at every time the share among the edges at that time (tests/algorithms/test_maintained.py).
+    Law:    at every time the coefficients of the edges at that time (tests/algorithms/test_maintained.py).
     Source: Watts and Strogatz, Collective dynamics of small-world networks, 1998; directed as in LDBC Graphalytics.
 
     Raises:
         UnknownColumnError, TypeMismatchError: as ``triangles``.
-        PlanError: nodes of more than one column.
+        PlanError: ``nodes`` has more than one column.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")
@@ -65,9 +65,9 @@ def clustering_coefficient(
     """
     arcs = simple(edges, src, dst, directed=directed).filter("src <> dst")
     joined = arcs.select(a="least(src, dst)", b="greatest(src, dst)").count("n")  # by one edge or two
-    found = closed(joined)
+    triangles = closed(joined)
     corners = (("a", "bc"), ("b", "ac"), ("c", "ab"))
-    parts = [found.select(node=corner, links=opposite, degree="0L") for corner, opposite in corners]
+    parts = [triangles.select(node=corner, links=opposite, degree="0L") for corner, opposite in corners]
     parts += [joined.select(node=end, links="0L", degree="1L") for end in ("a", "b")]
     parts.append(ends(links(edges, src, dst), nodes).select("node", links="0L", degree="0L"))
     share = "if(sum(degree) > 1, sum(links) / (sum(degree) * (sum(degree) - 1)), 0D)"
@@ -75,12 +75,12 @@ def clustering_coefficient(
 
 
 def closed(joined: Collection) -> Collection:
-    """The triangles ``a``, ``b``, ``c`` of pairs ``a < b`` that are joined.
+    """The triangles ``a``, ``b``, ``c`` of joined pairs ``a < b``.
 
-    Where pairs have an ``n``, how they are joined, the sides of each triangle are there too: ``ab``, ``bc``, ``ac``.
+    Where pairs have a number ``n``, the output has that of each side of the triangle too: ``ab``, ``bc``, ``ac``.
     """
     counted = "n" in joined.columns
     of_wedge = {"ab": "n", "bc": "`right.n`"} if counted else {}
     wedges = joined.join(joined, on={"b": "a"}).select("a", "b", c="`right.b`", **of_wedge)
-    found = wedges.join(joined, on={"a": "a", "c": "b"})
-    return found.select("a", "b", "c", *of_wedge, **({"ac": "n"} if counted else {}))
+    paths = wedges.join(joined, on={"a": "a", "c": "b"})
+    return paths.select("a", "b", "c", *of_wedge, **({"ac": "n"} if counted else {}))

@@ -1,4 +1,4 @@
-"""Communities by what most neighbours say."""
+"""Communities by label propagation."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def label_propagation(
     dst: str = "dst",
     directed: bool = True,
 ) -> Collection:
-    """Communities: each node takes on the label that most of its neighbours have, a fixed number of times.
+    """Communities: a fixed number of times, each node takes the label that most of its neighbours have.
 
-    A node's first label is itself. All change at once; among labels that equally many have the least wins. Where edges
-    are directed, a neighbour in both directions counts twice. A node without neighbours keeps its label. Parallel edges
-    count once. ``nodes`` adds nodes that may have no edge.
+    The first label of a node is the node itself. All labels change together; of labels that are equally frequent the
+    least is taken. For directed edges, a neighbour in both directions counts twice. A node without neighbours keeps its
+    label. Parallel edges count once. ``nodes`` adds nodes that may have no edge.
 
-    Shape:  ``node``, ``label`` (of the same type): one row a node.
-    Cost:   a loop of ``rounds`` rounds: one exchange by node and label, and one by node in each; an arrangement of the
-            edges, and every label that a node or a neighbour had in any round. A node one of whose neighbours changes
-            is decided anew from all the labels around it.
+    Shape:  ``node``, ``label`` (of the same type): one row for each node.
+    Cost:   a loop of ``rounds`` rounds: in each round one exchange by node and label and one by node; an arrangement of
+            the edges, and every label that a node or a neighbour had in any round. When a neighbour of a node changes,
+            the node's label is computed again from all its neighbours' labels.
     Law:    at every time the same rounds over the edges at that time (tests/algorithms/test_maintained.py).
-    Source: Raghavan et al., Near linear time algorithm to detect community structures, 2007; synchronous and with the
-            least of the most frequent, as LDBC Graphalytics has it.
+    Source: Raghavan et al., Near linear time algorithm to detect community structures, 2007; synchronous, with the
+            least of the most frequent labels, as in LDBC Graphalytics.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
-        PlanError: nodes of more than one column; rounds below 1.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string.
+        PlanError: ``nodes`` has more than one column, or ``rounds`` is below 1.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")

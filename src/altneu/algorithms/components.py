@@ -1,4 +1,4 @@
-"""Which nodes hang together: weakly, and strongly."""
+"""Connected components, weak and strong."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ROUNDS_APART = 4
 def connected_components(
     edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
 ) -> Collection:
-    """For each node the least node that it is connected with, whatever the direction of the edges.
+    """The weakly connected components: for each node the least node that it is connected with in any direction.
 
-    ``nodes``, a collection of one column, adds nodes that may have no edge; each of those is a component of its own.
+    ``nodes``, a collection of one column, adds nodes that may have no edge; each such node is a component by itself.
 
-    Shape:  ``node``, ``component`` (of the same type): one row a node.
-    Cost:   a loop with as many rounds as it takes the least node to be heard of everywhere: one exchange by node in
-            each; an arrangement of the edges in both directions, and every label that a node had on the way. A change
-            costs the nodes whose label it changes: where a component breaks, the part that loses its least node.
+    Shape:  ``node``, ``component`` (of the same type): one row for each node.
+    Cost:   a loop with as many rounds as the least node of a component needs to reach all others: one exchange by node
+            in each round; an arrangement of the edges in both directions, and every label that a node had in any round.
+            A change costs the nodes whose label changes: where a component splits, the part that loses its least node.
     Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
-        PlanError: nodes of more than one column.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string.
+        PlanError: ``nodes`` has more than one column.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")
@@ -48,14 +48,16 @@ def connected_components(
 def strongly_connected_components(
     edges: Collection, nodes: Collection | None = None, *, src: str = "src", dst: str = "dst"
 ) -> Collection:
-    """For each node the least node that it is strongly connected with: paths lead there and back.
+    """The strongly connected components: for each node the least node to which and from which a path leads.
 
-    By trimming. An edge within a component has the same least node that leads to its two ends, and the same least node
-    that its ends lead to; edges that have not are taken away, in one direction and then in the other, until all have.
+    The algorithm trims edges. Both ends of an edge within a component are reached from the same least node, and both
+    reach the same least node. Edges for which this does not hold are removed, in one direction and then in the other,
+    until it holds for all.
 
-    Shape:  ``node``, ``component`` (of the same type): one row a node; one that is on no cycle is its own.
-    Cost:   a loop around two as of ``connected_components``; arrangements of the edges in both directions, and every
-            label that a node had in any round of either: the dearest of these algorithms.
+    Shape:  ``node``, ``component`` (of the same type): one row for each node; a node that is on no cycle is its own
+            component.
+    Cost:   a loop around two loops like that of ``connected_components``; arrangements of the edges in both directions,
+            and every label that a node had in any round of either: the most expensive of these algorithms.
     Law:    at every time the components of the edges at that time (tests/algorithms/test_maintained.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
@@ -81,9 +83,9 @@ def strongly_connected_components(
 
 
 def _trimmed(arcs: Collection, left: Collection) -> Collection:
-    """The arcs whose ends hear of the same least node along what is left, turned round, with that node.
+    """The arcs whose ends are reached from the same least node along the remaining arcs, reversed, with that node.
 
-    Only a node that an arc leads to has a label: no other is on a cycle.
+    Only nodes that an arc leads to have a label: the others are on no cycle.
     """
     labels = _least_label(left, arcs.select(node="dst").distinct())
     started = arcs.join(labels, on={"src": "node"}).select("src", "dst", heard="component")
@@ -92,10 +94,10 @@ def _trimmed(arcs: Collection, left: Collection) -> Collection:
 
 
 def _least_label(arcs: Collection, nodes: Collection) -> Collection:
-    """For each node the least one that leads to it along arcs.
+    """For each node the least node from which arcs lead to it.
 
-    A node would hear of ever lesser ones, round after round, and each would be kept. So the least are heard of first:
-    numbers enter the loop by how many bits they have, some rounds apart, and most find a lesser one where they enter.
+    A node could receive a lesser label in every round, and each of these would be kept. Therefore small labels enter
+    first: numbers enter the loop by their number of bits, some rounds apart, and most find a lesser label there.
     """
     own = nodes.select("node", component="node")
 
@@ -107,7 +109,7 @@ def _least_label(arcs: Collection, nodes: Collection) -> Collection:
 
 
 def _entry(nodes: Collection) -> str:
-    """The round in which a node is heard of; texts, of which length says nothing about the order, all in the first."""
+    """The round at which a node's label enters; strings, whose length says nothing about their order, enter first."""
     if not pa.types.is_integer(nodes.schema.field("node").type):
         return "0"
     bits = " + ".join(["4 * length(hex(node))", *(f"if(hex(node) >= '{digit}', 1, 0)" for digit in (2, 4, 8))])

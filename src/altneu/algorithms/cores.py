@@ -8,20 +8,21 @@ from altneu.collections.collection import Collection
 
 
 def k_core(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:
-    """The nodes of the greatest part of the graph in which each has at least ``k`` neighbours in that part.
+    """The k-core: the nodes of the largest subgraph in which each node has at least ``k`` neighbours.
 
-    Directions do not matter, loops and parallel edges do not count.
+    The direction of edges does not matter; loops and parallel edges do not count.
 
     Shape:  ``node``, each once.
-    Cost:   a loop with as many rounds as it takes to peel off what is not in the core: one exchange by node in each; an
-            arrangement of the edges in both directions, and the number of neighbours that each node has. A change costs
-            the nodes that enter or leave the core, or were peeled off in another round, and their edges.
-    Law:    at every time what peeling the edges at that time leaves (tests/algorithms/test_maintained.py).
+    Cost:   a loop with as many rounds as it takes to peel off the nodes outside of the core: one exchange by node in
+            each; an arrangement of the edges in both directions, and the number of neighbours of each node. A change
+            costs the nodes that enter or leave the core, or that are peeled off in another round, and their edges.
+    Law:    at every time the nodes that are left after peeling the edges at that time
+            (tests/algorithms/test_maintained.py).
     Source: Seidman, Network structure and minimum degree, 1983.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
-        PlanError: k below 1.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string.
+        PlanError: ``k`` is below 1.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")
@@ -43,20 +44,21 @@ def k_core(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> 
 
 
 def k_truss(edges: Collection, k: int, *, src: str = "src", dst: str = "dst") -> Collection:
-    """The edges of the greatest part of the graph in which each is in at least ``k - 2`` triangles of that part.
+    """The k-truss: the edges of the largest subgraph in which each edge is in at least ``k - 2`` triangles.
 
-    Directions do not matter, loops and parallel edges do not count.
+    The direction of edges does not matter; loops and parallel edges do not count.
 
     Shape:  ``src``, ``dst``: each edge once, the lesser end first.
-    Cost:   a loop with as many rounds as it takes to peel off what is not in the truss, and in it a delta join: two
-            arrangements of the edges that are left, and how many triangles each is in; no triangle is kept. A change
-            costs the edges that enter or leave, and their triangles.
-    Law:    at every time what peeling the edges at that time leaves (tests/algorithms/test_maintained.py).
+    Cost:   a loop with as many rounds as it takes to peel off the edges outside of the truss, and in it a delta join:
+            two arrangements of the remaining edges, and the number of triangles of each; no triangle is kept. A change
+            costs the edges that enter or leave the truss, and their triangles.
+    Law:    at every time the edges that are left after peeling those at that time
+            (tests/algorithms/test_maintained.py).
     Source: Cohen, Trusses: cohesive subgraphs for social network analysis, 2008.
 
     Raises:
         UnknownColumnError, TypeMismatchError: as ``k_core``.
-        PlanError: k below 2.
+        PlanError: ``k`` is below 2.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")

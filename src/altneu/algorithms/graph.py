@@ -1,4 +1,4 @@
-"""What every algorithm begins with: edges in columns of known names and types, and the nodes at their ends."""
+"""The common input of the algorithms: edges in columns of known names and types, and the nodes at their ends."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ ENDS = 2**31 - 1
 
 
 def links(edges: Collection, src: str, dst: str, *, directed: bool = True, weight: str | None = None) -> Collection:
-    """The edges as columns ``src``, ``dst`` and, where one is asked for, ``weight``; not directed: in both directions.
+    """The edges as columns ``src``, ``dst`` and optionally ``weight``; undirected edges in both directions.
 
-    Shape:  edges with a null in any of them are gone; counts stay (a loop is there once, in both directions too).
+    Shape:  edges with a null in any of these are dropped; counts stay (a loop occurs once, in both directions too).
     Cost:   linear: no exchange, no state.
 
     Raises:
-        UnknownColumnError: a name that is no column of the edges.
-        TypeMismatchError: ends that are not of one type, or of one that is neither whole number nor text; a weight that
-        is no number.
+        UnknownColumnError: a name is not a column of the edges.
+        TypeMismatchError: the ends differ in type, or are neither whole numbers nor strings; the weight is not a
+            number.
     """
     check_collection(edges, "edges=")
     kinds = [_type(edges, name, what) for name, what in ((src, "src="), (dst, "dst="))]
     if kinds[0] != kinds[1]:
         raise TypeMismatchError(
-            f"the ends of an edge are of one type, but {src!r} is {type_name(kinds[0])} and {dst!r} is "
+            f"the ends of an edge must have one type, got {src!r} of type {type_name(kinds[0])} and {dst!r} of type "
             f"{type_name(kinds[1])}; cast one of them"
         )
     _check_node(src, kinds[0])
@@ -49,7 +49,7 @@ def simple(edges: Collection, src: str, dst: str, *, directed: bool = True) -> C
 
 
 def pairs(edges: Collection, src: str, dst: str) -> Collection:
-    """The pairs ``a < b`` of nodes that an edge joins, in whatever direction, each once.
+    """The pairs ``a < b`` of nodes that are joined by an edge in either direction, each once.
 
     Cost:   one exchange by pair; one number for each pair.
     """
@@ -63,24 +63,26 @@ def both(pair: Collection) -> Collection:
 
 
 def ends(edges: Collection, nodes: Collection | None) -> Collection:
-    """The nodes: the ends of edges, and those that are given besides, each once, as ``node``.
+    """The nodes: the ends of edges and the nodes given, each once, as ``node``.
 
     Cost:   one exchange by node; one number for each node.
     """
-    found = edges.select(node="src").concat(edges.select(node="dst"))
-    return (found if nodes is None else found.concat(given(nodes, edges, "nodes"))).distinct()
+    nodes_of_edges = edges.select(node="src").concat(edges.select(node="dst"))
+    return (nodes_of_edges if nodes is None else nodes_of_edges.concat(checked_nodes(nodes, edges, "nodes"))).distinct()
 
 
-def given(nodes: Collection, edges: Collection, what: str) -> Collection:
-    """A collection of nodes that the user gives, as ``node``, without nulls.
+def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection:
+    """The user's collection of nodes, as ``node``, without nulls.
 
     Raises:
         PlanError: it has more than one column.
-        TypeMismatchError: its nodes are of another type than those of the edges.
+        TypeMismatchError: its nodes have another type than those of the edges.
     """
     check_collection(nodes, what)
     if len(nodes.columns) != 1:
-        raise PlanError(f"{what} is a collection of one column, the node, and has {', '.join(nodes.columns)}")
+        raise PlanError(
+            f"{what} must be a collection of one column, the node, got the columns {', '.join(nodes.columns)}"
+        )
     (name,) = nodes.columns
     here, there = nodes.schema.field(name).type, edges.schema.field("src").type
     if here != there:
@@ -91,10 +93,10 @@ def given(nodes: Collection, edges: Collection, what: str) -> Collection:
 
 
 def at_least(name: str, value: object, least: int) -> int:
-    """A whole number from ``least`` on.
+    """A whole number of at least ``least``.
 
     Raises:
-        PlanError: it is something else.
+        PlanError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -107,7 +109,9 @@ def _weight(edges: Collection, name: str) -> str:
         return f"CAST({quote_name(name)} AS bigint)"
     if pa.types.is_floating(kind):
         return f"CAST({quote_name(name)} AS double)"
-    raise TypeMismatchError(f"a weight is a whole number or a double, but {name!r} is {type_name(kind)}; cast it")
+    raise TypeMismatchError(
+        f"a weight must be a whole number or a double, got {name!r} of type {type_name(kind)}; cast it"
+    )
 
 
 def _type(edges: Collection, name: str, argument: str) -> pa.DataType:
@@ -118,4 +122,6 @@ def _type(edges: Collection, name: str, argument: str) -> pa.DataType:
 
 def _check_node(name: str, kind: pa.DataType) -> None:
     if not pa.types.is_integer(kind) and not pa.types.is_string(kind):
-        raise TypeMismatchError(f"a node is a whole number or a text, but {name!r} is {type_name(kind)}; cast it")
+        raise TypeMismatchError(
+            f"a node must be a whole number or a string, got {name!r} of type {type_name(kind)}; cast it"
+        )

@@ -1,8 +1,8 @@
-"""What is reached along edges, and how far away it is."""
+"""Reachability and shortest paths."""
 
 from __future__ import annotations
 
-from altneu.algorithms.graph import ENDS, given, links
+from altneu.algorithms.graph import ENDS, checked_nodes, links
 from altneu.collections.collection import MAX_ROUNDS, Collection
 from altneu.types import LONG
 
@@ -10,19 +10,19 @@ from altneu.types import LONG
 def reachability(
     edges: Collection, roots: Collection, *, src: str = "src", dst: str = "dst", directed: bool = True
 ) -> Collection:
-    """The nodes that some root leads to along edges, the roots themselves among them.
+    """The nodes that can be reached from some root along edges, including the roots.
 
     Shape:  ``node``, each once.
-    Cost:   a loop with as many rounds as the longest of the shortest paths: one exchange by node and one by row in
-            each; an arrangement of the edges by their first end, and what is reached. A change costs the nodes that it
-            reaches, or cuts off.
-    Law:    at every time that of a search over the edges at that time (tests/algorithms/test_maintained.py).
+    Cost:   a loop with as many rounds as the longest of the shortest paths has edges: one exchange by node and one by
+            row in each; an arrangement of the edges by their first end, and the nodes reached. A change costs the nodes
+            that it adds or cuts off.
+    Law:    at every time the result of a search over the edges at that time (tests/algorithms/test_maintained.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text; roots and ends
-            are not of one type.
-        PlanError: roots of more than one column.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string; roots and
+            ends differ in type.
+        PlanError: ``roots`` has more than one column.
 
     >>> import altneu as an
     >>> edges, roots = an.source("edges", "src long, dst long"), an.source("roots", "node long")
@@ -35,7 +35,7 @@ def reachability(
     [(1,), (2,), (3,)]
     """
     steps = links(edges, src, dst, directed=directed)
-    start = given(roots, steps, "roots").distinct()
+    start = checked_nodes(roots, steps, "roots").distinct()
 
     def further(reached: Collection) -> Collection:
         return reached.join(steps, on={"node": "src"}).select(node="dst").concat(start).distinct()
@@ -46,13 +46,13 @@ def reachability(
 def bfs(
     edges: Collection, roots: Collection, *, src: str = "src", dst: str = "dst", directed: bool = True
 ) -> Collection:
-    """How many edges lead, at least, from the nearest root to each node that a root leads to.
+    """Breadth-first search: for each node that can be reached, its distance from the nearest root, in edges.
 
-    Shape:  ``node``, ``distance`` (bigint): one row a node that is reached; 0 at roots.
+    Shape:  ``node``, ``distance`` (bigint): one row for each node that is reached; 0 at roots.
     Cost:   a loop with as many rounds as the greatest distance: one exchange by node in each; an arrangement of the
-            edges, the distances, and each node's candidates. A change costs the nodes whose distance it changes, and
+            edges, the distances, and the candidates of each node. A change costs the nodes whose distance changes, and
             their edges.
-    Law:    at every time that of a search over the edges at that time (tests/algorithms/test_maintained.py).
+    Law:    at every time the result of a search over the edges at that time (tests/algorithms/test_maintained.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
@@ -73,7 +73,7 @@ def bfs(
     [('a', 0), ('b', 1), ('c', 2), ('d', 3)]
     """
     steps = links(edges, src, dst, directed=directed)
-    return _least(steps, given(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
+    return _least(steps, checked_nodes(roots, steps, "roots"), "distance + 1L", "0L", ENDS)
 
 
 def shortest_paths(
@@ -86,20 +86,21 @@ def shortest_paths(
     directed: bool = True,
     max_rounds: int = MAX_ROUNDS,
 ) -> Collection:
-    """The least sum of weights along a path from some root to each node that a root leads to.
+    """For each node that can be reached, the least sum of weights along a path from some root.
 
-    Of several edges between two nodes the lightest counts. Weights may be negative, as long as no cycle of negative sum
-    can be reached: round such a one distances fall for ever, and after ``max_rounds`` rounds the step is refused. Sums
-    of doubles are those of the additions along the path, in its order. An edge without a weight (null) is none.
+    Of several edges between two nodes the lightest counts. Weights may be negative as long as no cycle of negative sum
+    can be reached: on such a cycle distances fall for ever, and after ``max_rounds`` rounds the step is refused.
+    Doubles are added in the order of the path. Edges without a weight (null) are ignored.
 
-    Shape:  ``node``, ``distance`` (bigint, or double where weights are): one row a node that is reached; 0 at roots.
-    Cost:   as ``bfs``, but the rounds are as many as edges on the longest of the lightest paths, and a node's distance
-            may fall several times on the way: each of its values is kept.
-    Law:    at every time what Bellman and Ford's algorithm gives (tests/algorithms/test_maintained.py).
+    Shape:  ``node``, ``distance`` (bigint, or double if weights are): one row for each node that is reached; 0 at
+            roots.
+    Cost:   as ``bfs``, except that there are as many rounds as the longest of the lightest paths has edges, and that
+            the distance of a node may fall in several rounds: each of these values is kept.
+    Law:    at every time the result of the Bellman-Ford algorithm (tests/algorithms/test_maintained.py).
 
     Raises:
-        UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``; a weight that is no number.
-        NoFixpointError: (by ``advance``) a cycle of negative sum is reached, or a path has more edges than
+        UnknownColumnError, TypeMismatchError, PlanError: as ``reachability``; the weight is not a number.
+        NoFixpointError: (raised by ``advance``) a cycle of negative sum is reached, or a path has more edges than
             ``max_rounds``.
 
     >>> import altneu as an
@@ -115,18 +116,18 @@ def shortest_paths(
     """
     steps = links(edges, src, dst, directed=directed, weight=weight)
     zero = f"CAST(0 AS {'bigint' if steps.schema.field('weight').type == LONG else 'double'})"
-    return _least(steps, given(roots, steps, "roots"), "distance + weight", zero, max_rounds)
+    return _least(steps, checked_nodes(roots, steps, "roots"), "distance + weight", zero, max_rounds)
 
 
 def transitive_closure(edges: Collection, *, src: str = "src", dst: str = "dst") -> Collection:
-    """The pairs of nodes such that a path of one edge or more leads from the first to the second.
+    """The pairs of nodes for which a path of at least one edge leads from the first to the second.
 
     A node on a cycle is paired with itself.
 
     Shape:  ``src``, ``dst``, each pair once: up to the square of the number of nodes.
-    Cost:   a loop with as many rounds as the longest of the shortest paths; an arrangement of the edges, and every
-            pair. A change costs the pairs whose paths it changes: many, where the graph is dense.
-    Law:    at every time that of a search from every node (tests/algorithms/test_maintained.py).
+    Cost:   a loop with as many rounds as the longest of the shortest paths has edges; an arrangement of the edges, and
+            every pair. A change costs the pairs whose paths change: many, if the graph is dense.
+    Law:    at every time the result of a search from every node (tests/algorithms/test_maintained.py).
 
     Raises:
         UnknownColumnError, TypeMismatchError: as ``reachability``.
@@ -152,7 +153,7 @@ def _least(steps: Collection, roots: Collection, further: str, zero: str, max_ro
     start = roots.select("node", distance=zero).distinct()
 
     def nearer(known: Collection) -> Collection:
-        found = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
-        return found.concat(start).group_by("node").agg(distance="min(distance)")
+        candidates = known.join(steps, on={"node": "src"}).select(node="dst", distance=further)
+        return candidates.concat(start).group_by("node").agg(distance="min(distance)")
 
     return start.iterate(nearer, max_rounds=max_rounds)

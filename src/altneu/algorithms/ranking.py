@@ -20,27 +20,30 @@ def pagerank(
     dst: str = "dst",
     directed: bool = True,
 ) -> Collection:
-    """The share of time that a random walk spends at each node, after a fixed number of rounds.
+    """Page rank: the share of time that a random walk spends at each node, after a fixed number of rounds.
 
-    Ranks are whole numbers of which ``unit`` make the mean: ``rank / unit / number of nodes`` is the probability. In a
-    round each node gives ``damping`` of its rank to the nodes that its edges lead to, in equal parts, or where it has
-    no edge to all nodes; what is left of everybody's is spread over all. Every part is cut off to a whole number, so
-    that ranks are exactly what the edges make them, however these came, and a change that has become less than one is
-    none. A rank that leaves 64 bits on the way is an error row: ``unit`` times nodes times the damping's numerator (17
-    of 0.85) should not. Parallel edges count once. ``nodes`` adds nodes that may have no edge.
+    Ranks are whole numbers whose mean is ``unit``: ``rank / unit / number of nodes`` is the probability. In each round
+    a node passes on the share ``damping`` of its rank, in equal parts, to the nodes that its edges lead to, or, if it
+    has no edge, to all nodes; the rest of all ranks is distributed over all nodes. Parts are rounded down to whole
+    numbers. Therefore the ranks depend on the edges alone and not on the order of their changes, and a change fades out
+    once it is less than one. A rank that exceeds 64 bits is an error row: ``unit`` times the number of nodes times the
+    numerator of ``damping`` (17 for 0.85) must not. Parallel edges count once. ``nodes`` adds nodes that may have no
+    edge.
 
-    Shape:  ``node``, ``rank`` (bigint): one row a node; the ranks add up to ``unit`` times the number of nodes, less
-            what was cut off: up to one for each edge and round.
+    Shape:  ``node``, ``rank`` (bigint): one row for each node; the ranks add up to ``unit`` times the number of nodes,
+            less what was rounded off: up to one for each edge and round.
     Cost:   a loop of ``rounds`` rounds: one exchange by node in each; arrangements of the edges, and for each node and
-            round the rank and what an edge is given of it. A change spreads along edges, and in ``rounds`` rounds that
-            is often everywhere: with nodes without edges it is, as their ranks go to all. Then it costs about twice
-            what computing all ranks does, as each goes and comes. A larger ``unit`` is more exact and spreads further.
+            round the rank and the part that each edge gets. A change spreads along edges, in ``rounds`` rounds often to
+            all nodes; always if there are nodes without edges, whose ranks go to all. It then costs about twice what
+            computing all ranks costs, since each is retracted and inserted. A larger ``unit`` is more exact, and
+            changes spread further.
     Law:    at every time the same rounds over the edges at that time (tests/algorithms/test_maintained.py).
     Source: Page, Brin et al., The PageRank Citation Ranking, 1999; the rules are those of LDBC Graphalytics.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: an end is no column, or neither a whole number nor a text.
-        PlanError: nodes of more than one column; rounds or a unit below 1; a damping that is not within 0 and 1.
+        UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string.
+        PlanError: ``nodes`` has more than one column, ``rounds`` or ``unit`` is below 1, or ``damping`` is not between
+            0 and 1.
 
     >>> import altneu as an
     >>> edges = an.source("edges", "src long, dst long")
@@ -52,22 +55,22 @@ def pagerank(
     ...     sorted(view.to_pylist())
     [(1, 150), (2, 1365), (3, 1477)]
     """
-    kept, last = _fraction(damping), at_least("rounds", rounds, 1)
+    share, last = _fraction(damping), at_least("rounds", rounds, 1)
     arcs = simple(edges, src, dst, directed=directed)
     start = ends(arcs, nodes).select("node", rank=f"{at_least('unit', unit, 1)}L", round="0")
     degrees = arcs.group_by("src").agg(degree="count(*)")
     silent = start.antijoin(degrees, on={"node": "src"}).select("node")
     size = start.group_by(of="1").agg(size="count(*)")
     everyone = start.select("node", of="1")
-    least = f"{unit - unit * kept.numerator // kept.denominator}L"
+    least = f"{unit - unit * share.numerator // share.denominator}L"
 
     def part(of: str) -> str:
-        return f"rank * {kept.numerator}L div ({kept.denominator}L * {of})"
+        return f"rank * {share.numerator}L div ({share.denominator}L * {of})"
 
     def step(ranks: Collection) -> Collection:
         ranks = ranks.filter(f"round < {last}").select("node", "rank", round="round + 1")
-        given = ranks.join(degrees, on={"node": "src"}).select("node", "round", rank=part("degree"))
-        along = given.join(arcs, on={"node": "src"}).select(node="dst", round="round", rank="rank")
+        shares = ranks.join(degrees, on={"node": "src"}).select("node", "round", rank=part("degree"))
+        along = shares.join(arcs, on={"node": "src"}).select(node="dst", round="round", rank="rank")
         lost = ranks.join(silent, on="node").group_by("round").agg(rank="sum(rank)").select("round", "rank", of="1")
         spread = lost.join(size, on="of").select("of", "round", rank=part("size")).join(everyone, on="of")
         parts = along.concat(spread.select("node", "round", "rank"), ranks.select("node", "round", rank=least))
@@ -82,9 +85,9 @@ def pagerank(
 def _fraction(damping: float | Fraction) -> Fraction:
     """A damping as the fraction that it is written as, in thousandths at the finest: 0.85 is 17/20."""
     try:
-        kept = Fraction(str(damping)).limit_denominator(1_000)
+        share = Fraction(str(damping)).limit_denominator(1_000)
     except ValueError:
-        kept = Fraction(-1)
-    if not 0 <= kept <= 1:
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
         raise PlanError(f"damping must be a number from 0 to 1, got {damping!r}")
-    return kept
+    return share

@@ -22,25 +22,25 @@ def prefix_sums(
     per: str | Sequence[str] = (),
     at: Collection | None = None,
 ) -> Collection:
-    """The sum of all values up to each position, that of the position itself among them.
+    """Running sums: for each position the sum of all values at it and before it.
 
-    Positions are whole numbers, far apart or not; values at one position add up. Asked for are the positions of
-    ``at`` (columns ``per`` and ``by``), else those that have values. Rows with a null in any of these
+    Positions are whole numbers, however far apart; values at the same position add up. The result has the positions of
+    ``at`` (columns ``per`` and ``by``), or, without ``at``, those that have values. Rows with a null in any of these
     columns do not count.
 
-    The positions are cut into blocks of 16, those into blocks of 16, and so on. The sum up to a position is made of
-    those of the earlier blocks beside its own, at each of 17 levels.
+    Positions are divided into blocks of 16, these into blocks of 16, and so on. The sum up to a position is computed
+    from the sums of the preceding blocks at each of 17 levels.
 
-    Shape:  columns ``per``, ``by``, and ``sum`` (bigint): one row a position.
+    Shape:  columns ``per``, ``by``, and ``sum`` (bigint): one row for each position.
     Cost:   one exchange by block and two by position; 17 numbers for each distinct position with a value, 17 rows for
-            each that is asked for. A change costs the sums that it changes, which are those of all later positions
-            that are asked for.
+            each position of the result. A change costs the sums that it changes: those of all later positions of the
+            result.
     Law:    at every time the running sums of the rows at that time (tests/algorithms/test_maintained.py).
     Source: Blelloch, Prefix sums and their applications, 1990.
 
     Raises:
-        UnknownColumnError: a name that is no column.
-        TypeMismatchError: positions or values that are no whole numbers.
+        UnknownColumnError: a name is not a column.
+        TypeMismatchError: positions or values are not whole numbers.
 
     >>> import altneu as an
     >>> payments = an.source("payments", "account string, day int, amount long")
@@ -54,12 +54,12 @@ def prefix_sums(
     [('ada', 1, 100), ('ada', 3, 150), ('ada', 5, 120), ('bob', 2, 7)]
     """
     groups = [per] if isinstance(per, str) else list(per)
-    held = _places(values, groups, by, amount=value)
-    asked = (held if at is None else _places(at, groups, by)).select(*_keys(groups), "place").distinct()
-    blocks = _blocks(held).group_by(*_keys(groups), "level", "parent", "block").agg(amount="sum(amount)")
-    beside = _blocks(asked).join(blocks, on=[*_keys(groups), "level", "parent"])
-    before = beside.filter("`right.block` < block or (level = 0 and `right.block` = block)")
-    parts = before.select(*_keys(groups), "place", "amount").concat(asked.select("*", amount="0L"))
+    placed = _places(values, groups, by, amount=value)
+    requested = (placed if at is None else _places(at, groups, by)).select(*_keys(groups), "place").distinct()
+    blocks = _blocks(placed).group_by(*_keys(groups), "level", "parent", "block").agg(amount="sum(amount)")
+    siblings = _blocks(requested).join(blocks, on=[*_keys(groups), "level", "parent"])
+    before = siblings.filter("`right.block` < block or (level = 0 and `right.block` = block)")
+    parts = before.select(*_keys(groups), "place", "amount").concat(requested.select("*", amount="0L"))
     sums = parts.group_by(*_keys(groups), "place").agg(sum="sum(amount)")
     named = {**dict(zip(groups, _keys(groups), strict=True)), by: "place"}
     return sums.select(**named, sum="sum")
@@ -77,7 +77,9 @@ def _places(rows: Collection, groups: Sequence[str], by: str, **amount: str) -> 
     for name in (by, *amount.values()):
         kind = rows.schema.field(name).type
         if not pa.types.is_integer(kind):
-            raise TypeMismatchError(f"positions and values are whole numbers, but {name!r} is {type_name(kind)}")
+            raise TypeMismatchError(
+                f"positions and values must be whole numbers, got {name!r} of type {type_name(kind)}"
+            )
     names = {**dict(zip(_keys(groups), groups, strict=True)), "place": by, **amount}
     present = " and ".join(f"{quote_name(name)} is not null" for name in names.values())
     return rows.filter(present).select(**{name: quote_name(column) for name, column in names.items()})

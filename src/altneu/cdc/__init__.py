@@ -1,11 +1,10 @@
-"""Change data capture: what databases and other systems tell of their changes becomes collections (docs/cdc.md).
+"""Change data capture: collections from the change events of databases and other systems (docs/cdc.md).
 
-* ``debezium``: a ``Logic`` that makes rows of Debezium's envelopes, which say what a row was and what it is.
-* ``maxwell``, ``canal``, ``ogg``, ``mongodb``: the same of other tools' envelopes.
-* ``upsert``, ``debezium_upsert`` and ``mongodb_upsert``: streams that say what the row of a key is from now on, or that
-  it is gone.
+* ``debezium``: a ``Logic`` that reads rows from Debezium's envelopes, which have a row before and after its change.
+* ``maxwell``, ``canal``, ``ogg``, ``mongodb``: the same for the envelopes of other tools.
+* ``upsert``, ``debezium_upsert`` and ``mongodb_upsert``: streams that give the new row of a key, or delete it.
 * ``updates``: a ``Logic`` for rows that are updates ``(data, time, diff)`` themselves.
-* ``Feed`` and ``advance``: such updates as messages that may come twice and in any order, with messages of progress.
+* ``Feed`` and ``advance``: such updates as messages in any order, possibly repeated, with progress messages.
 
 Documents are read as far as the view that is maintained asks: a member that nobody reads is not parsed.
 

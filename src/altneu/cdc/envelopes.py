@@ -1,7 +1,8 @@
 """Change events of other tools than Debezium, as linear logic: Maxwell, Canal, Oracle GoldenGate and MongoDB.
 
-Each says what a row was and what it is, in words of its own. An ``Envelope`` names the words and where the two images
-are; what is made of them is the same for all: an insert is the row with diff 1, a delete with diff -1, an update both.
+Each has the row before and after its change, in a format of its own. An ``Envelope`` names the operations and the
+places of the two images. Their meaning is the same for all: an insert is the row with diff 1, a delete with diff -1,
+an update both.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Envelope:
-    """What a tool calls things: its operations, and the advice where an image is missing.
+    """The words of a tool: its operations, and the advice if an image is missing.
 
-    ``emptied`` are operations that take all rows away without saying which, ``silent`` those that change no row.
+    ``emptied`` are operations that delete all rows without naming them, ``silent`` those that change no row.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Envelope:
     remedy: str
 
     def changes(self, op: str, has_before: str, has_after: str) -> str:
-        """SQL that is true of an event that changes rows, and fails on one that does not say which."""
+        """SQL that is true for an event that changes rows, and fails for one that does not name them."""
         return (
             f"CASE WHEN {self.is_one(op, self.inserted)} THEN {self.must(has_after, 'AFTER', 'is')}"
             f" WHEN {self.is_one(op, self.updated)}"
@@ -52,7 +53,7 @@ class Envelope:
         )
 
     def other(self, op: str) -> str:
-        """SQL that is false of an operation that changes no row, and fails on all that have not been named before."""
+        """SQL that is false for an operation that changes no row, and fails for unknown operations."""
         emptied = "the event takes all rows of the table away and does not say which those were; retract them yourself"
         known = ", ".join((*self.inserted, *self.updated, *self.deleted, *self.emptied, *self.silent))
         unknown = f"those of {self.name} are {known}; got "
@@ -63,18 +64,18 @@ class Envelope:
         )
 
     def must(self, there: str, image: str, verb: str) -> str:
-        """SQL that is true where an image is there, and fails elsewhere."""
+        """SQL that is true where an image is present, and fails elsewhere."""
         text = f"the event does not have the row as it {verb}: {self.remedy}"
         return f"({there} OR raise_error('MISSING_{image}', {literal(text).sql}))"
 
     @staticmethod
     def is_one(op: str, names: Iterable[str]) -> str:
-        """SQL of whether an operation is one of some."""
+        """SQL that is true if the operation is one of some."""
         names_listed = ", ".join(literal(name).sql for name in names)
         return f"coalesce({op} IN ({names_listed}), false)" if names_listed else "false"
 
     def emit(self, op: str, before: Values, after: Values, schema: pa.Schema) -> Emit:
-        """The updates that an event stands for."""
+        """The updates of an event."""
         images = ((before, -1, (*self.updated, *self.deleted)), (after, 1, (*self.inserted, *self.updated)))
         return Emit(
             tuple(
@@ -136,13 +137,13 @@ MONGODB = Envelope(
 
 
 def maxwell(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
-    """Rows of a table, from Maxwell's change events as JSON texts.
+    """The rows of a table, from Maxwell's change events as JSON strings.
 
-    ``fields`` are names and types of the members of ``data``. An update has in ``old`` what the columns that changed
-    were; the others were what they are. With ``table``, as "shop.orders", events of other tables are passed over.
+    ``fields`` are names and types of the members of ``data``. In an update ``old`` has the earlier values of the
+    columns that changed. With ``table``, such as "shop.orders", events of other tables are ignored.
 
     Error rows: MISSING_BEFORE, MISSING_AFTER, an event without the row; MISSING_FIELDS, a row that has none of the
-    fields; TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE. They go when the document is retracted.
+    fields; TRUNCATED_TABLE; UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE. They disappear when the document is retracted.
 
     Shape:  columns of ``fields``; an absent member is null.
     Units:  ``unit`` as for ``debezium``.
@@ -178,13 +179,12 @@ def maxwell(fields: str | pa.Schema, *, column: str = "value", table: str | None
 
 
 def ogg(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
-    """Rows of a table, from Oracle GoldenGate's change events as JSON texts (its handler for Kafka and big data).
+    """The rows of a table, from Oracle GoldenGate's change events as JSON strings (its handler for Kafka and big data).
 
-    ``fields`` are names and types of the members of ``before`` and ``after``. With ``table``, as "SHOP.ORDERS", events
-    of other tables are passed over. Images must be full: a member that is absent is null.
+    ``fields`` are names and types of the members of ``before`` and ``after``. With ``table``, such as "SHOP.ORDERS",
+    events of other tables are ignored. Images must be full: a missing member is null.
 
-    Error rows, shape, units, cost and what is raised are those of ``maxwell``,
-    with one pass less.
+    Error rows, shape, units, cost and exceptions are those of ``maxwell``, with one pass fewer.
 
     >>> event = '{"op_type": "U", "before": {"ID": 1, "N": 5}, "after": {"ID": 1, "N": 6}}'
     >>> ogg("ID long, N int").run([event], "value string")[0]
@@ -214,17 +214,17 @@ def _refuse_unit(name: str, unit: Unit, why: str) -> None:
 
 
 def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
-    """Rows of a table, from Canal's change events as JSON texts (its flat messages).
+    """The rows of a table, from Canal's change events as JSON strings (its flat messages).
 
     ``fields`` are names and types of the members of the rows in ``data``, of which a message has several. Canal writes
-    all values as texts, so each is cast to its type as Spark's CAST does. An update has in ``old`` what the columns
-    that changed were. With ``table``, as "shop.orders", events of other tables are passed over.
+    all values as strings, so each is cast to its type as by Spark's CAST. In an update ``old`` has the earlier values
+    of the columns that changed. With ``table``, such as "shop.orders", events of other tables are ignored.
 
     Error rows, shape and cost are those of ``maxwell``, and those of casts (CAST_INVALID_INPUT ...).
 
     Raises:
-        PlanError: no fields, or a ``unit``, which is for formats that write times as numbers.
-        TypeMismatchError: a field of a type that no text is cast to: an array, a map, a struct, or binary.
+        PlanError: there are no fields, or a ``unit`` is given, which is for formats that write times as numbers.
+        TypeMismatchError: a string cannot be cast to the type of a field: an array, a map, a struct, or binary.
 
     >>> event = '{"type": "UPDATE", "data": [{"id": "1", "n": "6"}], "old": [{"n": "5"}], "isDdl": false}'
     >>> canal("id long, n int").run([event], "value string")[0]
@@ -270,16 +270,16 @@ def canal(fields: str | pa.Schema, *, column: str = "value", table: str | None =
 
 
 def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None = None, unit: Unit = "") -> Logic:
-    """Documents of a collection, from change events of MongoDB as JSON texts.
+    """The documents of a collection, from change events of MongoDB as JSON strings.
 
-    Both forms are read: change streams as MongoDB's own connectors write them (``operationType``, ``fullDocument``,
-    ``fullDocumentBeforeChange``), and Debezium's (``op``, ``before`` and ``after`` with the documents as texts).
+    Two formats are read: change streams as MongoDB's own connectors write them (``operationType``, ``fullDocument``,
+    ``fullDocumentBeforeChange``), and Debezium's (``op``, ``before`` and ``after`` with the documents as strings).
     ``fields`` are names and types of the members of a document, in any of MongoDB's forms of JSON: ``{"$oid": "…"}``,
-    ``{"$numberLong": "5"}`` or ``{"$date": …}`` are the values within. With ``table``, as "shop.orders", events of
-    other collections are passed over.
+    ``{"$numberLong": "5"}`` and ``{"$date": …}`` mean the values inside. With ``table``, such as "shop.orders", events
+    of other collections are ignored.
 
-    Error rows are those of ``maxwell``, and those of casts (CAST_INVALID_INPUT ...). MISSING_BEFORE: MongoDB does not
-    say what a document was unless the collection is told to record it; see ``mongodb_upsert``.
+    Error rows are those of ``maxwell``, and those of casts (CAST_INVALID_INPUT ...). MISSING_BEFORE: MongoDB sends the
+    document before its change only if the collection is configured to record it; see ``mongodb_upsert``.
 
     Shape:  columns of ``fields``; an absent member is null. Values within arrays, maps and structs are read as they
             are written.
@@ -287,7 +287,7 @@ def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None
     Cost:   linear: no exchange, no state; two passes over the bytes of the documents.
 
     Raises:
-        PlanError, TypeMismatchError: as ``debezium``; a ``unit``, which other formats take.
+        PlanError, TypeMismatchError: as ``debezium``; a ``unit`` is given, which is for other formats.
 
     >>> event = '{"operationType": "insert", "fullDocument": {"_id": {"$oid": "65a"}, "n": {"$numberLong": "5"}}}'
     >>> mongodb("_id string, n long").run([event], "value string")[0]
@@ -311,7 +311,7 @@ def mongodb(fields: str | pa.Schema, *, column: str = "value", table: str | None
 
 
 def mongodb_events(column: str, schema: pa.Schema, table: str | None) -> list[Step]:
-    """Steps after which ``#op`` is an event's operation, ``#was`` and ``#is`` the texts of the document."""
+    """Steps that compute an event's operation, ``#op``, and its documents before and after, ``#was`` and ``#is``."""
     payload = "payload"
     read: dict[str, list[tuple[str, ...]]] = {
         "op": [("operationType",), ("op",), (payload, "op")],
@@ -335,16 +335,16 @@ _NUMBERS = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
 
 def mongodb_fields(members: Iterable[JsonField], image: str) -> Members:
-    """Members of a document in MongoDB's extended JSON, most as texts."""
-    made = []
+    """Members of a document in MongoDB's extended JSON, most of them as strings."""
+    fields = []
     for m in members:
         paths, kind = _extended(m)
-        made.append(JsonField(named(image, m.name), paths[0], kind, "", paths[1:]))
-    return tuple(made)
+        fields.append(JsonField(named(image, m.name), paths[0], kind, "", paths[1:]))
+    return tuple(fields)
 
 
 def _extended(m: JsonField) -> tuple[tuple[tuple[str, ...], ...], pa.DataType]:
-    """Where the value of a member may be, the innermost first, and the type that it is read as."""
+    """The paths at which the value of a member may be, the innermost first, and the type as which it is read."""
     own = m.path
     if pt.is_nested(m.type):
         return (own,), m.type
@@ -375,7 +375,7 @@ def _converted(text: str, kind: pa.DataType) -> str:
 def _of_table(column: str, schema: pa.Schema, table: str | None, *parts: tuple[tuple[str, ...], ...]) -> list[Step]:
     """Steps that keep documents, and of those the events of one table.
 
-    ``parts`` are the members that make the table's name, with dots between, each with those that may be in its place.
+    ``parts`` are the members that form the table's name, joined by dots, each with its alternatives.
 
     Raises:
         PlanError: the table's name has fewer parts.
@@ -414,6 +414,6 @@ def _values(members: Members) -> tuple[Values, Values]:
 def _decoded(
     envelope: Envelope, steps: list[Step], schema: pa.Schema, op: str, check: str, before: Values, after: Values
 ) -> BoundLogic:
-    """Events that pass a check as the updates they stand for."""
+    """The updates of the events that pass a check."""
     steps.append(Filter(parse(check, parsed_schema(steps, schema))))
     return BoundLogic((*steps, envelope.emit(op, before, after, parsed_schema(steps, schema))))

@@ -1,4 +1,4 @@
-"""Feeds of updates ``(data, time, diff)``: messages that may come twice and in any order, and messages of progress."""
+"""Feeds of updates ``(data, time, diff)``: messages in any order, possibly repeated, and progress messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DATA, _TIME, _DIFF = "data", "time", "diff"
 
 
 class Session(Protocol):
-    """What a feed needs of an ``altneu.Session``."""
+    """The part of ``altneu.Session`` that a feed uses."""
 
     @property
     def lock(self) -> Any:
@@ -37,30 +37,30 @@ class Session(Protocol):
         """Add rows to a source, each at its own time and with its own diff."""
 
     def discard(self, source: str) -> None:
-        """Forget what was inserted since the last advance."""
+        """Discard the rows inserted since the last advance."""
 
     def advance(self, to: int) -> Step:
         """Close every time before ``to``."""
 
 
 class Feed:
-    """A source whose updates come as messages, over channels that repeat, delay and reorder them.
+    """A source whose updates arrive as messages, which may be repeated, delayed and reordered.
 
-    A message is a JSON text, or what it is parsed to, with updates or with progress::
+    A message is a JSON string, or the parsed value, with updates or with progress::
 
         {"updates": [[{"id": 7, "name": "Ada"}, 3, 1], [{"id": 7, "name": "Ada"}, 5, -1]]}
         {"progress": {"lower": 0, "upper": 6, "counts": [[3, 1], [5, 1]]}}
 
-    An update is the data, a time and a diff; equal ones are one. Progress says how many distinct updates each of the
-    times in ``[lower, upper)`` has, and that those not named have none. A time is complete when its count is known and
-    met.
+    An update consists of data, a time and a diff; equal updates count once. A progress message gives the number of
+    distinct updates of each time in ``[lower, upper)``; times that it does not name have none. A time is complete when
+    as many updates as its count have arrived.
 
-    ``fields`` are names and types of the members of the data; those that no view reads are not parsed. ``start`` is the
-    time at which the feed begins.
+    ``fields`` are names and types of the members of the data; members that no view reads are not parsed. ``start`` is
+    the first time of the feed.
 
     Units:  ``unit`` as for ``debezium``.
     Cost:   memory for updates and counts of times that are not closed.
-    Law:    any shuffling and repeating of the messages gives what they give in order (tests/session/test_cdc_feed.py).
+    Law:    the result does not depend on the order or repetition of messages (tests/session/test_cdc_feed.py).
     Source: McSherry, "Change data capture (part 1)", 2020; differential dataflow's capture.
 
     >>> import altneu as an
@@ -86,7 +86,7 @@ class Feed:
 
     @property
     def frontier(self) -> int:
-        """The time before which everything is known."""
+        """The time before which all times are complete."""
         end = self._known[0][1] if self._known and self._known[0][0] == self._lower else self._lower
         missing = (t for t, n in self._counts.items() if t < end and len(self._updates.get(t, ())) < n)
         return min(missing, default=end)
@@ -94,11 +94,11 @@ class Feed:
     # messages -------------------------------------------------------------------------------------------------------
 
     def offer(self, messages: Iterable[object]) -> None:
-        """Take messages up, in any order; what is known already changes nothing.
+        """Add messages, in any order; repeated ones have no effect.
 
         Raises:
-            InputError: one is no message, or contradicts what was said before. Nothing of it is kept; those before it
-                are, and all may be offered again.
+            InputError: a message is malformed, or contradicts an earlier one. It is dropped, the messages before it are
+                kept, and all may be offered again.
         """
         one = isinstance(messages, str | bytes | bytearray | Mapping)
         for number, message in enumerate([messages] if one else messages):
@@ -116,12 +116,12 @@ class Feed:
         for update in updates:
             if update.time >= self._lower:
                 fresh.setdefault(update.time, set()).add((update.data, update.diff))
-        fresh = {time: found - self._updates.get(time, set()) for time, found in fresh.items()}
-        for time, found in fresh.items():
+        fresh = {time: distinct - self._updates.get(time, set()) for time, distinct in fresh.items()}
+        for time, distinct in fresh.items():
             if self._is_known(time):
-                _check_count(time, len(self._updates.get(time, ())) + len(found), self._counts.get(time, 0))
-        for time, found in fresh.items():
-            self._updates.setdefault(time, set()).update(found)
+                _check_count(time, len(self._updates.get(time, ())) + len(distinct), self._counts.get(time, 0))
+        for time, distinct in fresh.items():
+            self._updates.setdefault(time, set()).update(distinct)
 
     def _is_known(self, time: int) -> bool:
         at = bisect_right(self._known, time, key=itemgetter(0)) - 1
@@ -149,10 +149,10 @@ class Feed:
         return advance(session, self)
 
     def attach(self, session: Session) -> None:
-        """Take up a session where it is: the times that it has closed are closed here, too.
+        """Attach to a session: the times that it has closed are closed here, too.
 
         Raises:
-            InputError: the feed has another session, or this one has closed times that the feed has not given it.
+            InputError: the feed has another session, or this one has closed times without the feed's updates.
         """
         if self._session is None:
             self._session = session
@@ -167,14 +167,14 @@ class Feed:
 
     def complete(self, before: int) -> pa.Table:
         """The distinct updates before a time: their data, times and diffs."""
-        found = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
-        columns = zip(*found, strict=True) if found else ((), (), ())
+        triples = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
+        columns = zip(*triples, strict=True) if triples else ((), (), ())
         kinds = (pa.string(), pa.int64(), pa.int64())
         arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
         return pa.table(arrays, names=[_DATA, _TIME, _DIFF])
 
     def close(self, before: int) -> None:
-        """Forget the updates and counts before a time; more of them are duplicates."""
+        """Drop the updates and counts before a time; further ones are duplicates."""
         self._lower = max(self._lower, before)
         self._updates = {t: some for t, some in self._updates.items() if t >= before}
         self._counts = {t: n for t, n in self._counts.items() if t >= before}
@@ -182,19 +182,19 @@ class Feed:
 
 
 def advance(session: Session, *feeds: Feed) -> Step | None:
-    """Bring a session up to the time before which everything is known of all of some feeds.
+    """Advance a session to the time before which all times of several feeds are complete.
 
-    The distinct updates of the times that are complete are inserted, each at its own time, and the session advances;
-    when no more times are complete than before, nothing happens and the result is None. The first advance takes up the
-    session where it is: after a restart from a store, times that are closed are known already, and messages about them,
-    which may come again from the beginning, are duplicates. A session with several feeds advances them together.
+    The distinct updates of complete times are inserted, each at its own time, and the session advances; if no further
+    times are complete, nothing happens and the result is None. The first advance starts at the session's frontier:
+    after a restart from a store its closed times are complete, and messages about them, which may be repeated from the
+    beginning, are duplicates. Feeds of one session must advance together.
 
     Cost:   that of ``Session.insert`` and ``Session.advance``.
 
     Raises:
-        InputError: the session has closed times that a feed has not given it.
-        UnknownSourceError: no maintained view reads a feed; whatever ``Session.advance`` raises. What is not committed
-            is still with the feeds.
+        InputError: the session has closed times without a feed's updates.
+        UnknownSourceError: no maintained view reads a feed. Errors of ``Session.advance`` are raised too; uncommitted
+            updates stay with the feeds.
     """
     if not feeds:
         raise PlanError("advance needs a feed: an.cdc.advance(session, feed, …)")
@@ -225,13 +225,13 @@ def _times_within(table: Mapping[int, object], lower: int, upper: int) -> list[i
     return [t for t in table if lower <= t < upper]
 
 
-def _check_count(time: int, found: int, count: int) -> None:
-    if found > count:
-        raise Refused(f"there are {found} distinct updates at time {time}, but its count is {count}")
+def _check_count(time: int, distinct: int, count: int) -> None:
+    if distinct > count:
+        raise Refused(f"there are {distinct} distinct updates at time {time}, but its count is {count}")
 
 
 def _check_agreement(one: Mapping[int, int], other: Mapping[int, int], lower: int, upper: int) -> None:
-    """Check that two progresses say the same of the times that they share."""
+    """Check that two progress messages agree on the times that they share."""
     for time in (*_times_within(one, lower, upper), *_times_within(other, lower, upper)):
         if one.get(time, 0) != other.get(time, 0):
             raise Refused(

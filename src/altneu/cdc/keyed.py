@@ -1,4 +1,4 @@
-"""Upsert streams: what the row of a key is from now on, or that it is gone."""
+"""Upsert streams: each event has the new row of a key, or deletes the key."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def upsert(
     deleted: str | Col | None = None,
     unit: Unit = "",
 ) -> Collection:
-    """The current row of each key of a stream whose rows take each other's place.
+    """The current row of each key of an upsert stream, in which a later row of a key replaces the one before.
 
-    ``value`` are the columns that a key's row has (by default all but the key and the order); where all of them are
-    null, or where ``deleted`` is true, the key is gone. With ``fields``, ``value`` is one column of JSON texts, which
-    are read as these members. The row of a key that counts is the one that is greatest by ``order``: rows may come
-    twice and in any order. Rows are not retracted: see ``Collection.latest``.
+    ``value`` are the columns of the row (by default all but the key and the order); a row in which all of them are
+    null, or for which ``deleted`` is true, deletes its key. With ``fields``, ``value`` is one column of JSON strings
+    from which these members are read. The current row of a key is the greatest by ``order``: rows may arrive repeatedly
+    and in any order. They must not be retracted: see ``Collection.latest``.
 
-    Shape:  one row at most a key: its columns, then those of the value.
-    Cost:   one exchange by key; one arrangement, of the current row of each key (with ``fields`` its text, whatever is
-            read of it), which all such views of the same events share. Reading members is linear; those that nobody
-            reads are not parsed.
-    Law:    the last word on each key, however the rows came (tests/session/test_cdc.py).
+    Shape:  at most one row for each key: the key's columns, then those of the value.
+    Cost:   one exchange by key; one arrangement of the current row of each key (with ``fields``, of its string,
+            whichever members are read), which all such views of the same events share. Reading members is linear;
+            members that no view reads are not parsed.
+    Law:    each key has its last row, in whatever order the rows arrived (tests/session/test_cdc.py).
 
     Raises:
-        UnknownColumnError: a column that there is not.
-        PlanError: ``fields`` without the one column that they are read from; whatever ``Collection.latest`` refuses.
+        UnknownColumnError: a column does not exist.
+        PlanError: ``fields`` are given without exactly one ``value`` column; or as ``Collection.latest``.
 
     >>> import altneu as an
     >>> prices = an.source("prices", "offset long, item string, payload string")
@@ -97,10 +97,10 @@ def upsert(
 
 
 def _without_deleted(
-    events: Collection, kept: tuple[str, ...], values: tuple[str, ...], deleted: str | Col | None
+    events: Collection, columns: tuple[str, ...], values: tuple[str, ...], deleted: str | Col | None
 ) -> Collection:
-    """The columns that are kept of events, values null where a key is gone."""
-    names = tuple(n for n in kept if n not in values)
+    """The columns of events that are kept, with null values for deleted keys."""
+    names = tuple(n for n in columns if n not in values)
     if deleted is None:
         return events.select(*map(quote_name, dict.fromkeys((*names, *values))))
     condition = tree_of(deleted).sql("spark")
@@ -118,24 +118,25 @@ def debezium_upsert(
     key_column: str | None = None,
     unit: Unit = "",
 ) -> Collection:
-    """The rows of a table, from Debezium's change events without the row as it was: by key, the last event counts.
+    """The rows of a table, from Debezium's change events without earlier row images: the last event of a key counts.
 
-    For connectors that send no row images, such as PostgreSQL's without REPLICA IDENTITY FULL. ``fields`` are the
-    members of ``after``, with or without ``{"schema", "payload"}`` around; ``key`` are those of them that are the
-    table's primary key. ``key_column`` is the text of the records' own keys, and needed where deletes have no
-    ``before`` at all; tombstones, null texts, then delete too. ``order`` tells which event of a key is the later one: a
-    topic's offset. Events are not retracted: see ``Collection.latest``.
+    Use it for connectors that do not send the row before its change, such as PostgreSQL's without REPLICA IDENTITY
+    FULL. ``fields`` are the members of ``after``, with or without an enclosing ``{"schema", "payload"}``; ``key`` names
+    those that are the table's primary key. ``key_column`` is a column with the keys of the records as JSON strings,
+    needed if deletes have no ``before``; then tombstones (null documents) delete too. ``order`` decides which event of
+    a key is the later one, such as a topic's offset. Events must not be retracted: see ``Collection.latest``.
 
-    Error rows: MISSING_KEY, an event that does not say which row it is of; the others of ``debezium``.
+    Error rows: MISSING_KEY, an event without the key of its row; the others of ``debezium``.
 
-    Shape:  columns of ``fields``; one row at most a key.
-    Cost:   one exchange by key; one arrangement, of the key and the text of the current row. Members other than the key
-            are read from there, linearly; those that nobody reads are not parsed.
-    Law:    the events of any history of a table give the table, however they came (tests/session/test_cdc.py).
+    Shape:  columns of ``fields``; at most one row for each key.
+    Cost:   one exchange by key; one arrangement, of the key and the JSON string of the current row. Other members are
+            read from it, linearly; members that no view reads are not parsed.
+    Law:    the events of any history of a table give the table, in whatever order they arrive
+            (tests/session/test_cdc.py).
 
     Raises:
-        UnknownColumnError: a key that is no field, a column that there is not.
-        SchemaError: an order that is called as a key is.
+        UnknownColumnError: a key is not a field, or a column does not exist.
+        SchemaError: an order column has the name of a key.
         PlanError, TypeMismatchError: as ``debezium``.
 
     >>> import altneu as an
@@ -171,17 +172,17 @@ def mongodb_upsert(
     order: Names = "offset",
     table: str | None = None,
 ) -> Collection:
-    """The documents of a collection, from MongoDB's change events without the document as it was: the last one counts.
+    """The documents of a collection, from MongoDB's change events without earlier documents: the last event counts.
 
-    ``fields`` and ``table`` are as for ``mongodb``; ``key`` are those fields that ``documentKey`` has: ``_id``, and the
-    shard key of a sharded collection. ``order`` tells which event of a key is the later one: a topic's offset. Events
-    are not retracted: see ``Collection.latest``.
+    ``fields`` and ``table`` are as for ``mongodb``; ``key`` are the fields of ``documentKey``: ``_id``, and the shard
+    key of a sharded collection. ``order`` decides which event of a key is the later one, such as a topic's offset.
+    Events must not be retracted: see ``Collection.latest``.
 
-    Error rows: MISSING_KEY, an event that does not say which document it is of; MISSING_AFTER, an update without the
-    document (the connector must ask for it: ``fullDocument=updateLookup``); the others of ``mongodb``.
+    Error rows: MISSING_KEY, an event without the key of its document; MISSING_AFTER, an update without the document
+    (configure the connector with ``fullDocument=updateLookup``); the others of ``mongodb``.
 
-    Shape:  columns of ``fields``; one row at most a key.
-    Cost:   one exchange by key; one arrangement, of the key and the text of the current document.
+    Shape:  columns of ``fields``; at most one row for each key.
+    Cost:   one exchange by key; one arrangement, of the key and the JSON string of the current document.
 
     Raises:
         UnknownColumnError, SchemaError, PlanError, TypeMismatchError: as ``debezium_upsert``.
@@ -217,29 +218,29 @@ def mongodb_upsert(
 def _documents(
     keys: tuple[JsonField, ...], column: str, orders: tuple[str, ...], table: str | None, schema: pa.Schema
 ) -> BoundLogic:
-    """Events as rows of key, order and the text of the document: null when it is gone."""
+    """Events as rows of key, order and the document as a JSON string, null if it was deleted."""
     steps = mongodb_events(column, schema, table)
     op, document = quote_name(named("op")), quote_name(named("is"))
     steps.append(Filter(parse(MONGODB.changes(op, "true", f"{document} IS NOT NULL"), parsed_schema(steps, schema))))
     steps.append(ParseJson(named("key"), mongodb_fields(keys, "key")))
     parts = mongodb_values(keys, "key")
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for sql in parts.values())
-    steps.append(Filter(parse(f"({known}) OR raise_error({_NO_DOCUMENT_KEY})", made)))
+    steps.append(Filter(parse(f"({known}) OR raise_error({_NO_DOCUMENT_KEY})", parsed)))
     row = f"CASE WHEN NOT ({MONGODB.is_one(op, MONGODB.deleted)}) THEN {document} END"
-    outputs = [(n, parse(sql, made)) for n, sql in parts.items()] + [(n, column_of(n, made)) for n in orders]
-    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+    outputs = [(n, parse(sql, parsed)) for n, sql in parts.items()] + [(n, column_of(n, parsed)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, parsed))))))
 
 
 def _members_of_documents(
     members: tuple[JsonField, ...], rest: tuple[JsonField, ...], keys: tuple[str, ...], schema: pa.Schema
 ) -> BoundLogic:
-    """The members of the documents that are kept, beside their keys."""
+    """The members of the current documents, with their keys."""
     needs = ((), tuple(m.name for m in members))
     steps: list[Step] = [ParseJson(_ROW, mongodb_fields(rest, "is"), (needs,))]
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     values = {k: quote_name(k) for k in keys} | mongodb_values(rest, "is")
-    return BoundLogic((*steps, Project(tuple((m.name, parse(values[m.name], made)) for m in members))))
+    return BoundLogic((*steps, Project(tuple((m.name, parse(values[m.name], parsed)) for m in members))))
 
 
 def _check_keys(keys: tuple[str, ...], orders: tuple[str, ...], members: tuple[JsonField, ...]) -> None:
@@ -253,7 +254,7 @@ def _check_keys(keys: tuple[str, ...], orders: tuple[str, ...], members: tuple[J
 def _log(
     keys: tuple[JsonField, ...], column: str, orders: tuple[str, ...], key_column: str | None, schema: pa.Schema
 ) -> BoundLogic:
-    """Events as rows of key, order and the text of the row: null when it is gone."""
+    """Events as rows of key, order and the row as a JSON string, null if it was deleted."""
     envelope = [JsonField(named(*p), p, T.STRING) for w in WRAPPERS for p in (within(w, "op"), within(w, "after"))]
     row = of_event(("after",))
     event = f"debezium_event({OP}, true, {row} IS NOT NULL)"
@@ -269,15 +270,15 @@ def _log(
         event = f"NOT coalesce({is_document(column)}, false) OR {event}"
         parts = [(k.name, first_of(*(named("key", *within(w, k.name)) for w in WRAPPERS))) for k in keys]
     steps.append(ParseJson(column, tuple(envelope)))
-    made = parsed_schema(steps, schema)
+    parsed = parsed_schema(steps, schema)
     known = " AND ".join(f"{sql} IS NOT NULL" for _, sql in parts)
-    steps += [Filter(parse(event, made)), Filter(parse(f"({known}) OR raise_error({_NO_KEY})", made))]
-    outputs = [(n, parse(sql, made)) for n, sql in parts] + [(n, column_of(n, made)) for n in orders]
-    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, made))))))
+    steps += [Filter(parse(event, parsed)), Filter(parse(f"({known}) OR raise_error({_NO_KEY})", parsed))]
+    outputs = [(n, parse(sql, parsed)) for n, sql in parts] + [(n, column_of(n, parsed)) for n in orders]
+    return BoundLogic((*steps, Project((*outputs, (_ROW, parse(row, parsed))))))
 
 
 def _keys(keys: tuple[JsonField, ...], *places: tuple[str, ...], prefix: str = "") -> tuple[JsonField, ...]:
-    """The parts of a key in each of some places of a document."""
+    """The parts of a key at each of several places of a document."""
     return tuple(
         JsonField(named(*prefix.split(), *place, k.name), (*place, k.name), k.type, k.unit)
         for place in places

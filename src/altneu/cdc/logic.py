@@ -1,4 +1,4 @@
-"""Documents that say what changed, as linear logic: each becomes the updates it stands for."""
+"""Change events as linear logic: each document becomes its updates."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _EITHER_WAY = f"{_NULL_SCHEMA},{_SPACE}{_NULL_PAYLOAD}|{_NULL_PAYLOAD},{_SPACE}{
 
 
 def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "") -> Logic:
-    """Rows of a table, from Debezium's change events as JSON texts, with or without ``{"schema", "payload"}`` around.
+    """The rows of a table, from Debezium's change events as JSON strings.
 
-    ``fields`` are names and types of the members of ``before`` and ``after``. An event r or c adds the row that is
-    (after); d takes away the row that was (before); u does both. Tombstones (null texts, and documents whose payload is
-    null) and messages (op m) say nothing of rows. Other columns are left out: they would tell a row that goes from the
-    one that came.
+    ``fields`` are names and types of the members of ``before`` and ``after``; the event may be enclosed in
+    ``{"schema", "payload"}``. An event r or c adds the row in ``after``; d removes the row in ``before``; u does both.
+    Tombstones (null documents, and documents whose payload is null) and messages (op m) do not change rows. Other
+    columns of the events are dropped, since a removed row would differ in them from the row that was added.
 
-    Error rows: MISSING_BEFORE, an update or delete without the row as it was (see ``debezium_upsert``); MISSING_AFTER;
-    MISSING_FIELDS, a row that has none of the fields (as of another table, or in another case); TRUNCATED_TABLE;
-    UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member that is read and of another type. They go when the document is
-    retracted.
+    Error rows: MISSING_BEFORE, an update or delete without the earlier row (see ``debezium_upsert``); MISSING_AFTER;
+    MISSING_FIELDS, a row that has none of the fields (as in another table, or with other case); TRUNCATED_TABLE;
+    UNKNOWN_OPERATION; INVALID_JSON; JSON_TYPE, a member with another type than the field. They disappear when the
+    document is retracted.
 
     Shape:  columns of ``fields``; an absent member is null. An update is a row with diff -1 and one with diff 1.
-    Units:  ``unit`` is that of whole numbers read as timestamps ("s", "ms", "us", "ns"), for all of them or by name;
-            as dates they are days.
-    Cost:   linear: no exchange, no state; one pass over the bytes. Members that nobody reads are not parsed.
+    Units:  ``unit`` says what whole numbers mean that are read as timestamps ("s", "ms", "us", "ns"), for all fields or
+            by name; numbers read as dates are days.
+    Cost:   linear: no exchange, no state; one pass over the bytes. Members that no view reads are not parsed.
     Law:    the events of any history of a table give the table (tests/session/test_cdc.py).
     Source: Debezium's documentation of its connectors' change events.
 
     Raises:
-        UnknownColumnError, PlanError: a unit for a name that is no field, or that is none of its field.
-        TypeMismatchError: a type that JSON is not read as; when bound, the column is no text.
+        UnknownColumnError, PlanError: a unit is given for a name that is not a field, or does not fit its field.
+        TypeMismatchError: JSON cannot be read as the type of a field; when bound, the column is not a string.
 
     >>> event = '{"payload": {"op": "u", "before": {"id": 1, "n": 5}, "after": {"id": 1, "n": 6}}}'
     >>> rows, errors = debezium("id long, n int").run([event, None], "value string")
@@ -73,14 +73,14 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
     def bind(schema: pa.Schema) -> BoundLogic:
         steps: list[Step] = documents(column, schema)
         steps.append(ParseJson(column, parsed, needs))
-        made = parsed_schema(steps, schema)
+        fields = parsed_schema(steps, schema)
         before, after = (_present(image) for image in ("before", "after"))
-        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", made)))
+        steps.append(Filter(parse(f"debezium_event({OP}, {before}, {after})", fields)))
         emitted = [
             Update(
-                tuple((m.name, column_of(named(*within(wrapper, image, m.name)), made)) for m in members),
+                tuple((m.name, column_of(named(*within(wrapper, image, m.name)), fields)) for m in members),
                 diff=literal(diff, T.LONG),
-                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", made),
+                when=parse(f"{alone}{quote_name(named(*within(wrapper, 'op')))} IN ({ops})", fields),
             )
             for wrapper, alone in zip(WRAPPERS, (f"NOT ({_WRAPPED}) AND ", ""), strict=True)
             for image, diff, ops in (("before", -1, "'u', 'd'"), ("after", 1, "'r', 'c', 'u'"))
@@ -93,16 +93,16 @@ def debezium(fields: str | pa.Schema, *, column: str = "value", unit: Unit = "")
 def updates(
     fields: str | pa.Schema, *, data: str = "data", time: str = "time", diff: str = "diff", unit: Unit = ""
 ) -> Logic:
-    """Rows that are updates themselves, taken at their word: ``data``, a JSON object, at ``time`` with ``diff``.
+    """The rows of events that are updates themselves: ``data``, a JSON object, at ``time`` with ``diff``.
 
-    Null times and diffs are no updates. Each row is to come once; where it may come twice, see ``Feed``.
+    Events with a null time or diff are ignored. Each event must arrive once; if events may be repeated, use ``Feed``.
 
     Shape:  columns of ``fields``; an absent member is null. Times are joined with those of the rows, diffs multiplied.
     Units:  ``unit`` as for ``debezium``.
-    Cost:   linear: no exchange, no state; updates of times to come are held where they are needed.
+    Cost:   linear: no exchange, no state; future updates wait in the operator that needs them.
 
     Raises:
-        PlanError, TypeMismatchError: as ``debezium``; when bound, a time or a diff that is no whole number.
+        PlanError, TypeMismatchError: as ``debezium``; when bound, a time or a diff is not a whole number.
 
     >>> rows = [('{"x": 1}', 5, 2), ('{"x": 1}', 7, -2)]
     >>> updates("x long").run(rows, "data string, time long, diff long")
@@ -128,7 +128,7 @@ def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
     """Members of an object by their names, with their types and units.
 
     Raises:
-        PlanError: no fields; whatever ``json_fields`` refuses.
+        PlanError: there are no fields; or as ``json_fields``.
     """
     schema = user_schema(fields)
     if not len(schema):
@@ -138,16 +138,16 @@ def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
 
 
 def documents(column: str, schema: pa.Schema) -> list[Step]:
-    """A step that keeps the rows whose text is a document."""
+    """A step that keeps the rows with a document."""
     text_column(column, schema)
     return [Filter(parse(is_document(column), schema))]
 
 
 def is_document(column: str, *, envelope: bool = True) -> str:
-    """SQL that is true of a document, and of nothing that stands for none (false or null).
+    """SQL that is true for a document, and false or null for a tombstone.
 
-    What stands for none is null, a JSON null, and the two in Kafka Connect's ``{"schema", "payload"}``; of an envelope,
-    which has no member of that name, a null payload alone too.
+    Tombstones are null, a JSON null, and both of these in Kafka Connect's ``{"schema", "payload"}``; for an envelope,
+    which has no member of that name, also a null payload by itself.
     """
     members = f"{_EITHER_WAY}|{_NULL_PAYLOAD}" if envelope else _EITHER_WAY
     tombstone = f"^{_SPACE}(null|[{{]{_SPACE}({members})[}}]){_SPACE}$"
@@ -157,35 +157,35 @@ def is_document(column: str, *, envelope: bool = True) -> str:
 def reading(
     column: str, members: tuple[JsonField, ...], keys: tuple[str, ...] = (), needs: tuple[str, ...] = ()
 ) -> Logic:
-    """Members of the object in a text, after columns that are handed on; a member that is one of these is not read.
+    """The columns ``keys``, passed on, then the members of a JSON object, except those that are such columns.
 
-    An object that has none of the members ``needs``, where there are any, is an error row (MISSING_FIELDS).
+    If there are ``needs``, an object with none of these members is an error row (MISSING_FIELDS).
     """
     names = [m.name for m in members]
     read = tuple(JsonField(named(m.name), m.path, m.type, m.unit) for m in members if m.name not in keys)
 
     def bind(schema: pa.Schema) -> BoundLogic:
         steps: tuple[Step, ...] = (ParseJson(column, read, (((), needs),) if needs else ()),) if read else ()
-        made = parsed_schema(steps, schema)
-        own = [(k, column_of(k, made)) for k in keys if k not in names]
-        outputs = [(n, column_of(n if n in keys else named(n), made)) for n in names]
+        parsed = parsed_schema(steps, schema)
+        own = [(k, column_of(k, parsed)) for k in keys if k not in names]
+        outputs = [(n, column_of(n if n in keys else named(n), parsed)) for n in names]
         return BoundLogic((*steps, Project((*own, *outputs))))
 
     return Logic((Verb("members", (column, members, keys, needs), bind),))
 
 
 def text_column(name: str, schema: pa.Schema) -> Expr:
-    """A column of texts.
+    """A string column.
 
     Raises:
-        UnknownColumnError, TypeMismatchError: there is none of this name, or it is no text.
+        UnknownColumnError, TypeMismatchError: the column does not exist, or is not a string.
     """
-    found = column_of(name, schema)
-    if found.type != T.STRING:
+    column = column_of(name, schema)
+    if column.type != T.STRING:
         raise TypeMismatchError(
-            f"documents are texts, but column {name!r} is {type_name(found.type)}; cast it (a binary one to string)"
+            f"documents are texts, but column {name!r} is {type_name(column.type)}; cast it (a binary one to string)"
         )
-    return found
+    return column
 
 
 def parsed_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
@@ -194,22 +194,22 @@ def parsed_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
 
 
 def within(wrapper: str, *path: str) -> tuple[str, ...]:
-    """A way to a member, from the document's outside."""
+    """The path to a member, from the root of the document."""
     return (wrapper, *path) if wrapper else path
 
 
 def named(*path: str) -> str:
-    """The column that a member is read into."""
+    """The name of the column into which a member is read."""
     return f"#{'.'.join(path)}"
 
 
 def first_of(*columns: str) -> str:
-    """SQL of the first of some members that is there."""
+    """SQL of the first member that is present."""
     return f"coalesce({', '.join(map(quote_name, columns))})"
 
 
 def of_event(*paths: tuple[str, ...]) -> str:
-    """SQL of the first of some members of an event that is there: of the payload's event, or else the document's."""
+    """SQL of the first member that is present in the event: in the payload, or else in the document itself."""
     plain, wrapped = (first_of(*(named(*within(w, *p)) for p in paths)) for w in WRAPPERS)
     return f"if({_WRAPPED}, {wrapped}, {plain})"
 

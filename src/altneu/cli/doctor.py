@@ -28,7 +28,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
         ("only what needs attention, for a program", "altneu doctor --quick --json | grep -v '\"ok\"' || true"),
     ],
     exits={0: "nothing would stop a run", 1: "something would: a line says fail, and what to do"},
-    shape='an object a check: {"check", "level": "ok" | "warn" | "fail", "told", "remedy"}',
+    shape='an object a check: {"check", "level": "ok" | "warn" | "fail", "message", "remedy"}',
 )
 @path_option(required=False)
 @click.option("--quick", is_flag=True, help="Do not start Spark, and do not read all of the store.")
@@ -69,15 +69,15 @@ def _all(out: Output, path: str | None, master: str, config: dict[str, str], *, 
     for look in (checks.python, *packages, checks.machine, checks.temporary, checks.time_zone):
         yield from look()
     with out.busy("looking at compiled kernels"):
-        found = list(checks.kernels())
-    yield from found
+        results = list(checks.kernels())
+    yield from results
     yield from spark_checks.of_files(os.environ)
     if path is not None:
         yield from _store(out, path, quick=quick)
     if not quick and has_spark:
         with out.busy("starting Spark, and a job of one row"):
-            found = list(spark_checks.job(master, config))
-        yield from found
+            results = list(spark_checks.job(master, config))
+        yield from results
 
 
 def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:
@@ -93,8 +93,8 @@ def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:
         yield Check("store", "ok", f"{folder.where()} has no store yet; a session creates one")
         return
     with out.busy("looking through the store" if quick else "reading all of the store"):
-        found = list(_opened(folder, quick=quick))
-    yield from found
+        results = list(_opened(folder, quick=quick))
+    yield from results
 
 
 def _opened(folder: Folder, *, quick: bool) -> Iterator[Check]:
@@ -117,6 +117,6 @@ def _opened(folder: Folder, *, quick: bool) -> Iterator[Check]:
 
 
 def _show(out: Output, check: Check) -> None:
-    out.pair(f"{check.level:<5}", _STYLES[check.level], f"{check.check:<16} {check.told}")
+    out.pair(f"{check.level:<5}", _STYLES[check.level], f"{check.check:<16} {check.message}")
     if check.remedy:
         out.line(f"      {'':<16} → {check.remedy}")

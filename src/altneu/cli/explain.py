@@ -111,11 +111,11 @@ def _text(file: str) -> str:
     return Path(file).read_text(encoding="utf-8")
 
 
-def _form(given: str | None, file: Path | None, *, as_json: bool) -> Form:
-    if as_json and given not in (None, "json"):
-        raise click.UsageError(f"--json and --form {given} are two forms; leave one out")
+def _form(form: str | None, file: Path | None, *, as_json: bool) -> Form:
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --form {form} are two forms; leave one out")
     by_name = _SUFFIXES.get(file.suffix.lower()) if file is not None else None
-    return cast("Form", given or ("json" if as_json else by_name or "text"))
+    return cast("Form", form or ("json" if as_json else by_name or "text"))
 
 
 _OF_PROGRAMS = (

@@ -31,7 +31,7 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
     Raises:
         click.UsageError: a setting that there is not, or a value that it does not take.
     """
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     config: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -41,7 +41,7 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
             config[name] = value
         elif name in _SETTINGS:
             try:
-                given[name] = _SETTINGS[name](value)
+                options[name] = _SETTINGS[name](value)
             except (ValueError, KeyError):
                 raise click.UsageError(f"--set {setting}: {name} does not accept {value!r}") from None
         else:
@@ -50,10 +50,10 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
     if master is None:
         if config:
             raise click.UsageError(f"--set {next(iter(config))}=… is Spark's: give --master too, such as local[*]")
-        return Session(path=path, **given)
+        return Session(path=path, **options)
     from altneu.runtime.spark.session import spark_session
 
-    return Session(spark_session(master=master, config=config), path, **given)
+    return Session(spark_session(master=master, config=config), path, **options)
 
 
 def open_reader(path: str, *, since: int | None = None) -> Reader:

@@ -112,15 +112,15 @@ def files_of(sources: tuple[str, ...]) -> dict[str, pa.Table]:
     Raises:
         StatementError: there are none, or they do not hold what their names say.
     """
-    found = {}
+    tables = {}
     for assignment in sources:
         name, _, place = assignment.partition("=")
         form = next((form for form in READ if place.rstrip("/*").lower().endswith(f".{form}")), None)
         if not name or form is None:
             raise click.UsageError(f"--source {assignment}: NAME=FILE, whose name ends in .{', .'.join(READ)}")
         origin = Origin("file", (place,), form, {"header": "true"} if form == "csv" else {})
-        found[name] = read_files(origin, schema_of_files(origin))
-    return found
+        tables[name] = read_files(origin, schema_of_files(origin))
+    return tables
 
 
 def _form(form: str | None, file: Path | None, *, as_json: bool) -> str:

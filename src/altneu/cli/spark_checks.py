@@ -76,16 +76,16 @@ SETTINGS = (
 )
 
 
-def settings(given: Mapping[str, str], where: str) -> Iterator[Check]:
+def settings(values: Mapping[str, str], where: str) -> Iterator[Check]:
     """Settings that cost speed, among those that are given or left at Spark's defaults."""
-    found = False
+    differs = False
     for setting in SETTINGS:
-        value = given.get(setting.name, setting.default)
+        value = values.get(setting.name, setting.default)
         if setting.costs(value):
-            found = True
+            differs = True
             message = f"{setting.name}={value}: {setting.why}"
             yield Check("settings", "warn", message, f"{setting.name}={setting.want} (docs/running.md)")
-    if not found:
+    if not differs:
         yield Check("settings", "ok", f"nothing in {where} costs speed")
 
 
@@ -98,10 +98,10 @@ def of_files(environment: Mapping[str, str]) -> Iterator[Check]:
     lines = (line.split(None, 1) for line in file.read_text().splitlines() if line.strip() and line[0] != "#")
     versions = {parts[0]: parts[1].strip() for parts in lines if len(parts) == 2}
     mine = [setting for setting in SETTINGS if setting.name in versions]
-    yield from settings({s.name: versions.get(s.name, s.want) for s in SETTINGS} if mine else _wanted(), str(file))
+    yield from settings({s.name: versions.get(s.name, s.want) for s in SETTINGS} if mine else _expected(), str(file))
 
 
-def _wanted() -> dict[str, str]:
+def _expected() -> dict[str, str]:
     return {setting.name: setting.want for setting in SETTINGS}
 
 
@@ -139,6 +139,6 @@ def _step(spark: Any) -> None:
         total = session.maintain("total", rows.group_by().agg(total="sum(n)"))
         session.insert("rows", spark.createDataFrame([(42,)], "n long"))
         session.advance()
-        found: Any = total.to_pylist()
-    if found != [(42,)]:
-        raise AltneuError(f"the sum of one row, 42, came back as {found}")
+        result: Any = total.to_pylist()
+    if result != [(42,)]:
+        raise AltneuError(f"the sum of one row, 42, came back as {result}")

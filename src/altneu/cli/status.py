@@ -11,7 +11,7 @@ import click
 from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.opening import store_folder
 from altneu.cli.output import Output, in_bytes
-from altneu.cli.survey import Told, status_of
+from altneu.cli.survey import Json, status_of
 
 
 @click.command(
@@ -24,7 +24,7 @@ from altneu.cli.survey import Told, status_of
     exits={1: "the store cannot be read, or something of it is damaged"},
     shape="one object: store, format, id, health, checked, problems, lock {held, by}, commit {number, at, by, info}, "
     "times {lower, since, events}, shards, views [{name, kind, since, updates, errors, bytes, arrangements}], sources "
-    "[{name, kind, from, columns, filled, kept}], sinks [{name, from, into}], arrangements [{name, views, shards, "
+    "[{name, kind, from, columns, filled, retained}], sinks [{name, from, into}], arrangements [{name, views, shards, "
     "updates, waiting, bytes}], files, leases [{name, commit, since, until, live, by}], streams [{name, batch, piece, "
     "rows, late, seen, frontier, behind}]",
 )
@@ -49,7 +49,7 @@ def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
         sys.exit(1)
 
 
-def _show(out: Output, status: Told, *, verbose: bool) -> None:
+def _show(out: Output, status: Json, *, verbose: bool) -> None:
     out.line(f"store    {status['store']}, format {status['format']}")
     out.line(f"health   {status['health']} ({status['checked']} compared)")
     for problem in status["problems"]:
@@ -66,13 +66,13 @@ def _show(out: Output, status: Told, *, verbose: bool) -> None:
         by = f" by {commit['by']}" if commit["by"] else ""
         out.line(f"commit   {commit['number']}, {_ago(commit['at'])}{by}")
     times = status["times"]
-    kept = f"closed up to {times['lower'] - 1}, kept from {times['since']} on"
-    out.line(f"times    {kept if times['lower'] else 'none closed yet'}; shards: {status['shards']}")
+    closed = f"closed up to {times['lower'] - 1}, kept from {times['since']} on"
+    out.line(f"times    {closed if times['lower'] else 'none closed yet'}; shards: {status['shards']}")
     files = status["files"]
     sizes = ", ".join(f"{files[p]['files']} in {p} ({in_bytes(files[p]['bytes'])})" for p in ("log", "segments"))
     out.line(f"files    {sizes}{_removable(files)}")
     _grid(out, "view", status["views"], ["name", "kind", "updates", "errors", "bytes", "since"])
-    _grid(out, "source", status["sources"], ["name", "kind", "from", "filled", "kept"])
+    _grid(out, "source", status["sources"], ["name", "kind", "from", "filled", "retained"])
     _grid(out, "sink", status["sinks"], ["name", "from", "into"])
     _grid(out, "stream", status["streams"], ["name", "batch", "rows", "late", "seen", "frontier", "behind"])
     _grid(out, "reader", status["leases"], ["name", "by", "commit", "since", "until"])
@@ -80,9 +80,9 @@ def _show(out: Output, status: Told, *, verbose: bool) -> None:
         _grid(out, "arrangement", status["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
 
 
-def _removable(files: Told) -> str:
-    found = files["removable"]["bytes"]
-    return f"; a vacuum would free {in_bytes(found)}" if found else ""
+def _removable(files: Json) -> str:
+    removable = files["removable"]["bytes"]
+    return f"; a vacuum would free {in_bytes(removable)}" if removable else ""
 
 
 def _ago(at: str) -> str:
@@ -94,7 +94,7 @@ def _ago(at: str) -> str:
     return f"{at}, {max(seconds, 0):.0f} seconds ago"
 
 
-def _grid(out: Output, what: str, rows: list[Told], columns: list[str]) -> None:
+def _grid(out: Output, what: str, rows: list[Json], columns: list[str]) -> None:
     if not rows:
         return
     out.line()

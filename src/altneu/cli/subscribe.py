@@ -77,9 +77,9 @@ def subscribe(
         options: dict[str, Any] = {"as_of": since, "snapshot": snapshot, "up_to": until}
         if name in names.views:
             with out.busy("reading what is there"):
-                found = reader.view(name)
-                show.heading(found.schema.names, reader.view(name).coordinates or ("time",))
-                made = found.subscribe(show.row, show.end, **options)
+                of_view = reader.view(name)
+                show.heading(of_view.schema.names, reader.view(name).coordinates or ("time",))
+                subscription = of_view.subscribe(show.row, show.end, **options)
             take: Callable[[], object] = _delivered
         else:
             with out.busy("computing the query"):
@@ -87,11 +87,11 @@ def subscribe(
                 show.heading(query.view.schema.names, ("time",))
                 if query.since >= 0:
                     options["as_of"] = query.since
-                made = query.view.subscribe(show.row, show.end, **options)
+                subscription = query.view.subscribe(show.row, show.end, **options)
                 query.take()
             take = query.take
         pause = threading.Event()
-        while follows and not made.closed:
+        while follows and not subscription.closed:
             if reader.refresh():
                 take()
             else:
@@ -104,10 +104,10 @@ def named(names: Names, text: str) -> str | None:
     Raises:
         PlanError: it is one word, and no name of the store's.
     """
-    found = {name.lower(): name for name in names}.get(text.strip().lower())
-    if found is None and len(text.split()) == 1:
+    match = {name.lower(): name for name in names}.get(text.strip().lower())
+    if match is None and len(text.split()) == 1:
         raise PlanError(f"no view {text!r}{nearest(text, names)}")
-    return found
+    return match
 
 
 def _delivered() -> None:

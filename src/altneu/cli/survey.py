@@ -19,11 +19,11 @@ from altneu.store.references import References, admit
 from altneu.streams.record import Record
 from altneu.types import to_ddl
 
-Told = dict[str, Any]
+Json = dict[str, Any]
 _ATTEMPTS = 10
 
 
-def status_of(folder: Folder, *, check: bool) -> Told:
+def status_of(folder: Folder, *, check: bool) -> Json:
     """Everything; the members are those that ``altneu status --json`` writes."""
     version, identity = read_identity(folder)
     snapshot = StoreReader(folder, lease=None).snapshot
@@ -52,11 +52,11 @@ def status_of(folder: Folder, *, check: bool) -> Told:
     }
 
 
-def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Told:
+def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Json:
     """Whether everything that the last commit names is there, with its size; with ``check`` every byte of the store."""
     if check:
-        found = check_store(folder)
-        problems = list(found.problems)
+        checked = check_store(folder)
+        problems = list(checked.problems)
         return {"health": "damaged" if problems else "whole", "checked": "every byte", "problems": problems}
     problems = []
     segments = folder.child("segments")
@@ -75,39 +75,39 @@ def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Told:
 
 def references(snapshot: Snapshot) -> References:
     """The data that a commit names."""
-    found = References()
+    referenced = References()
     for value in snapshot.state.values():
-        admit(value, found)
-    return found
+        admit(value, referenced)
+    return referenced
 
 
-def _lock(folder: Folder) -> Told:
+def _lock(folder: Folder) -> Json:
     if not isinstance(folder, LocalFolder):
         return {"held": None, "by": None}  # an object store has no locks
     by = holder_of(folder.path / "lock")
     return {"held": by is not None, "by": by}
 
 
-def _commit(folder: Folder, snapshot: Snapshot) -> Told | None:
+def _commit(folder: Folder, snapshot: Snapshot) -> Json | None:
     """The last commit; who made it is known where nobody has opened the store since."""
-    made = snapshot.history(1)
-    if not made:
+    history = snapshot.history(1)
+    if not history:
         return None
     by = None
     if isinstance(folder, LocalFolder):
         lock = folder.path / "lock"
-        if lock.is_file() and lock.stat().st_mtime <= made[0].at:
+        if lock.is_file() and lock.stat().st_mtime <= history[0].at:
             by = lock.read_text(encoding="utf-8", errors="replace").strip() or None
-    return {"number": made[0].number, "at": _time(made[0].at), "by": by, "info": dict(made[0].info)}
+    return {"number": history[0].number, "at": _time(history[0].at), "by": by, "info": dict(history[0].info)}
 
 
 def _time(seconds: float) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
 
 
-def _arrangements(snapshot: Snapshot) -> dict[str, Told]:
+def _arrangements(snapshot: Snapshot) -> dict[str, Json]:
     """What each arrangement keeps, over its shards: updates, those among them that are not due yet, and bytes."""
-    found: dict[str, Told] = {}
+    arrangements: dict[str, Json] = {}
     state: Mapping[str, Any] = snapshot.state
     used: dict[str, list[str]] = {}
     for key, value in state.items():
@@ -119,7 +119,7 @@ def _arrangements(snapshot: Snapshot) -> dict[str, Told]:
             continue
         _, name, _ = key.split("/")
         blank = {"name": name, "views": used.get(name, []), "shards": 0, "updates": 0, "waiting": 0, "bytes": 0}
-        arrangement = found.setdefault(name, blank)
+        arrangement = arrangements.setdefault(name, blank)
         arrangement["shards"] += 1
         arrangement["updates"] += sum(int(batch["rows"]) for batch in value["batches"])
         arrangement["waiting"] += sum(int(run["run"]["rows"]) - int(run["skip"]) for run in value["hold"])
@@ -127,10 +127,10 @@ def _arrangements(snapshot: Snapshot) -> dict[str, Told]:
         admit(value, names)
         arrangement["bytes"] += sum(ref.bytes for ref in names.segments.values())
         arrangement["bytes"] += sum(snapshot.blob(blob).nbytes for blob in names.blobs)
-    return found
+    return arrangements
 
 
-def _views(state: Mapping[str, Any], arrangements: dict[str, Told], definitions: list[Told], since: int) -> list[Told]:
+def _views(state: Mapping[str, Any], arrangements: dict[str, Json], definitions: list[Json], since: int) -> list[Json]:
     kinds = {entry["name"]: entry["kind"] for entry in definitions}
     return [
         _view(key[5:], value, arrangements, kinds.get(key[5:]), since)
@@ -139,31 +139,31 @@ def _views(state: Mapping[str, Any], arrangements: dict[str, Told], definitions:
     ]
 
 
-def _view(name: str, value: Told, arrangements: dict[str, Told], kind: str | None, since: int) -> Told:
-    kept = value.get("kept")  # which the first stores do not tell
-    contents = {} if kept is None else arrangements.get(kept["contents"]["arrangement"], {"updates": 0})
-    errors = [arrangements.get(told["arrangement"], {}) for told in (kept or {}).get("errors", ())]
+def _view(name: str, value: Json, arrangements: dict[str, Json], kind: str | None, since: int) -> Json:
+    described = value.get("kept")  # absent in the first stores
+    contents = {} if described is None else arrangements.get(described["contents"]["arrangement"], {"updates": 0})
+    errors = [arrangements.get(encoded["arrangement"], {}) for encoded in (described or {}).get("errors", ())]
     return {
         "name": name,
         "kind": kind or "PYTHON",
         "since": max(since, int(value.get("since", 0))),
         "updates": contents.get("updates"),
-        "errors": sum(told.get("updates", 0) for told in errors),
+        "errors": sum(encoded.get("updates", 0) for encoded in errors),
         "bytes": sum(arrangements.get(a, {}).get("bytes", 0) for a in value["arrangements"]),
         "arrangements": value["arrangements"],
     }
 
 
-def _sources(state: Mapping[str, Any], arrangements: dict[str, Told], definitions: list[Told]) -> list[Told]:
+def _sources(state: Mapping[str, Any], arrangements: dict[str, Json], definitions: list[Json]) -> list[Json]:
     """Sources of statements, and those of programs that ever had rows or whose rows are kept."""
     filled = state.get("session", {}).get("filled", [])
-    kept = {key[5:]: value for key, value in state.items() if key.startswith("kept/")}
-    found = []
+    retained = {key[5:]: value for key, value in state.items() if key.startswith("kept/")}
+    sources = []
     for definition in definitions:
         if definition["kind"] in ("SOURCE", "TABLE"):
             statement: Any = parse(definition["text"])[0]
             assert isinstance(statement, CreateSource)
-            found.append(
+            sources.append(
                 {
                     "name": definition["name"],
                     "kind": definition["kind"],
@@ -172,34 +172,34 @@ def _sources(state: Mapping[str, Any], arrangements: dict[str, Told], definition
                     "filled": definition["name"] in filled,
                 }
             )
-    mine = {definition["name"] for definition in found}
-    for name in dict.fromkeys([*filled, *kept]):
+    mine = {definition["name"] for definition in sources}
+    for name in dict.fromkeys([*filled, *retained]):
         if name not in mine:
-            columns = to_ddl(schema_from_text(kept[name]["schema"])) if name in kept else None
-            found.append(
+            columns = to_ddl(schema_from_text(retained[name]["schema"])) if name in retained else None
+            sources.append(
                 {"name": name, "kind": "PYTHON", "from": "INSERT", "columns": columns, "filled": name in filled}
             )
-    for definition in found:
-        definition["kept"] = None
-        if definition["name"] in kept:
-            definition["kept"] = arrangements.get(kept[definition["name"]]["arrangement"], {}).get("updates", 0)
-    return found
+    for definition in sources:
+        definition["retained"] = None
+        if definition["name"] in retained:
+            definition["retained"] = arrangements.get(retained[definition["name"]]["arrangement"], {}).get("updates", 0)
+    return sources
 
 
-def _sinks(definitions: list[Told]) -> list[Told]:
-    found = []
+def _sinks(definitions: list[Json]) -> list[Json]:
+    sinks = []
     for definition in definitions:
         if definition["kind"] == "SINK":
             statement: Any = parse(definition["text"])[0]
             assert isinstance(statement, CreateSink)
-            found.append({"name": definition["name"], "from": statement.view, "into": statement.kind.upper()})
-    return found
+            sinks.append({"name": definition["name"], "from": statement.view, "into": statement.kind.upper()})
+    return sinks
 
 
-def _files(folder: Folder) -> Told:
+def _files(folder: Folder) -> Json:
     """What is on the disk, by folder, and what of it a vacuum would remove."""
     places = {place: _sizes(folder.child(place)) for place in ("log", "segments", "scratch")}
-    status: Told = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
+    status: Json = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
     try:
         status["removable"] = {"bytes": vacuum_store(folder, dry_run=True).bytes}
     except StoreError as error:  # a damaged log, which health tells of
@@ -228,24 +228,24 @@ def _sizes_of(path: Path) -> list[int]:
     return sizes
 
 
-def _leases(folder: Folder) -> list[Told]:
+def _leases(folder: Folder) -> list[Json]:
     leases = folder.child("readers")
     if isinstance(leases, LocalFolder) and not leases.path.is_dir():
         return []
     all_of_them = Leases(leases)
     live = {lease.file for lease in all_of_them.live()}
-    found = []
+    encoded_leases = []
     for lease in [*all_of_them.live(), *all_of_them.over()]:
         try:
             by = all_of_them.holder(lease)
         except AltneuError:
             continue  # its reader has closed
         encoded = asdict(lease) | {"until": _time(lease.until), "live": lease.file in live, "by": by}
-        found.append(encoded)
-    return found
+        encoded_leases.append(encoded)
+    return encoded_leases
 
 
-def _stream(name: str, value: Told, lower: int) -> Told:
+def _stream(name: str, value: Json, lower: int) -> Json:
     """How far a stream is, and how far what it has seen lies before the session's clock."""
     record = Record.from_json(value)
     return {

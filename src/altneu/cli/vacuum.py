@@ -49,18 +49,18 @@ def vacuum(out: Output, path: str, keep: int, *, dry_run: bool, verbose: bool) -
     """
     folder = store_folder(path)
     with out.busy("looking through the store" if dry_run else "vacuuming"):
-        found = vacuum_store(folder, keep=keep, dry_run=dry_run)
+        removed = vacuum_store(folder, keep=keep, dry_run=dry_run)
     if out.as_json:
         kinds = {
             kind: {"files": len(files), "bytes": sum(files.values()), "names": list(files)}
-            for kind, files in found.kinds.items()
+            for kind, files in removed.kinds.items()
         }
-        out.json({"store": folder.where(), "dry_run": dry_run, "bytes": found.bytes, **kinds})
+        out.json({"store": folder.where(), "dry_run": dry_run, "bytes": removed.bytes, **kinds})
         return
-    for kind, files in found.kinds.items():
+    for kind, files in removed.kinds.items():
         if files:
             out.line(f"{len(files):>8} {_KINDS[kind]}, {in_bytes(sum(files.values()))}")
             for name in sorted(files) if verbose else ():
                 out.line(f"           {name}")
     verb = "would be removed" if dry_run else "removed"
-    out.line(f"{in_bytes(found.bytes)} {verb}" if any(found.kinds.values()) else "nothing to remove")
+    out.line(f"{in_bytes(removed.bytes)} {verb}" if any(removed.kinds.values()) else "nothing to remove")

@@ -69,29 +69,29 @@ TEXTS: dict[str, Callable[[pa.Table, TextIO], None]] = {"csv": write_csv, "json"
 
 def write_file(table: pa.Table, form: str, path: Path) -> None:
     """Put rows into a file, which is there wholly or not at all."""
-    with _beside(path) as draft:
+    with _replacing(path) as temporary:
         if form == "parquet":
             refuse_same_names(table)
-            pq.write_table(table, draft)
+            pq.write_table(table, temporary)
             return
-        with draft.open("w", encoding="utf-8", newline="") as file:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
             TEXTS[form](table, file)
 
 
 def write_text(text: str, path: Path) -> None:
     """Put a text into a file, which is there wholly or not at all."""
-    with _beside(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    with _replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _replacing(path: Path) -> Iterator[Path]:
     """A file beside another one, which it replaces at the end."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        yield draft
-        draft.replace(path)
+        yield temporary
+        temporary.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

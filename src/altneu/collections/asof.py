@@ -52,21 +52,21 @@ class AsOfOptions:
         """
         if self.mode not in MODES:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
-            given = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is not an as-of join"
-            raise PlanError(f"{given}; there are three:{listed}")
+            problem = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is not an as-of join"
+            raise PlanError(f"{problem}; there are three:{listed}")
         for name, value in (("allow_exact_matches", self.exact), ("simultaneous", self.simultaneous)):
             if not isinstance(value, bool):
-                raise PlanError(f"{name}={value!r} is neither True nor False")
+                raise PlanError(f"{name} must be True or False, got {value!r}")
         if self.direction not in ("backward", "forward", "nearest"):
             raise PlanError(f"direction must be 'backward', 'forward' or 'nearest', got {self.direction!r}")
         if self.how not in ("inner", "left"):
             raise PlanError(
-                f"how={self.how!r}: an as-of join is inner or left, for its rows are those of the left side"
+                f"how must be inner or left for an as-of join, whose rows are those of the left side, got {self.how!r}"
             )
         chooses = self.direction != "backward" or self.tolerance is not None or not self.exact
         if self.times is None and self.mode == "revising":
             raise PlanError(
-                "mode='revising' takes timestamps: give time='column', or left_time= and right_time= of the two sides"
+                "mode='revising' needs timestamps: give time='column', or left_time= and right_time= of the two sides"
             )
         if self.times is None and chooses:
             raise PlanError("direction, tolerance and allow_exact_matches compare timestamps: give time='column'")
@@ -115,18 +115,18 @@ def as_of(
     return ir.AsOf(left, right, *keys, outputs, keeps, stamps, rule, locked, options.simultaneous)
 
 
-def _ties(given: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tuple[tuple[str, bool, bool], ...]:
+def _ties(ties: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tuple[tuple[str, bool, bool], ...]:
     """An order of the right side's columns.
 
     Raises:
         PlanError: it is not an order, or it names no columns, or something other than columns.
     """
-    if given is None:
+    if ties is None:
         return ()
-    named: object = given
+    named: object = ties
     if not isinstance(named, str | Col | Sequence) or (not isinstance(named, Col) and not named):
-        raise PlanError(f"ties must be an order of the right side's columns, such as 'seq desc', got {given!r}")
-    keys = parse_order(given, schema)
+        raise PlanError(f"ties must be an order of the right side's columns, such as 'seq desc', got {ties!r}")
+    keys = parse_order(ties, schema)
     other = next((key for key in keys if not key.expr.is_column), None)
     if other is not None:
         raise PlanError(f"ties= names columns of the right side, got `{other.expr.text}`: select it as a column first")
@@ -205,12 +205,10 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
     elif micros is not None and kind == DATE and micros % (day := timedelta(days=1) // timedelta(microseconds=1)) == 0:
         units = micros // day
     if units is None:
-        wanted = _INSTEAD.get(TIMESTAMP if kind == TIMESTAMP_NTZ else kind, "a whole number")
-        raise TypeMismatchError(
-            f"tolerance must be {wanted} for timestamps of type {type_name(kind)}, got {tolerance!r}"
-        )
+        unit = _INSTEAD.get(TIMESTAMP if kind == TIMESTAMP_NTZ else kind, "a whole number")
+        raise TypeMismatchError(f"tolerance must be {unit} for timestamps of type {type_name(kind)}, got {tolerance!r}")
     if not 0 <= units < 2**63:
-        raise PlanError(f"tolerance={tolerance!r}: a distance is not negative, and fits 64 bits")
+        raise PlanError(f"tolerance must not be negative and must fit 64 bits, got {tolerance!r}")
     return units
 
 
@@ -223,5 +221,5 @@ def _span(text: str) -> timedelta | None:
         return None
     if value.type != DAY_TIME:
         return None
-    found = value.evaluate(Rows(nothing, (), 1)).values[0].as_py()
-    return found if isinstance(found, timedelta) else None
+    span = value.evaluate(Rows(nothing, (), 1)).values[0].as_py()
+    return span if isinstance(span, timedelta) else None

@@ -26,7 +26,7 @@ OnLimit = Literal["error", "stop"]
 MAX_ROUNDS = ir.MAX_ROUNDS
 
 _WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
-# What a verb of Spark's DataFrames is here, told to whoever calls it by that name.
+# The counterparts of methods of Spark's DataFrames, named in the error for whoever calls these.
 _SPARK_VERBS = {
     "agg": "group_by().agg(...)",
     "crossJoin": "join on a constant column",
@@ -74,7 +74,7 @@ class Collection(LinearVerbs):
     def __repr__(self) -> str:
         return f"Collection({', '.join(f'{f.name}: {type_name(f.type)}' for f in self.schema)})"
 
-    if not TYPE_CHECKING:  # a type checker is to know the verbs there are, and no others
+    if not TYPE_CHECKING:  # a type checker must report verbs that do not exist
 
         def __getattr__(self, name: str) -> Any:
             instead = f"; what Spark calls {name} is {_SPARK_VERBS[name]} here" if name in _SPARK_VERBS else ""
@@ -103,43 +103,45 @@ class Collection(LinearVerbs):
             self._column(name)
 
     def concat(self, *others: Collection) -> Collection:
-        """Add up collections of the same columns; counts add, nothing is made distinct (SQL's UNION ALL).
+        """Add collections of the same columns: counts add up and duplicates stay (SQL's UNION ALL).
 
         Cost:   no exchange, no state.
 
         Raises:
-            SchemaError: names or types differ.
+            SchemaError: the names or types of the columns differ.
         """
         for other in others:
             check_collection(other, "concat")
             mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
             if mine != theirs:
                 raise SchemaError(
-                    f"concat needs equal columns, but {_show(mine)} is not {_show(theirs)}; use select to make them so"
+                    f"concat needs collections of the same columns, got {_show(mine)} and {_show(theirs)}; use "
+                    "select to make them equal"
                 )
         return Collection(ir.Concat((self.node, *(o.node for o in others)))) if others else self
 
     def consolidate(self) -> Collection:
         """The same collection, with at most one update for each row and time.
 
-        Cost:   one exchange by row, unless equal rows are together already; no state.
+        Cost:   one exchange by row, unless equal rows are in one shard already; no state.
         """
         return Collection(ir.Consolidate(self.node))
 
     def sample(self, fraction: float, by: str | Sequence[str] = (), *, seed: int = 0) -> Collection:
-        """The rows of a share of the values of some columns, by default of all: of each value all rows, or none.
+        """A sample: all rows of a random fraction of the values of ``by``, by default of all columns.
 
-        Which values these are depends on the values and ``seed`` alone. So a row that is retracted goes where it came,
-        in every session and store; samples of several collections by one key, with one seed, have the same keys; and
-        the sample by a fraction is part of the one by a greater fraction.
+        Of each value the sample has either all rows or none. The choice depends on the value and ``seed`` alone, so a
+        retraction always meets the choice that its insertion met, in every session and store; samples of several
+        collections by the same key and seed have the same keys; and a sample with a greater fraction contains every
+        sample with a smaller one.
 
         Shape:  the same columns.
         Cost:   one hash a row; no exchange, no state.
         Law:    sample(x + y) = sample(x) + sample(y) (tests/operators/test_sample.py).
 
         Raises:
-            PlanError: ``fraction`` is not over 0 and at most 1, or ``seed`` not a whole number from 0 to 2^63 - 1.
-            UnknownColumnError: one of ``by`` is not a column.
+            PlanError: ``fraction`` is not over 0 and at most 1, or ``seed`` is not a whole number from 0 to 2^63 - 1.
+            UnknownColumnError: a name in ``by`` is not a column.
 
         >>> import altneu as an
         >>> orders = an.source("orders", "customer long, amount long")
@@ -161,26 +163,28 @@ class Collection(LinearVerbs):
     def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
 
-        ``version`` is as in ``map``: it stands for what the function reads.
+        ``version`` is as in ``map``: it identifies the function in place of its code.
 
-        Cost:   one exchange by row, unless equal rows are together already; the updates travel to the driver.
+        Cost:   one exchange by row, unless equal rows are in one shard already; the updates are sent to the driver.
         """
-        self._refuse_moments("inspect", "shows times and not moments")
+        self._refuse_moments("inspect", "shows ordinary times only")
         return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
     def arrange_by(self, *columns: str) -> Collection:
-        """The same collection; a view of it keeps its rows by these columns, and joins on them read them there.
+        """The same collection, arranged by these columns: an index that joins on them share.
 
-        Other views that are made of this, and not of the collection before it, read its rows as they are: a filter or
-        a column that is left out is no reason to arrange them anew. It is what ``CREATE INDEX`` maintains.
+        A view of it keeps its rows by these columns. Other views that are built on this collection, instead of on the
+        one before it, read that arrangement, also where they filter rows or leave columns out. ``CREATE INDEX``
+        maintains such a view.
 
         Shape:  the same columns.
-        Cost:   one exchange by these columns, unless rows are spread so already; one arrangement of all columns.
-        Law:    every view is as it is without it (tests/sql_statements/test_indexes.py).
+        Cost:   one exchange by these columns, unless rows are partitioned by them already; one arrangement of all
+                columns.
+        Law:    no view's rows depend on it (tests/sql_statements/test_indexes.py).
 
         Raises:
-            PlanError: no columns.
-            UnknownColumnError: one that is not there.
+            PlanError: no columns are named.
+            UnknownColumnError: a name is not a column.
 
         >>> import altneu as an
         >>> people = an.source("people", "id long, name string").arrange_by("id")
@@ -192,7 +196,7 @@ class Collection(LinearVerbs):
         [(1, 'Ada')]
         """
         if not columns:
-            raise PlanError("arrange_by takes the columns by which rows are looked up")
+            raise PlanError("arrange_by needs at least one column, by which rows are looked up")
         self._check(columns)
         return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
 
@@ -201,21 +205,24 @@ class Collection(LinearVerbs):
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
         """Pair the rows of two collections with equal keys; null keys match nothing.
 
-        ``on`` is a column name, a list of them, or a mapping from this side's columns to the other's. The output has
-        this side's columns, then the other's: a key of the same name on both sides appears once, any other name that
-        clashes is called ``right.<name>``.
+        ``on`` is a column name, a list of names, or a mapping from this side's columns to the other's. The output has
+        this side's columns, then the other's. A key that has the same name on both sides appears once; any other
+        column of the right side whose name exists already becomes ``right.<name>``.
 
-        Shape:  counts multiply; left, right and full joins pad the rows without a partner with nulls.
-        Cost:   one exchange a side by key (none where rows are spread so already); an arrangement a side, shared with
-                every other join on the same key. Outer joins also keep the count of each key of the padded-against
-                side.
+        Shape:  counts multiply. Left, right and full joins keep rows without a partner and fill the other side's
+                columns with nulls.
+        Cost:   one exchange of each side by key (none if the rows are partitioned by it already); one arrangement of
+                each side, shared with every other join on the same key. Outer joins also keep the number of rows of
+                each key of the side that may lack partners.
 
         Raises:
-            UnknownColumnError: a key that is no column.
-            TypeMismatchError: keys that cannot be compared.
+            UnknownColumnError: a key is not a column.
+            TypeMismatchError: the keys cannot be compared.
         """
         if how not in ("inner", "left", "right", "full"):
-            raise PlanError(f"how={how!r} is not a join; use inner, left, right or full (or semijoin, antijoin)")
+            raise PlanError(
+                f"how must be inner, left, right or full, got {how!r}; the other joins are semijoin and antijoin"
+            )
         left, right, pairs = _comparable(self, other, on)
         names = _output_names(self, other, pairs)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
@@ -238,43 +245,47 @@ class Collection(LinearVerbs):
         simultaneous: bool = True,
         ties: str | Col | Sequence[str | Col] | None = None,
     ) -> Collection:
-        """Join each row with the right side as of a time; ``mode`` says which time, and what a retraction takes back.
+        """Join each row with the right side as of a time; ``mode`` says which time, and what a retraction removes.
 
-        * ``"revising"``: the right row nearest to the row's timestamp, at every time: corrected when late rows come or
-          go. A view of today's inputs, however they came.
-        * ``"locked"``: what the right side says when the row comes, kept with it: all right rows of the key, or, with
-          timestamps, the nearest one as known then. A retraction takes back what was emitted, whatever the right side
-          has become.
-        * ``"logical"``: each update meets the right side as of that update's own time, a retraction too, which may so
-          take back something else than was emitted: no view of the inputs, but every change as it happened.
+        * ``"revising"``: the right row nearest to the row's timestamp, revised whenever late rows arrive or are
+          retracted. The result depends on the rows of both inputs, but not on when they arrived.
+        * ``"locked"``: the right side as it is when the row arrives, locked in with the row: all right rows of the
+          key, or, with timestamps, the nearest one known then. A retraction removes what was emitted, whatever has
+          become of the right side since.
+        * ``"logical"``: each update joins the right side as of the update's own time. This applies to retractions
+          too, which may therefore remove something other than what was emitted: the result is a record of changes,
+          each as it happened, and not a function of the inputs' rows.
 
-        docs/asof.md runs one example in all three. ``on`` is as in ``join``; with timestamps there may be no key.
-        ``time`` names the timestamp of both sides (``left_time`` and ``right_time`` where they differ): whole numbers,
-        dates or timestamps. ``direction`` is ``"backward"`` (the latest at or before), ``"forward"`` (the first at or
-        after) or ``"nearest"`` (the earlier of two at one distance); ``tolerance`` is how far away at most, a number or
-        for timestamps a timedelta or an interval (``"10 minutes"``); without ``allow_exact_matches`` the row's own
-        timestamp does not count. Null keys and timestamps meet nothing. Of right rows with one timestamp the greatest
-        is met, column by column, nulls least; or, in every direction, the last by ``ties``, an order of the right
-        side's columns (``"seq"``, ``"rank desc, seq"``), and then the greatest. With ``how="left"`` a row that meets
-        nothing has nulls.
+        docs/asof.md runs one example in all three modes.
 
-        Locked in, copies of a row go in the order in which they came; a retraction of a row that is not there is an
-        error row, and the next copy that comes makes good for it. ``simultaneous=False``: changes of the right side at
-        the row's own time are not met. It depends on when rows came, so a view maintained late begins with the present.
+        ``on`` is as in ``join``; with timestamps it may be left out. ``time`` names the timestamp of both sides
+        (``left_time`` and ``right_time`` if the names differ): a column of whole numbers, dates or timestamps.
+        ``direction`` is ``"backward"`` (the latest at or before), ``"forward"`` (the first at or after) or
+        ``"nearest"`` (of two at the same distance the earlier). ``tolerance`` is the greatest distance: a number, or
+        for timestamps a timedelta or an interval (``"10 minutes"``). With ``allow_exact_matches=False`` a right row
+        with the row's own timestamp does not match. Null keys and null timestamps match nothing. Of several right
+        rows with the same timestamp the greatest matches, compared column by column with nulls first; ``ties``, an
+        order of the right side's columns (``"seq"``, ``"rank desc, seq"``), chooses the last in that order before, in
+        every direction. With ``how="left"`` a row without a match stays, with nulls.
 
-        Shape:  this side's columns, then the other's, named as by ``join``. By timestamps one row for each left row,
-                as often as that counts; a right row whose count is negative is an error row and is not there. Without
-                timestamps counts multiply.
-        Cost:   one exchange a side by key; an arrangement a side, ordered by the timestamp within the key. Revising, a
-                change re-reads the rows between its neighbours and no more. Locked, the left side's arrangement is of
-                what each row met. In loops and with two times the groups that change are read again.
-        Law:    at every time the as-of join of the rows there are (tests/oracle/test_asof.py); locked, what each copy
-                that is there met when it came (tests/oracle/test_locked.py).
+        In locked mode copies of a row are retracted in the order in which they arrived. A retraction of a row that
+        does not exist is an error row until the next copy arrives, which it cancels. With ``simultaneous=False`` a
+        row does not see changes of the right side at its own time. Since the result depends on when rows arrived, a
+        view that is maintained later starts with the present state.
+
+        Shape:  this side's columns, then the other's, named as by ``join``. With timestamps, one row for each left
+                row, with its count; a right row with a negative count is an error row and does not match. Without
+                timestamps, counts multiply.
+        Cost:   one exchange of each side by key; one arrangement of each side, ordered by timestamp within the key.
+                Revising: a change reads only the rows between its neighbours. Locked: the arrangement of the left
+                side also holds the match of each row. In loops and with two times, groups that change are read again.
+        Law:    at every time the result is the as-of join of the rows at that time (tests/oracle/test_asof.py);
+                locked, the matches that each present copy had when it arrived (tests/oracle/test_locked.py).
 
         Raises:
-            PlanError: no mode; arguments that do not go together.
-            UnknownColumnError: a key or a timestamp that is no column.
-            TypeMismatchError: keys or timestamps that cannot be compared, or a tolerance that has other units.
+            PlanError: no mode, or arguments that exclude each other.
+            UnknownColumnError: a key or a timestamp is not a column.
+            TypeMismatchError: keys or timestamps cannot be compared, or the tolerance has other units.
 
         >>> import altneu as an
         >>> trades = an.source("trades", "ticker string, at long, quantity long")
@@ -300,9 +311,9 @@ class Collection(LinearVerbs):
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
         if mode == "locked":
-            left._by_row(ir.Distinct())  # its rows are told apart
+            left._by_row(ir.Distinct())  # refuses rows that cannot be compared
             for side in (self, right):
-                side._refuse_moments("a locked asof_join", "is about when rows come")
+                side._refuse_moments("a locked asof_join", "depends on when rows arrive")
         outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         joined = Collection(as_of((left.node, other.node), keys, outputs, options))
@@ -315,7 +326,7 @@ class Collection(LinearVerbs):
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
 
-        Cost:   one exchange a side by key; an arrangement of this side, and the count of each key of the other.
+        Cost:   one exchange of each side by key; an arrangement of this side, and the count of each key of the other.
         """
         left, right, pairs = _comparable(self, other, on)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
@@ -338,26 +349,27 @@ class Collection(LinearVerbs):
     def iterate(
         self, body: Callable[[Collection], Collection], *, max_rounds: int = MAX_ROUNDS, on_limit: OnLimit = "error"
     ) -> Collection:
-        """What this collection comes to when ``body`` is applied to it again and again, until nothing changes.
+        """The fixpoint of ``body``, which is applied to this collection again and again until nothing changes.
 
-        X0 is this collection, X1 is ``body(X0)``, and so on; the result is the X that is its own successor. The body is
-        any composition of verbs, loops included; other collections it reads enter the loop, and what does not depend on
-        the variable is computed once and not in every round. A loop of which the rows are never made distinct may not
-        come to an end: duplicates go round for ever.
+        X0 is this collection, X1 is ``body(X0)``, and so on; the result is the X that equals its successor. The body
+        may be any composition of verbs, including loops. Other collections that it reads enter the loop; whatever does
+        not depend on the variable is computed once instead of in every round. Make the rows distinct in the body (or
+        aggregate them): otherwise duplicates may accumulate for ever.
 
-        With ``on_limit="stop"`` the result is what ``max_rounds`` applications make, exactly, settled or not.
+        With ``on_limit="stop"`` the result is exactly that of ``max_rounds`` applications, whether it is a fixpoint or
+        not.
 
         Shape:  the columns of this collection, all nullable.
-        Cost:   a change costs the rounds and the groups that it touches; state as that of the body's operators, which
-                keep what every round changed.
-        Law:    at every time the result is what iterating from scratch over the inputs at that time gives
+        Cost:   a change costs in proportion to the rounds and groups that it affects. The operators of the body keep
+                the changes of every round.
+        Law:    at every time the result equals iteration from scratch over the inputs at that time
                 (tests/oracle/test_loops.py).
         Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
         Raises:
-            SchemaError: the body's columns are not those of this collection.
-            PlanError: the body reads ``latest`` or ``inspect`` of what changes from round to round.
-            NoFixpointError: (by ``advance``) the loop still changes after ``max_rounds`` rounds.
+            SchemaError: the body returns other columns than those of this collection.
+            PlanError: the body applies ``latest`` or ``inspect`` to a collection that changes from round to round.
+            NoFixpointError: (raised by ``advance``) the loop still changes after ``max_rounds`` rounds.
 
         >>> import altneu as an
         >>> edges = an.source("edges", "src long, dst long")
@@ -375,47 +387,49 @@ class Collection(LinearVerbs):
         return result
 
     def enter_at(self, rounds: str | Col) -> Collection:
-        """Inside the body of a loop: this collection from outside, each row from the round on that an expression says.
+        """In the body of a loop: this outer collection, whose rows enter the loop at the round that ``rounds`` gives.
 
-        For loops whose limit does not depend on when a row enters, as that of the least label to reach a node: what
-        matters most may go first, so that the rest finds its work done and changes little. Of nested loops it is the
-        innermost one that the body belongs to. Where the expression is null, negative or fails, it is round 0.
+        Use it where the fixpoint does not depend on when a row enters, such as the least label that reaches a node: if
+        the rows that matter most enter first, later rows change little. In nested loops it refers to the innermost
+        loop. A row for which the expression is null, negative or fails enters at round 0.
 
-        Cost:   no exchange; rows wait until their round. Rounds in which nothing is due are passed over.
+        Cost:   no exchange; rows are held back until their round. Rounds without due rows are skipped.
         Law:    the body of round r has the rows whose round is r or less (tests/oracle/test_loops.py).
         Source: ``enter_at`` of differential dataflow.
 
         Raises:
-            PlanError: outside the body of a loop, or on what changes from round to round.
-            TypeMismatchError: the expression is no whole number.
+            PlanError: it is used outside the body of a loop, or on a collection that changes from round to round.
+            TypeMismatchError: the expression is not a whole number.
         """
         level = _level()
         if level < 0:
             raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
         if ir.free_level(self.node) == level:
-            raise PlanError("enter_at takes a collection from outside the loop; this one changes from round to round")
+            raise PlanError("enter_at needs a collection from outside the loop; this one changes from round to round")
         value = parse(rounds, self.schema)
         if not pa.types.is_integer(value.type):
-            raise TypeMismatchError(f"enter_at({value.sql!r}) is {type_name(value.type)}; a round is a whole number")
+            raise TypeMismatchError(
+                f"enter_at: the round must be a whole number, got {value.sql!r} of type {type_name(value.type)}"
+            )
         return Collection(ir.EnterAt(self.node, value, level))
 
     # calculus -------------------------------------------------------------------------------------------------------
 
     def differentiate(self) -> Collection:
-        """The changes of this collection: each there at the moment it happens, and gone right after.
+        """The changes of this collection: each exists at the moment at which it happens, and no longer.
 
-        Every time has two moments, ``alt`` and, right after it, ``neu``, and no other time can tell them apart. An
-        update ``(row, t, diff)`` becomes ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. What is computed of
-        that is in moments too, and so is what it meets: a collection that is not differentiated is seen at ``alt``,
-        with what happens at the same time, or after ``delay_to_neu`` without. ``integrate`` leads back.
-        docs/calculus.md tells what it is for.
+        Every time consists of two moments, ``alt`` and, right after it, ``neu``. An update ``(row, t, diff)`` becomes
+        ``(row, alt(t), diff)`` and ``(row, neu(t), -diff)``. Everything computed from the result has moments too.
+        Where it is joined with a collection that is not differentiated, it sees that collection at ``alt``, including
+        the changes of the same time, or, after ``delay_to_neu``, excluding them. ``integrate`` leads back to ordinary
+        times. docs/calculus.md explains the uses.
 
-        The answer depends on when rows came, and not only on which are there: a view that is added later starts from
-        the present. It takes what is there then as having come all at once.
+        The result depends on when rows arrived, not only on which rows exist. A view that is added later starts from
+        the present and takes the rows that exist then as if they had arrived together.
 
         Shape:  the same columns.
-        Cost:   no exchange, no state; twice the updates. An operator on moments keeps what is not differentiated, and
-                of changes only those of the last step.
+        Cost:   no exchange, no state; twice the updates. An operator on moments keeps the input that is not
+                differentiated, and of changes only those of the last step.
         Law:    ``x.differentiate().integrate()`` is x (tests/oracle/test_calculus.py).
         Source: McSherry, Differential dataflow meets calculus.
 
@@ -437,40 +451,39 @@ class Collection(LinearVerbs):
         return Collection(ir.Differentiate(self.node, ir.moments(self.node).get(level, 0) + 1, level))
 
     def integrate(self) -> Collection:
-        """What the changes add up to that ``differentiate`` and what followed it made: the way back to ordinary times.
+        """The sum of the changes of a differentiated collection: the way back to ordinary times.
 
-        An update ``(row, alt(t), diff)`` becomes ``(row, t, diff)``, and those at ``neu`` are forgotten. A row that was
-        there for a moment is there from then on. Errors are integrated as rows are: one of a single moment stays.
+        An update ``(row, alt(t), diff)`` becomes ``(row, t, diff)``; those at ``neu`` are dropped. A row that existed
+        for a moment exists from then on. Errors are integrated as rows are: an error of a single moment stays.
 
         Shape:  the same columns.
         Cost:   no exchange, no state.
         Law:    as ``differentiate``.
 
         Raises:
-            PlanError: nothing was differentiated, or it was outside of the loop that this is written in.
+            PlanError: the collection was not differentiated, or it was differentiated outside of this loop.
         """
-        level, found = _level(), ir.moments(self.node)
-        if not found:
+        level, levels = _level(), ir.moments(self.node)
+        if not levels:
             raise PlanError(
-                "integrate adds up the changes of what was differentiated, and nothing was: use it after "
-                "differentiate and the verbs in between"
+                "integrate needs a differentiated collection: use it after differentiate and the verbs that follow that"
             )
-        if max(found) != level:
+        if max(levels) != level:
             raise PlanError(
-                "integrate belongs where differentiate does: both inside the body of the same loop, or both outside"
+                "integrate and differentiate must stand together: both in the body of the same loop, or both outside"
             )
-        return Collection(ir.Integrate(self.node, found[level], level))
+        return Collection(ir.Integrate(self.node, levels[level], level))
 
     def delay_to_neu(self) -> Collection:
-        """This collection beside one that was differentiated, seen right after each time and not at it.
+        """This collection, delayed to ``neu``, so that a differentiated one joins it without changes of the same time.
 
-        So a change meets what was there before its time, without what happens at the same time. As the times of
-        ``differentiate`` are those of the loop that it is written in, so are these.
+        A change then sees this collection as it was before the change's time. In the body of a loop both refer to the
+        times of that loop, as ``differentiate`` does.
 
         Shape:  the same columns.
-        Cost:   no exchange, no state; an arrangement of it serves moments alone.
-        Law:    ``orders.differentiate().join(prices.delay_to_neu(), ...)`` meets prices before the time of an order
-                (tests/oracle/test_calculus.py).
+        Cost:   no exchange, no state; only operators on moments can share an arrangement of it.
+        Law:    ``orders.differentiate().join(prices.delay_to_neu(), ...)`` joins each order with the prices before its
+                time (tests/oracle/test_calculus.py).
 
         >>> import altneu as an
         >>> orders, prices = an.source("orders", "item string"), an.source("prices", "item string, price long")
@@ -491,13 +504,13 @@ class Collection(LinearVerbs):
     def _refuse_moments(self, verb: str, why: str) -> None:
         if ir.moments(self.node):
             raise PlanError(
-                f"{verb} {why}, and this was differentiated; use it before differentiate or after integrate"
+                f"{verb} {why}, and this collection is differentiated; use it before differentiate or after integrate"
             )
 
     # reductions -----------------------------------------------------------------------------------------------------
 
     def group_by(self, *keys: str | Col, **named: str | Col) -> Grouping[Collection]:
-        """Group rows by columns or expressions; follow with ``agg`` or ``reduce``. No key: one group of everything."""
+        """Group rows by columns or expressions, to be followed by ``agg`` or ``reduce``; no key: one group of all."""
         try:
             return Grouping(self.node, _group_keys(keys, named, self.schema), Collection)
         except UpdateTimeError:
@@ -513,14 +526,14 @@ class Collection(LinearVerbs):
         return Collection(ir.Reduce(self.node, tuple(self.columns), reducer))
 
     def distinct(self) -> Collection:
-        """One copy of every row that is there; a row whose count is negative is an error row.
+        """Each row once, whatever its count; a row with a negative count is an error row.
 
         Cost:   one exchange by row; one number for each distinct row.
         """
         return self._by_row(ir.Distinct())
 
     def count(self, name: str = "count") -> Collection:
-        """Every distinct row once, with its count in a new column; negative counts are shown, zero counts vanish.
+        """Each distinct row once, with its count in a new column. Negative counts are shown; rows with count 0 are not.
 
         Cost:   one exchange by row; one number for each distinct row.
         """
@@ -528,22 +541,23 @@ class Collection(LinearVerbs):
         return self._by_row(ir.CountOf(name))
 
     def threshold(self, function: Callable[[int], int], *, version: str | int | None = None) -> Collection:
-        """Every row as often as ``function(count)`` says; not called for a count of zero.
+        """Each row with the count ``function(count)``; the function is not called for a count of zero.
 
-        ``version`` is as in ``map``: it stands for what the function reads.
+        ``version`` is as in ``map``: it identifies the function in place of its code.
 
         Cost:   one exchange by row; one number for each distinct row.
         """
         return self._by_row(ir.Threshold(Function.of(function, version)))
 
     def top_k(self, k: int, by: str | Col | Sequence[str | Col], per: str | Sequence[str] = ()) -> Collection:
-        """The first k rows in an order (``"delay desc, carrier"``), in each group of ``per`` or of everything.
+        """The first k rows in an order (``"delay desc, carrier"``), of each group of ``per`` or of all rows.
 
-        Ties are decided by the whole row's value, never by arrival. Rows count as often as they occur.
-        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        Ties are decided by the value of the whole row, never by arrival. A row that occurs n times counts n times.
+
+        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes.
         """
         if not isinstance(k, Integral) or k < 1:
-            raise PlanError(f"top_k needs a whole number k of at least 1, not {k!r}")
+            raise PlanError(f"top_k: k must be a whole number of at least 1, got {k!r}")
         group = (per,) if isinstance(per, str) else tuple(per)
         self._check(group)
         outputs = [(n, self._column(n)) for n in self.columns]
@@ -557,12 +571,11 @@ class Collection(LinearVerbs):
         return Collection(ir.Reduce(ordered.node, group, ir.TopK(int(k), tuple(order))))._only(self.columns)
 
     def window(self, **named: str | Col) -> Collection:
-        """All columns, and new ones by SQL's window functions, with Spark's frames and types.
+        """Add columns computed by SQL's window functions, with Spark's frames and types.
 
         Ranks, ``lag`` and ``lead``, ``first_value``, ``last_value`` and ``nth_value``, and every aggregate, over
-        partitions and frames (docs/window_functions.md). What an order leaves undecided is decided by the whole row's
-        value, never by arrival. A row that is there n times is n rows.
-        (``an.windows`` is something else: windows of time, into which rows are sorted.)
+        partitions and frames (docs/window_functions.md). Ties in an order are decided by the value of the whole row,
+        never by arrival. A row that occurs n times is n rows. (For windows over event time see ``an.windows``.)
 
         >>> import altneu as an
         >>> flights = an.source("flights", "carrier string, delay long")
@@ -577,46 +590,46 @@ class Collection(LinearVerbs):
         ...     sorted(view.to_pylist())
         [('AA', 5, 1, 1.0), ('UA', 10, 2, 0.25), ('UA', 30, 1, 0.75)]
 
-        Shape:  as many rows as before, with more columns.
-        Cost:   for each distinct partition and order one exchange by partition; the partition's rows are kept, and a
-                change re-reads its partition.
-        Law:    at every time the new columns are what SQL makes of the rows that are there
+        Shape:  the same rows with more columns.
+        Cost:   for each distinct pair of partition and order one exchange by partition. The rows of each partition are
+                kept, and a change reads its partition again.
+        Law:    at every time the new columns are those that SQL computes from the rows at that time
                 (tests/oracle/test_operators.py).
 
         Raises:
-            UnsupportedFunctionError: a function that has no window.
-            TypeMismatchError: an argument, an order or a frame does not fit.
+            UnsupportedFunctionError: the function cannot be used with OVER.
+            TypeMismatchError: an argument, an order or a frame has the wrong type.
         """
         if not named:
             raise PlanError('window needs at least one column, for example window(n="count(*) OVER (PARTITION BY k)")')
         check_names([*self.columns, *named])
-        found = [(name, parse_window(text, self.schema)) for name, text in named.items()]
-        for name, one in found:
+        windows = [(name, parse_window(text, self.schema)) for name, text in named.items()]
+        for name, one in windows:
             if not one.calls:
-                raise PlanError(f"window: {name} has no window function, f(…) OVER (…), in it; select(…) computes it")
-        return Collection(with_windows(self.node, found, self.columns))
+                raise PlanError(f"window: {name} contains no window function, f(…) OVER (…); select(…) computes it")
+        return Collection(with_windows(self.node, windows, self.columns))
 
     def latest(self, key: str | Sequence[str], order: str | Sequence[str]) -> Collection:
-        """The current row of each key of a log of events: the one that is greatest in the order of some columns.
+        """The current row of each key of a log of events: the greatest in the order of the columns ``order``.
 
-        What upsert streams mean. The log only grows: a later row of a key takes the place of the one before. Rows may
-        come twice and in any order, for only ``order`` decides, and between equals the whole row (column by column;
-        null is least, NaN greatest). A row that says that its key is gone is a row like any other: filter it away
-        afterwards. Null keys are one key.
+        This is the meaning of an upsert stream. The log only grows, and a later row of a key replaces the one before.
+        Rows may arrive in any order and repeatedly, since only ``order`` decides; between rows that are equal in it the
+        greater row does (compared column by column; null is least, NaN greatest). A row that marks its key as deleted
+        is a row like any other: filter such rows out of the result. Null is a key too.
 
-        To retract the current row of a key, or one greater than it, makes the key an error, ``RETRACTED_EVENT``, until
-        a greater row of that key comes: what the retracted row had replaced is not kept. To retract a lesser row
-        changes nothing.
+        A retraction of a key's current row, or of a greater one, turns the key into an error, ``RETRACTED_EVENT``,
+        until a greater row of the key arrives, because the rows that it replaced are not kept. A retraction of a
+        lesser row changes nothing.
 
-        Shape:  one row at most for each key, of the same columns.
-        Cost:   one exchange by key (none where rows are spread so already); the current row of each key is kept, and
-                rows whose time has not come. A step looks up the keys that it has rows of.
-        Law:    at every time each key's row is the greatest of the rows up to then, however they came
+        Shape:  at most one row for each key, of the same columns.
+        Cost:   one exchange by key (none if the rows are partitioned by it already); the current row of each key is
+                kept, and future updates. A step looks up the keys of its rows.
+        Law:    at every time each key's row is the greatest of its rows up to then, in whatever order they arrived
                 (tests/oracle/test_latest.py).
 
         Raises:
-            UnknownColumnError: a key or an order that is no column.
-            TypeMismatchError: a key or an order that is a map, which cannot be compared.
+            UnknownColumnError: a key or an order column does not exist.
+            TypeMismatchError: a key or an order column is a map, which cannot be compared.
 
         >>> import altneu as an
         >>> log = an.source("log", "offset long, name string, price long")
@@ -632,7 +645,7 @@ class Collection(LinearVerbs):
         self._refuse_moments("latest", "reads a log that only grows")
         keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
         if not columns:
-            raise PlanError("latest needs a column that tells which row of a key is the later one: order=...")
+            raise PlanError("latest needs a column that says which row of a key is the later one: order=...")
         self._check([*keys, *columns])
         for name in (*keys, *columns):
             if pa.types.is_map(self.schema.field(name).type):
@@ -647,7 +660,7 @@ def _show(columns: list[tuple[str, str]]) -> str:
 
 
 class _Pair:
-    """One column of a join key: its name on either side, and the column that is compared there."""
+    """One column of a join key: its names on both sides, and the columns that are compared."""
 
     def __init__(self, left_name: str, right_name: str) -> None:
         self.left_name, self.right_name = left_name, right_name
@@ -666,7 +679,7 @@ def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schem
 def _comparable(
     left: Collection, right: Collection, on: On, *, keyless: bool = False
 ) -> tuple[Collection, Collection, list[_Pair]]:
-    """Resolve ``on``: sides of one type, each column once; what is not so gets an extra column."""
+    """Resolve ``on``; keys that differ in type, and right columns that occur twice, get an extra column each."""
     check_collection(right, "a join")
     names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
     if not names and not keyless:
@@ -694,16 +707,16 @@ def _comparable(
     return _with(left, extra[0]), _with(right, extra[1]), pairs
 
 
-def check_collection(given: object, what: str) -> None:
-    """Refuse what is data, or the name of something.
+def check_collection(value: object, what: str) -> None:
+    """Check that an argument is a collection, and not data or the name of a source.
 
     Raises:
-        PlanError: it is no collection.
+        PlanError: it is not a collection.
     """
-    if not isinstance(given, Collection):
+    if not isinstance(value, Collection):
         raise PlanError(
-            f"{what} takes a collection, such as an.source(...), not {type(given).__name__}; a DataFrame or a list of "
-            "rows is inserted into a source: session.insert(name, data)"
+            f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; a DataFrame or a list of "
+            "rows goes into a source: session.insert(name, data)"
         )
 
 
@@ -725,7 +738,7 @@ def _common_type(pair: _Pair, types: list[pa.DataType]) -> str:
 
 
 def _output_names(left: Collection, right: Collection, pairs: list[_Pair]) -> dict[tuple[int, str], str]:
-    """The output column of every (side, column): what clashes on the right is qualified, a shared key appears once."""
+    """The output name of every (side, column): a shared key appears once, a clash on the right gets a prefix."""
     names = {(0, n): n for n in left.columns}
     shared = {p.right_name for p in pairs if p.left_name == p.right_name}
     for n in right.columns:
@@ -745,14 +758,14 @@ def recursive(
     on_limit: OnLimit = "error",
     **initial: Collection,
 ) -> tuple[Collection, ...]:
-    """What several collections come to that are defined by each other.
+    """The fixpoint of several collections that are defined by each other.
 
-    ``initial`` names the variables and what they begin as; ``body`` takes them, in that order, and gives what each
-    becomes. All change together: what one becomes in a round is made of what the others were at its start. Returns what
-    each comes to, in the same order.
+    ``initial`` names the variables and their first values. ``body`` takes the variables in that order and returns the
+    next value of each; all are replaced together, so a round reads only values of the round before. Returns the
+    fixpoints in the same order. ``max_rounds`` and ``on_limit`` are as in ``Collection.iterate``.
 
     Raises:
-        SchemaError: a variable would get other columns than it has.
+        SchemaError: the body returns other columns for a variable than its first value has.
 
     >>> import altneu as an
     >>> roots, edges = an.source("roots", "node long"), an.source("edges", "src long, dst long")
@@ -786,32 +799,32 @@ def loop(
 ) -> tuple[Collection, ...]:
     """A loop over named variables, as ``recursive`` says."""
     if on_limit not in ("error", "stop"):
-        raise PlanError(f'on_limit={on_limit!r} is neither "error" nor "stop"')
+        raise PlanError(f'on_limit must be "error" or "stop", got {on_limit!r}')
     if not isinstance(max_rounds, Integral) or max_rounds < 1:
         raise PlanError(f"max_rounds must be at least 1, got {max_rounds!r}")
     if not initial:
-        raise PlanError("a recursion needs a variable: recursive(body, name=what it begins as)")
+        raise PlanError("a recursion needs at least one variable: recursive(body, name=its first value)")
     level = getattr(_open_loops, "count", 0)
     names, first = tuple(initial), tuple(c.node for c in initial.values())
     variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
     _open_loops.count = level + 1
     try:
-        made = tuple(body(*map(Collection, variables)))
+        bodies = tuple(body(*map(Collection, variables)))
     finally:
         _open_loops.count = level
-    _check_bodies(names, variables, made)
+    _check_bodies(names, variables, bodies)
     stops = on_limit == "stop"
-    whole = ir.Loop(names, first, tuple(c.node for c in made), level, int(max_rounds), stops)
+    whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops)
     return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
 
 
-def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: Sequence[Any]) -> None:
-    if len(made) != len(names) or not all(isinstance(c, Collection) for c in made):
+def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any]) -> None:
+    if len(bodies) != len(names) or not all(isinstance(c, Collection) for c in bodies):
         raise PlanError(
             f"the body of a loop over {', '.join(names)} must give {len(names)} collection(s), one for each variable, "
-            f"and gave {made!r}"
+            f"and gave {bodies!r}"
         )
-    for name, variable, collection in zip(names, variables, made, strict=True):
+    for name, variable, collection in zip(names, variables, bodies, strict=True):
         mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
         if mine != theirs:
             raise SchemaError(
@@ -819,7 +832,7 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], made: 
                 "use select to make them equal"
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
-            raise PlanError(f"the body of a loop gives what it has differentiated for {name}; integrate it first")
+            raise PlanError(f"the body of a loop returns a differentiated collection for {name}; integrate it first")
         if verb := ir.told_by_arrival_in_loop(collection.node):
             raise PlanError(
                 f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
@@ -835,30 +848,30 @@ def source(
     key: str | Sequence[str] | None = None,
     distinct: bool = False,
 ) -> Collection:
-    """A collection that a session inserts into and retracts from.
+    """A collection whose rows a session inserts and retracts.
 
-    ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep`` the session keeps the rows
-    themselves, so that a view added later can be computed from them whatever it reads. They are kept from the first
-    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads it.
+    ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep=True`` the session keeps the
+    rows themselves, so that every view that is added later can be computed from them. It keeps them from the first
+    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads the source.
 
-    With ``time=("system", "event")`` its rows have two times: when they became known, which is the session's clock, and
-    what they are about. Corrections to the past arrive at later system times, and everything computed from the source
-    can be read at both: what was known at one about the other.
+    With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
+    session's clock, and the time that they are about. Corrections to the past arrive at later system times, and
+    everything computed from the source can be read at both: what was known at one time about the other.
 
-    With ``distinct`` it is a set: a row is there or not, however often it is inserted, and to insert one that is there
-    or retract one that is not does nothing. With a ``key``, of one column or several, it is a set that has one row of
-    each key: ``session.insert_or_update`` replaces it, ``session.delete_key`` deletes it by its key. An insert beside
-    another row of the key leaves both, each of them an error row (``DUPLICATE_KEY``) until the key has one row or none
-    (docs/keyed.md).
+    With ``distinct=True`` the source is a set: a row exists once, however often it is inserted; to insert a row that
+    exists, or to retract one that does not, changes nothing. With a ``key`` of one or several columns, the source is a
+    set with one row for each key: ``session.insert_or_update`` replaces the row and ``session.delete_key`` deletes it
+    by its key. Inserting a second row of a key makes both rows error rows (``DUPLICATE_KEY``) until the key has at most
+    one row (docs/keyed.md).
 
-    Cost:   no state, unless ``keep``: then one arrangement of all rows. A set and a source with a key keep one, by row
-            or by key, as long as a view reads them, which all views share; a step looks up the keys that have commands.
-            With two times a change to a group is followed through the later event times of that group.
+    Cost:   no state, unless ``keep``: then one arrangement of all rows. A set or a source with a key keeps one
+            arrangement, by row or by key, as long as any view reads it; all views share it, and a step looks up the
+            keys of its commands. With two times, a change of a group is followed through the group's later event times.
 
     Raises:
-        SchemaError: the schema does not parse, or has two columns of one name.
-        UnknownColumnError: a column of the key that there is not.
-        PlanError: a key without columns, a key beside ``distinct``, or either of them beside two times.
+        SchemaError: the schema cannot be parsed, or two columns have the same name.
+        UnknownColumnError: a column of the key does not exist.
+        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined.
 
     >>> import altneu as an
     >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))

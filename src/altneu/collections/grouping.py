@@ -87,8 +87,8 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
     calls: dict[ir.Aggregate, int] = {}
     outputs: Outputs = []
     for name, parsed in results:
-        made = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
-        numbers = [calls.setdefault(c, len(calls)) for c in made]
+        aggregates = [aggregate_of(c, lambda e: arguments.setdefault(e, f"#arg{len(arguments)}")) for c in parsed.calls]
+        numbers = [calls.setdefault(c, len(calls)) for c in aggregates]
         outputs.append((name, _renumber(parsed.result, parsed.calls, numbers)))
     projected = _project(node, [*keys, *((n, e) for e, n in arguments.items())])
     reduced: ir.Node = ir.Reduce(projected, key, ir.Aggregates(tuple(calls), default_row=not keys))
@@ -118,7 +118,7 @@ def grouping_sets(
     many = len(keys)
     if not sets or many > MOST_KEYS or any(not 0 <= place < many for one in sets for place in one):
         raise PlanError(
-            f"grouping sets are sets of the {many} keys by position, at least one set and at most {MOST_KEYS} keys"
+            f"grouping sets must be sets of positions of the {many} keys, at least one set and at most {MOST_KEYS} keys"
         )
     number = Column(f"#{name}_set", T.INT, True)
     numbers = call("array", [literal(i) for i in range(len(sets))])
@@ -128,11 +128,11 @@ def grouping_sets(
     last = literal(ids[-1], T.LONG)
     shown = [*nulled, (f"#{name}", call("case", [*branches, last]) if branches else last)]
     shown += [(number.name, number)] if len(set(ids)) < len(ids) else []
-    kept = _columns(node.schema, node.schema.names)
-    made = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*kept, *shown)))))
+    columns = _columns(node.schema, node.schema.names)
+    expanded = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*columns, *shown)))))
     named = [*(n for n, _ in keys), name, f"{name}_set"]
-    columns = _columns(made.schema, [n for n, _ in shown])
-    return made, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
+    columns = _columns(expanded.schema, [n for n, _ in shown])
+    return expanded, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
 
 
 def _where(number: Expr, sets: Sequence[Sequence[int]], place: int, key: Expr) -> Expr:
@@ -168,7 +168,7 @@ def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
 
 
 class Grouping(Generic[C]):
-    """What ``Collection.group_by`` returns; ``wrap`` makes a collection of a plan."""
+    """What ``Collection.group_by`` returns: a plan and its group columns; ``wrap`` makes a collection of a plan."""
 
     def __init__(self, node: ir.Node, keys: Outputs, wrap: Callable[[ir.Node], C]) -> None:
         self.node, self.keys, self.wrap = node, keys, wrap
@@ -190,26 +190,27 @@ class Grouping(Generic[C]):
     def agg(self, *columns: str | Col, **named: str | Col) -> C:
         """Aggregate each group: ``agg(n="count(*)", mean="sum(price * qty) / sum(qty)")``.
 
-        Functions: those of docs/functions.md, with DISTINCT and FILTER, among them count, sum, avg, min, max, stddev,
-        median, percentile, mode, max_by, collect_list, listagg. Integer sums are exact in 128 bits, sums of doubles are
-        exact and rounded once. A group that empties leaves no row; without group columns there is always one row, as in
-        SQL.
+        The aggregate functions are listed in docs/functions.md and may have DISTINCT and FILTER; among them are count,
+        sum, avg, min, max, stddev, median, percentile, mode, max_by, collect_list and listagg. Sums of integers are
+        exact in 128 bits; sums of doubles are exact and rounded once. A group that becomes empty has no row. Without
+        group columns there is always one row, as in SQL.
 
-        Cost:   one exchange by group. count, sum, avg, stddev and their kin keep a few numbers per group and cost the
-                change; with any other function the group's rows are kept, and re-read when it changes.
+        Cost:   one exchange by group. For count, sum, avg, stddev and similar functions a few numbers per group are
+                kept, and the cost is proportional to the change. For other functions the rows of each group are kept,
+                and read again when the group changes.
 
         Raises:
-            UnsupportedFunctionError: a function that depends on the order of rows, or is not known.
+            UnsupportedFunctionError: a function is unknown, or depends on the order of rows.
         """
-        wanted = [(None, c) for c in columns] + list(named.items())
-        if not wanted:
+        requested = [(None, c) for c in columns] + list(named.items())
+        if not requested:
             raise PlanError('agg needs at least one aggregate, for example agg(n="count(*)")')
         node = self.node
         try:
-            results = _results(wanted, node.schema)
+            results = _results(requested, node.schema)
         except UpdateTimeError:
             node = with_update_time(node)
-            results = _results(wanted, node.schema)
+            results = _results(requested, node.schema)
         return self.wrap(aggregate_node(node, self.keys, results))
 
     def reduce(
@@ -220,28 +221,28 @@ class Grouping(Generic[C]):
         with_diffs: bool = False,
         version: str | int | None = None,
     ) -> C:
-        """Reduce each group by a Python function ``function(key, rows)`` to the rows it yields or returns as a list.
+        """Reduce each group to the rows that a Python function ``function(key, rows)`` yields or returns as a list.
 
-        ``key`` is a tuple, with one group column too. ``rows`` lists ``(row, count)`` in the order of the rows' values;
-        a row has the columns that are no group columns, as ``row.price`` or ``row["price"]``. The output has the group
-        columns and then those of ``schema``, which alone the function yields. With ``with_diffs`` it yields
-        ``(row, diff)``. It must be pure. A group on which it raises becomes an error row.
-        ``version`` is as in ``map``: it stands for what the function reads.
+        ``key`` is a tuple, also with one group column. ``rows`` is a list of pairs ``(row, count)``, sorted by the
+        values of the rows; a row has the columns that are not group columns, as ``row.price`` or ``row["price"]``. The
+        function yields the columns of ``schema``; the output has the group columns before them. With
+        ``with_diffs=True`` it yields pairs ``(row, diff)``. The function must be pure. A group on which it raises
+        becomes an error row. ``version`` is as in ``map``: it identifies the function in place of its code.
 
         >>> import altneu as an
         >>> prices = an.source("prices", "item string, price long")
         >>> def spread(key, rows):
-        ...     found = [row.price for row, _ in rows]
-        ...     yield max(found) - min(found)
+        ...     values = [row.price for row, _ in rows]
+        ...     yield max(values) - min(values)
         >>> prices.group_by("item").reduce(spread, "spread long")
         Collection(item: string, spread: bigint)
 
-        Cost:   one exchange by group; the group's rows are kept and re-read when it changes.
+        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes.
         """
         result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
         if clash is not None:
-            raise SchemaError(f"the reduced rows have a column {clash!r}, which is a group column; rename it")
+            raise SchemaError(f"schema has a column {clash!r}, which is a group column too; rename it")
         rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
         plain = plain and UPDATE_TIME not in self.node.schema.names
@@ -251,8 +252,8 @@ class Grouping(Generic[C]):
         )
 
 
-def _results(wanted: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
-    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in wanted]
+def _results(requested: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:
+    return [(name or _name_of(text), parse_aggregate(text, schema)) for name, text in requested]
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
@@ -269,18 +270,20 @@ def _name_of(text: str | Col) -> str:
     return str(tree.alias or tree.sql(dialect="spark"))
 
 
-def aggregate_of(given: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
+def aggregate_of(aggregate: AggregateCall, place: Callable[[Expr], str]) -> ir.Aggregate:
     """One aggregate over columns that are computed first, at the names that ``place`` gives them.
 
     Filters and their kin become conditions on the argument.
     """
-    function, args, condition = given.function, given.args, given.filter
+    function, args, condition = aggregate.function, aggregate.args, aggregate.filter
     if function == "count_if":
         function, condition, args = "count", args[0] if condition is None else call("and", [args[0], condition]), ()
     function = {"bool_and": "min", "bool_or": "max"}.get(function, function)
     if condition is not None:
         args = tuple(call("case", [condition, a]) for a in args or (literal(1),))
-    return ir.Aggregate(function, tuple(map(place, args)), given.type, given.distinct, given.sql, given.options)
+    return ir.Aggregate(
+        function, tuple(map(place, args)), aggregate.type, aggregate.distinct, aggregate.sql, aggregate.options
+    )
 
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:

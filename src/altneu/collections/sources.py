@@ -61,7 +61,7 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         return (data.collect() if hasattr(data, "collect") else data).to_arrow()
     except _CONVERSION as error:
         reason = "; ".join(map(str, error.args))
-        raise SchemaError(f"the frame for source {source!r} cannot be made an Arrow table: {reason}") from error
+        raise SchemaError(f"the frame for source {source!r} cannot be converted to an Arrow table: {reason}") from error
     except Exception as error:
         raise SourceFailedError(
             f"the frame for source {source!r} failed, and none of its rows were inserted: {error}"
@@ -104,7 +104,8 @@ def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[An
     if len(columns) == 1:
         return (row,)
     raise SchemaError(
-        f"row {i} for source {source!r} is a {type(row).__name__}, not a tuple or a dictionary of {', '.join(columns)}"
+        f"row {i} for source {source!r} must be a tuple or a dictionary of {', '.join(columns)}, got a "
+        f"{type(row).__name__}"
     )
 
 
@@ -131,7 +132,7 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
 def _refuse_stream(frame: DataFrame, source: str) -> None:
     if frame.isStreaming:
         raise InputError(
-            f"the DataFrame for source {source!r} is a stream, which is not inserted: session.follow({source}=...) "
+            f"the DataFrame for source {source!r} is a stream and cannot be inserted: session.follow({source}=...) "
             "takes its micro-batches"
         )
 
@@ -155,7 +156,8 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
         raise SchemaError(f"the DataFrame for source {source!r} lacks column {column!r}; it has: {', '.join(names)}")
     if sum(n.lower() == column.lower() for n in names) > 1:
         raise SchemaError(
-            f"the DataFrame for source {source!r} has several columns {column!r}, to Spark's eyes: {', '.join(names)}; "
+            f"the DataFrame for source {source!r} has several columns that Spark reads as {column!r}: "
+            f"{', '.join(names)}; "
             "drop or rename all but one"
         )
     try:

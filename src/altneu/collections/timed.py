@@ -27,8 +27,8 @@ def with_update_time(node: ir.Node) -> ir.Node:
             )
     if ir.moments(node):
         raise PlanError(
-            "update_time() is about when rows come, and this was differentiated; use it before differentiate or after "
-            "integrate"
+            "update_time() depends on when rows arrive, and this collection is differentiated; use it before "
+            "differentiate or after integrate"
         )
     return ir.UpdateTime(node)
 

@@ -1,6 +1,6 @@
-"""The linear verbs, written once: on a ``Logic`` they compose, on a collection they act.
+"""The linear verbs, written once: on a ``Logic`` they compose, on a collection they apply.
 
-A verb names what is to be done; it meets a schema when it is bound, and is checked then.
+A verb records an operation and its arguments; they are checked when the verb is bound to a schema.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Triple: TypeAlias = tuple[Mapping[str, Text], Number | None, Number]
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb with its arguments; ``bind`` checks them against a schema. Equal when name and arguments are."""
+    """One verb with its arguments; ``bind`` checks them against a schema. Equality is that of name and arguments."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -75,24 +75,24 @@ class Verb:
 
 
 class LinearVerbs(ABC):
-    """What can be done to a collection update by update; every verb costs no exchange and keeps no state."""
+    """Operations that apply to each update by itself: none of them needs an exchange or keeps state."""
 
     @abstractmethod
     def _then(self, verb: Verb) -> Self:
-        """This, then one more verb."""
+        """Append a verb."""
 
     def select(self, *columns: Text, **named: Text) -> Self:
         """Compute the columns of a new collection.
 
-        Positional arguments are column names, ``"*"``, or expressions with an alias (``"price * qty as total"``); named
-        ones give the name first (``total="price * qty"``).
+        Positional arguments are column names, ``"*"``, or expressions with an alias (``"price * qty as total"``). A
+        keyword argument names its column (``total="price * qty"``).
 
         Shape:  as many rows as before.
         Cost:   linear: no exchange, no state.
 
         Raises:
-            UnknownColumnError: a name that is no column here.
-            SchemaError: two output columns of one name.
+            UnknownColumnError: a name is not a column.
+            SchemaError: two output columns have the same name.
         """
         if not columns and not named:
             raise SchemaError("select needs at least one column")
@@ -112,20 +112,20 @@ class LinearVerbs(ABC):
         return self._then(Verb("select", arguments, bind))
 
     def filter(self, predicate: Text | Callable[..., Any], *, version: Version = None) -> Self:
-        """Keep the rows on which the predicate is true; false and null reject.
+        """Keep the rows for which the predicate is true; rows for which it is false or null are dropped.
 
-        ``logical_now()`` in an expression is the session's time in ticks. Compared with expressions of the row, as
-        parts of the conjunction (``"v > 0 and logical_now() >= start and logical_now() < stop"``), it bounds the
-        times at which a row exists: rows appear and go by themselves as time advances. Such a comparison may stand in
-        an OR with conditions of the row: ``"logical_now() < stop or stop is null"``.
+        ``logical_now()`` in an expression is the session's time in ticks. Comparisons of it with expressions of the
+        row, joined by AND (``"v > 0 and logical_now() >= start and logical_now() < stop"``), bound the times at which a
+        row exists: rows appear and disappear by themselves as time advances. Such a comparison may also be joined by
+        OR with conditions of the row: ``"logical_now() < stop or stop is null"``.
 
-        A Python function of a row may stand in the place of the expression; ``version`` as in ``map``.
+        The predicate may also be a Python function of a row; ``version`` is as in ``map``.
 
-        Cost:   linear: no exchange, no state; a row's future is held, in order of time, where it is needed.
+        Cost:   linear: no exchange, no state; future updates wait, in order of time, in the operator that needs them.
 
         Raises:
             TypeMismatchError: the predicate is not boolean.
-            TemporalPredicateError: a use of ``logical_now()`` that is no bound.
+            TemporalPredicateError: ``logical_now()`` is used other than as a bound.
         """
         if callable(predicate) and not isinstance(predicate, Col):
             function = Function.of(predicate, version)
@@ -134,31 +134,32 @@ class LinearVerbs(ABC):
         _refuse_version("filter", version)
 
         def bind(schema: pa.Schema) -> BoundLogic:
-            found = split_temporal(predicate, schema)
-            steps: list[Step] = [Filter(p) for p in found.row]
-            return _logic(*steps, *([Temporal(found.bounds)] if found.bounds else []))
+            parts = split_temporal(predicate, schema)
+            steps: list[Step] = [Filter(p) for p in parts.row]
+            return _logic(*steps, *([Temporal(parts.bounds)] if parts.bounds else []))
 
         return self._then(Verb("filter", (_text(predicate),), bind))
 
     def map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
-        """Replace each row by what a Python function makes of it: a tuple, a dict, or one value for one column.
+        """Replace each row by the result of a Python function: a tuple, a dict, or one value for a single column.
 
-        A row is a tuple whose values also go by their names: ``row.price``, ``row["price"]``, ``row.asdict()``. The
+        A row is a tuple whose values can also be read by name: ``row.price``, ``row["price"]``, ``row.asdict()``. The
         function must be pure: a retraction calls it again. A row on which it raises becomes an error row.
 
-        A store knows the function by what it reads: its code, and as far as they can be followed the values and
-        functions that this names (docs/python_functions.md says what is not). ``version``, a text or a number, stands
-        for all of that: the function is the same as long as its name and its version are.
+        A stored view is found again only if its functions are the same. By default, altneu compares their code and,
+        as far as it can follow them, the values and functions that the code reads (docs/python_functions.md). If
+        ``version``, a string or a number, is given, it compares the function's name and version instead.
 
         Cost:   linear: no exchange, no state.
 
         Raises:
-            PlanError: a version that is none, or a function that reads too much to be compared, without one.
+            PlanError: the version is neither a string nor a number, or there is none and the function reads too much
+                to be compared.
         """
         return self._calling("map", MapFunction, function, schema, version)
 
     def flat_map(self, function: Callable[..., Any], schema: str | pa.Schema, *, version: Version = None) -> Self:
-        """Replace each row by the rows that a Python function yields for it; ``version`` as in ``map``.
+        """Replace each row by the rows that a Python function yields for it; ``version`` is as in ``map``.
 
         Cost:   linear: no exchange, no state.
         """
@@ -175,14 +176,14 @@ class LinearVerbs(ABC):
     ) -> Self:
         """Replace each row by the ``(row, diff)`` pairs that a Python function yields for it.
 
-        Given an expression of an array or a map instead, what Spark calls explode: see ``unnest``. ``version`` of a
-        function is as in ``map``.
+        With an expression of an array or a map instead of a function it is Spark's explode: see ``unnest``.
+        ``version`` is as in ``map``.
 
         Shape:  counts are multiplied by the diffs, which may be negative.
         Cost:   linear: no exchange, no state; a row is one update, however large its diff.
 
         Raises:
-            PlanError: a function without a schema.
+            PlanError: a function is given without a schema.
         """
         if not callable(what) or isinstance(what, Col):
             _refuse_version("explode", version)
@@ -196,13 +197,13 @@ class LinearVerbs(ABC):
         *,
         version: Version = None,
     ) -> Self:
-        """Join each row with the updates that it stands for: the most general linear operator.
+        """Replace each row by ``(row, time, diff)`` triples: the most general linear operator.
 
-        ``function`` takes a row to ``(row, time, diff)`` triples; it is the equijoin with the collection of all
-        ``(row, triple)`` pairs, which is never built: times are joined, diffs multiplied. Without Python, it is a list
-        of triples ``({column: expression}, time, diff)`` whose times (None: the first) and diffs are expressions too,
-        or a ``Logic``. A time that a function gives as None is the first; an expression that is null, for a time or a
-        diff, is no update. ``version`` of a Python function is as in ``map``.
+        ``function`` maps a row to triples. The result is the equijoin with the collection of all pairs of a row and a
+        triple, which is never built: times are joined and diffs multiplied. Instead of a Python function it may be a
+        list of triples ``({column: expression}, time, diff)``, in which times and diffs are expressions too, or a
+        ``Logic``. The time None means the first time. Where the expression of a time or a diff is null, the triple is
+        left out. ``version`` of a Python function is as in ``map``.
 
         >>> import altneu as an
         >>> x = an.source("x", "x long")
@@ -219,21 +220,21 @@ class LinearVerbs(ABC):
         12 [(8, 4)] [(8, 4)]
         15 [(8, 4), (10, 5)] [(8, 4), (10, 5)]
 
-        Cost:   linear: no exchange, no state; what lies in the future is held where it is needed.
+        Cost:   linear: no exchange, no state; future updates wait in the operator that needs them.
         Source: McSherry, "Generalizing linear operators", 2021.
 
         Raises:
-            PlanError: a function without a schema.
-            SchemaError: triples of different columns.
-            TypeMismatchError: triples whose columns differ in type; a time or a diff that is no whole number.
+            PlanError: a function is given without a schema.
+            SchemaError: the triples have different columns.
+            TypeMismatchError: columns of the triples differ in type, or a time or a diff is not a whole number.
         """
         if not callable(function):
             _refuse_version("join_function", version)
         if isinstance(function, Logic):
-            made = self
+            result = self
             for verb in function.verbs:
-                made = made._then(verb)
-            return made
+                result = result._then(verb)
+            return result
         if callable(function):
             return self._calling("join_function", JoinFunction, function, schema, version)
         triples = _triples(function)
@@ -256,11 +257,11 @@ class LinearVerbs(ABC):
         version: Version,
     ) -> Self:
         if not callable(function):
-            raise PlanError(f"{name} takes a Python function of a row, not {function!r}; an expression goes to select")
+            raise PlanError(f"{name} needs a Python function of a row, got {function!r}; pass an expression to select")
         if schema is None:
-            raise PlanError(f'{name} needs the schema of what the function makes, for example "total long"')
-        wrapped, made = Function.of(function, version), user_schema(schema)
-        return self._then(Verb(name, (wrapped, made), lambda _: _logic(step(wrapped, made))))
+            raise PlanError(f'{name} needs the schema of its result, for example "total long"')
+        wrapped, output = Function.of(function, version), user_schema(schema)
+        return self._then(Verb(name, (wrapped, output), lambda _: _logic(step(wrapped, output))))
 
     # time -----------------------------------------------------------------------------------------------------------
 
@@ -271,22 +272,23 @@ class LinearVerbs(ABC):
         *,
         null_upper: Literal["exclude", "never"] = "exclude",
     ) -> Self:
-        """Let each row exist while ``lower <= logical_now() < upper`` only.
+        """Let each row exist only while ``lower <= logical_now() < upper``.
 
-        A row that comes late appears when it comes; one that comes after its upper bound never does. A null bound
-        excludes the row, as SQL's comparison would; ``null_upper="never"`` takes a null upper bound for none.
+        A row that arrives after its lower bound appears when it arrives; one that arrives after its upper bound never
+        appears. A null bound excludes the row, as a comparison in SQL does; with ``null_upper="never"`` a null upper
+        bound means that there is none.
 
         Units:  ticks of the session's time.
-        Cost:   linear: no exchange, no state; what lies in the future is held, at the same cost however far away.
+        Cost:   linear: no exchange, no state; future updates wait, at the same cost however far ahead they are.
 
         Raises:
-            PlanError: no bound at all.
-            TypeMismatchError: a bound that is no whole number.
+            PlanError: neither bound is given.
+            TypeMismatchError: a bound is not a whole number.
         """
         if lower is None and upper is None:
-            raise PlanError('temporal needs a bound: temporal("start", "stop"), or only one of them by its name')
+            raise PlanError('temporal needs a bound: temporal("start", "stop"), or one of lower= and upper=')
         if null_upper not in ("exclude", "never"):
-            raise PlanError(f'null_upper={null_upper!r} is neither "exclude" nor "never"')
+            raise PlanError(f'null_upper must be "exclude" or "never", got {null_upper!r}')
 
         def bind(schema: pa.Schema) -> BoundLogic:
             bounds = []
@@ -303,29 +305,28 @@ class LinearVerbs(ABC):
     def delay(
         self, by: int | Callable[[int], int] | None = None, *, every: int | None = None, version: Version = None
     ) -> Self:
-        """Let every update happen later: by so many ticks, at the next multiple of ``every``, or as a function says.
+        """Delay every update: by a number of ticks, to the next multiple of ``every``, or as a function says.
 
-        A function takes a time to one that is not earlier; it must be monotone; ``version`` is as in ``map``. Updates
-        that come to lie at the same time meet there: ``delay(every=60)`` is the collection as it was at the last full
-        minute.
+        A function maps a time to one that is not earlier, and must be monotone; ``version`` is as in ``map``. Updates
+        that get the same time add up: ``delay(every=60)`` is the collection as it was at the last full minute.
 
         Units:  ticks of the session's time.
-        Cost:   linear: no exchange, no state; what is delayed is held where it is needed.
+        Cost:   linear: no exchange, no state; delayed updates wait in the operator that needs them.
 
         Raises:
-            PlanError: both or neither of ``by`` and ``every``, or a delay that goes back.
+            PlanError: both or neither of ``by`` and ``every`` are given, or the delay is negative.
         """
         if (by is None) == (every is None):
-            raise PlanError("delay takes one of by=ticks, by=function and every=ticks")
+            raise PlanError("delay needs exactly one of by=ticks, by=function and every=ticks")
         if not callable(by):
             _refuse_version("delay", version)
         if every is not None:
-            made = Delay.every(_plain_int(every, "every"))
+            delayed = Delay.every(_plain_int(every, "every"))
         elif callable(by):
-            made = Delay((DelayFunction(Function.of(by, version)),))
+            delayed = Delay((DelayFunction(Function.of(by, version)),))
         else:
-            made = Delay.by(_plain_int(by, "by"))
-        return self._then(Verb("delay", (made,), lambda _: BoundLogic((), made)))
+            delayed = Delay.by(_plain_int(by, "by"))
+        return self._then(Verb("delay", (delayed,), lambda _: BoundLogic((), delayed)))
 
     # table functions ------------------------------------------------------------------------------------------------
 
@@ -338,17 +339,17 @@ class LinearVerbs(ABC):
         as_: str = "generate_series",
         outer: bool = False,
     ) -> Self:
-        """One row for each value from ``start`` up to and with ``stop``, in a new column.
+        """Repeat each row for every value from ``start`` to ``stop``, inclusive, in a new column.
 
-        Whole numbers, dates and timestamps; the step of the latter two is an interval (``"interval 1 month"``, default
-        one day). A step in the wrong direction, and a null anywhere, gives no rows; a step of zero is an error row.
-        Months are added one by one, each day clamped to its month. A row without values is gone; with ``outer`` it
-        stays, with null.
+        The values are whole numbers, dates or timestamps; the step of dates and timestamps is an interval
+        (``"interval 1 month"``, by default one day). A step in the wrong direction or a null argument gives an empty
+        series; a step of zero is an error row. Months are added one by one, and each day is clamped to its month. A row
+        with an empty series disappears; with ``outer=True`` it stays, with null in the new column.
 
         Cost:   linear: no exchange, no state; the series is not built before it is used.
 
         Raises:
-            TypeMismatchError: arguments that make no series.
+            TypeMismatchError: the arguments are not of types that form a series.
         """
         if not isinstance(as_, str):
             raise PlanError(f"generate_series(as_=...): as_ must be the new column's name, got {as_!r}")
@@ -365,10 +366,11 @@ class LinearVerbs(ABC):
     def unnest(
         self, value: Text, *, as_: str | Sequence[str] = "col", ordinality: str | None = None, outer: bool = False
     ) -> Self:
-        """One row for each element of an array, or entry of a map, beside the row's other columns.
+        """Repeat each row for every element of an array, or entry of a map, in new columns.
 
-        ``as_`` names the new column, or a map's two (key and value, by default). ``ordinality`` names a column of
-        positions, from 1. A row without elements is gone; with ``outer`` it stays, with nulls.
+        ``as_`` names the new column, or the two columns of a map (by default ``key`` and ``value``). ``ordinality``
+        names a column of positions, from 1. A row without elements disappears; with ``outer=True`` it stays, with
+        nulls.
 
         Cost:   linear: no exchange, no state.
 
@@ -388,7 +390,8 @@ class LinearVerbs(ABC):
                 names = ("key", "value")
             if len(names) != 1 + is_map:
                 raise SchemaError(
-                    f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), not {len(names)}"
+                    f"unnest of {'a map' if is_map else 'an array'} makes {1 + is_map} column(s), got {len(names)} "
+                    "name(s)"
                 )
             check_names([*_own(schema), *names, *([ordinality] if ordinality else [])])
             return _logic(Unnest(expression, names, ordinality, outer))
@@ -398,12 +401,12 @@ class LinearVerbs(ABC):
         )
 
     def repeat_row(self, count: Number) -> Self:
-        """Multiply how often each row counts: by 0 or null it is gone, by a negative number it is owed.
+        """Multiply the count of each row; 0 and null remove the row, a negative number makes its count negative.
 
         Cost:   linear: no exchange, no state; a row is one update, however often it is repeated.
 
         Raises:
-            TypeMismatchError: the count is no whole number.
+            TypeMismatchError: the count is not a whole number.
         """
         return self._repeating(count, non_negative=False)
 
@@ -423,38 +426,38 @@ class LinearVerbs(ABC):
     def json(
         self, column: str, fields: str | pa.Schema, *, paths: Mapping[str, str] | None = None, unit: Unit = ""
     ) -> Self:
-        """Read fields of a JSON text into new columns; what nothing reads is not parsed.
+        """Read fields of a JSON string into new columns; fields that no operator reads are not parsed.
 
-        ``fields`` are names and types (``"id long, tags array<string>"``); ``paths`` says for a name where it is found
-        (``{"city": "address.city"}``), by default under its own name. A text of null, and an absent member, gives
-        null; a text that is no JSON, or a member of another type, is an error row.
+        ``fields`` are names and types (``"id long, tags array<string>"``); ``paths`` says where the value of a name is
+        (``{"city": "address.city"}``), by default at the name itself. A null string and a missing member give null; a
+        string that is not JSON, and a member of another type, are error rows.
 
-        Units:  ``unit`` is that of whole numbers read as dates ("d") or timestamps ("s", "ms", "us", "ns"), for all
-                fields that it fits or by name (``{"at": "ms"}``); without it those are texts.
+        Units:  ``unit`` says what whole numbers mean that are read as dates ("d") or timestamps ("s", "ms", "us",
+                "ns"), for all fields that it fits or by name (``{"at": "ms"}``); without it they are read from strings.
         Cost:   linear: no exchange, no state.
 
         Raises:
-            UnknownColumnError: no such column; a path or a unit for a name that is no field.
-            TypeMismatchError: the column is no text, or a field's type is none that JSON is read as.
-            PlanError: a unit that is none, or none of its field.
+            UnknownColumnError: the column does not exist, or a path or a unit is given for a name that is not a field.
+            TypeMismatchError: the column is not a string, or JSON cannot be read as the type of a field.
+            PlanError: the unit is unknown, or does not fit its field.
         """
-        made = user_schema(fields)
-        found = json_fields(made, unit, paths)
+        output = user_schema(fields)
+        parsed = json_fields(output, unit, paths)
 
         def bind(schema: pa.Schema) -> BoundLogic:
             text = column_of(column, schema)
             if text.type != T.STRING:
-                raise TypeMismatchError(f"json reads texts, but column {column!r} is {type_name(text.type)}")
-            check_names([*_own(schema), *made.names])
-            return _logic(ParseJson(column, found))
+                raise TypeMismatchError(f"json needs a string column, got {column!r} of type {type_name(text.type)}")
+            check_names([*_own(schema), *output.names])
+            return _logic(ParseJson(column, parsed))
 
         ways = tuple((paths or {}).items())
         return self._then(
-            Verb("json", (column, made, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
+            Verb("json", (column, output, ways, unit if isinstance(unit, str) else tuple(unit.items())), bind)
         )
 
     def negate(self) -> Self:
-        """Turn every count into its negative.
+        """Negate every count.
 
         Cost:   linear: no exchange, no state.
         """
@@ -463,10 +466,10 @@ class LinearVerbs(ABC):
 
 @dataclass(frozen=True)
 class Logic(LinearVerbs):
-    """What happens to one row, as a value: verbs in a row, without a collection and without a schema.
+    """Linear logic as a value: a sequence of verbs that apply to each row, independent of collections and schemas.
 
     Shape:  an update ``(row, t, d)`` becomes ``(row', t joined with t', d * d')`` for every ``(row', t', d')`` that
-            the logic makes of the row.
+            the logic computes from the row.
     Law:    ``followed_by`` is associative, ``Logic()`` its identity (tests/laws/test_logic.py).
 
     >>> import altneu as an
@@ -483,20 +486,20 @@ class Logic(LinearVerbs):
         return type(self)((*self.verbs, verb))
 
     def followed_by(self, after: Logic) -> Logic:
-        """This logic, then the other, as one.
+        """The composition: this logic, then the other.
 
         Raises:
-            PlanError: the other is no ``Logic``.
+            PlanError: the other is not a ``Logic``.
         """
         if not isinstance(after, Logic):
-            raise PlanError(f'followed_by takes a Logic such as an.logic.filter("v > 0"), not {after!r}')
+            raise PlanError(f'followed_by needs a Logic, such as an.logic.filter("v > 0"), got {after!r}')
         return Logic((*self.verbs, *after.verbs))
 
     def bind(self, schema: str | pa.Schema) -> BoundLogic:
-        """The logic for rows of a schema, names and types resolved.
+        """The logic for rows of a schema, with names and types resolved.
 
         Raises:
-            PlanError: whatever its verbs refuse of this schema.
+            PlanError: a verb cannot be applied to this schema.
         """
         current, bound = T.parse_schema(schema), BoundLogic()
         for verb in self.verbs:
@@ -507,19 +510,19 @@ class Logic(LinearVerbs):
     def run(
         self, rows: Sequence[Any], schema: str | pa.Schema, *, time: int = 0, diff: int = 1
     ) -> tuple[list[tuple[tuple[object, ...], int, int]], list[tuple[dict[str, str], int, int]]]:
-        """What the logic makes of rows: updates ``(row, time, diff)``, and error rows with their times and diffs.
+        """Apply the logic to rows; returns updates ``(row, time, diff)``, and error rows with their times and diffs.
 
-        Shape:  rows are tuples, or dictionaries; of one column, bare values too.
+        Shape:  rows are tuples or dictionaries, or, of one column, bare values.
         Cost:   that of the steps, in this process.
 
         Raises:
-            SchemaError: a row does not fit the schema, as ``Session.insert`` says it.
-            PlanError: whatever ``bind`` refuses.
+            SchemaError: a row does not fit the schema, as in ``Session.insert``.
+            PlanError: as in ``bind``.
         """
         parsed = T.parse_schema(schema)
-        given = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
-        made = conform(to_table(given, parsed.names, parsed, "run"), parsed, "run")
-        stamped = Updates(made, _full((1, len(given)), time), _full(len(given), diff))
+        tuples = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
+        batch = conform(to_table(tuples, parsed.names, parsed, "run"), parsed, "run")
+        stamped = Updates(batch, _full((1, len(tuples)), time), _full(len(tuples), diff))
         oks, errors = run_logic(self.bind(parsed), stamped)
         return _listed(oks), [(dict(zip(errors.schema.names, r, strict=True)), t, d) for r, t, d in _listed(errors)]
 
@@ -548,7 +551,7 @@ def column_of(name: str, schema: pa.Schema) -> Expr:
     """A column as an expression.
 
     Raises:
-        UnknownColumnError: there is none of this name.
+        UnknownColumnError: there is no such column.
     """
     if name not in schema.names:
         raise UnknownColumnError(name, schema.names)
@@ -556,13 +559,13 @@ def column_of(name: str, schema: pa.Schema) -> Expr:
 
 
 def _own(schema: pa.Schema) -> list[str]:
-    """The columns that a user knows of."""
+    """The columns that users see, without the hidden update time."""
     return [n for n in schema.names if n != UPDATE_TIME]
 
 
 def _refuse_version(verb: str, version: Version) -> None:
     if version is not None:
-        raise PlanError(f"{verb}(version={version!r}): version belongs to a Python function, and this call has none")
+        raise PlanError(f"{verb}(version={version!r}): version is for a Python function, and this call has none")
 
 
 def _shown(argument: object) -> str:
@@ -593,7 +596,7 @@ def _ticks(value: Number, schema: pa.Schema, what: str) -> Expr:
         "; unix_seconds(...) or unix_micros(...) make a number of it" if pa.types.is_timestamp(expression.type) else ""
     )
     raise TypeMismatchError(
-        f"{what} is a whole number, but `{expression.text}` is {type_name(expression.type)}{remedy}"
+        f"{what} must be a whole number, got `{expression.text}` of type {type_name(expression.type)}{remedy}"
     )
 
 
@@ -616,25 +619,25 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
         if by.type in (T.YEAR_MONTH, T.DAY_TIME):
             return cast(first, kind), cast(last, kind), by
         raise TypeMismatchError(
-            f"the step of a series of {type_name(kind)} is an interval such as interval 1 month, "
-            f"but `{by.text}` is {type_name(by.type)}"
+            f"the step of a series of {type_name(kind)} must be an interval, such as interval 1 month, "
+            f"got `{by.text}` of type {type_name(by.type)}"
         )
     shown = ", ".join(f"`{e.text}` is {type_name(e.type)}" for e in whole)
-    raise TypeMismatchError(f"generate_series goes through whole numbers, dates or timestamps of one type, but {shown}")
+    raise TypeMismatchError(f"generate_series needs whole numbers, dates or timestamps of one type, but {shown}")
 
 
-def _triples(given: object) -> list[Triple]:
+def _triples(value: object) -> list[Triple]:
     """The updates of a declarative ``join_function``.
 
     Raises:
         PlanError: there are none, or one is something else.
     """
     form = "({column: expression}, time, diff)"
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or not (triples := list(given)):
-        raise PlanError(f"join_function takes a function, a Logic, or a list of triples {form}, not {given!r}")
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable) or not (triples := list(value)):
+        raise PlanError(f"join_function needs a function, a Logic, or a list of triples {form}, got {value!r}")
     for triple in triples:
         if not (isinstance(triple, tuple | list) and len(triple) == 3 and isinstance(triple[0], Mapping)):
-            raise PlanError(f"join_function takes triples {form}, not {triple!r}")
+            raise PlanError(f"join_function needs triples {form}, got {triple!r}")
     return triples
 
 
@@ -649,9 +652,9 @@ def _update(triple: Triple, schema: pa.Schema) -> Update:
 def _same_columns(updates: list[Update]) -> tuple[Update, ...]:
     names = [n for n, _ in updates[0].outputs]
     for other in updates[1:]:
-        found = [n for n, _ in other.outputs]
-        if found != names:
-            raise SchemaError(f"the triples of join_function have different columns: {names} and {found}")
+        others = [n for n, _ in other.outputs]
+        if others != names:
+            raise SchemaError(f"the triples of join_function have different columns: {names} and {others}")
         for (name, a), (_, b) in zip(updates[0].outputs, other.outputs, strict=True):
             if a.type != b.type:
                 raise TypeMismatchError(

@@ -29,16 +29,16 @@ def with_windows(node: ir.Node, exprs: Sequence[tuple[str, WindowExpr]], keep: S
         for call in expr.calls:
             plan.add(call)
     columns = plan.columns(node)
-    made = _project(node, columns) if len(columns) > len(node.schema) else node
+    result = _project(node, columns) if len(columns) > len(node.schema) else node
     for step in plan.steps:
-        reduced = ir.Reduce(made, step.key, ir.WindowFunctions(tuple(step.calls)))
-        outputs = [*_all(made), *((name, _column(reduced, f"#w{i}")) for i, name in enumerate(step.names))]
-        made = _project(reduced, outputs)
-    outputs = [(name, _column(made, name)) for name in keep]
+        reduced = ir.Reduce(result, step.key, ir.WindowFunctions(tuple(step.calls)))
+        outputs = [*_all(result), *((name, _column(reduced, f"#w{i}")) for i, name in enumerate(step.names))]
+        result = _project(reduced, outputs)
+    outputs = [(name, _column(result, name)) for name in keep]
     for name, expr in exprs:
-        places = {f"#w{i}": _column(made, plan.name_of[c]) for i, c in enumerate(expr.calls)}
+        places = {f"#w{i}": _column(result, plan.name_of[c]) for i, c in enumerate(expr.calls)}
         outputs.append((name, expr.result.substitute(places)))
-    return _project(made, outputs)
+    return _project(result, outputs)
 
 
 @dataclass
@@ -104,11 +104,11 @@ class _Plan:
         return name
 
 
-def _as_they_are(given: AggregateCall) -> AggregateCall:
+def _as_they_are(call: AggregateCall) -> AggregateCall:
     """Sums take numbers of any width, so that none are kept twice."""
-    if given.function not in ("sum", "avg"):
-        return given
-    return replace(given, args=tuple(a.args[0] if _only_widens(a) else a for a in given.args))
+    if call.function not in ("sum", "avg"):
+        return call
+    return replace(call, args=tuple(a.args[0] if _only_widens(a) else a for a in call.args))
 
 
 def _only_widens(expr: Expr) -> TypeGuard[Call]:

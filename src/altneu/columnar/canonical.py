@@ -42,20 +42,20 @@ def canonical(column: pa.Array) -> pa.Array:
     mask = column.is_null() if column.null_count else None
     if pa.types.is_struct(column.type):
         parts = column.flatten()
-        made = [canonical(part) for part in parts]
-        if all(m is part for m, part in zip(made, parts, strict=True)):
+        forms = [canonical(part) for part in parts]
+        if all(m is part for m, part in zip(forms, parts, strict=True)):
             return column
-        return pa.StructArray.from_arrays(made, fields=list(column.type), mask=mask)
+        return pa.StructArray.from_arrays(forms, fields=list(column.type), mask=mask)
     offsets, parts = children(column)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     parts = [part.slice(first, count) for part in parts]
-    made = [canonical(part) for part in parts]
-    if pa.types.is_map(column.type) and (order := _order(made[0], offsets)) is not None:
-        made = [part.take(pa.array(order)) for part in made]
-    if all(m is part for m, part in zip(made, parts, strict=True)):
+    forms = [canonical(part) for part in parts]
+    if pa.types.is_map(column.type) and (order := _order(forms[0], offsets)) is not None:
+        forms = [part.take(pa.array(order)) for part in forms]
+    if all(m is part for m, part in zip(forms, parts, strict=True)):
         return column
     kind = pa.MapArray if pa.types.is_map(column.type) else pa.ListArray
-    return kind.from_arrays(pa.array(offsets - first, pa.int32()), *made, type=column.type, mask=mask)
+    return kind.from_arrays(pa.array(offsets - first, pa.int32()), *forms, type=column.type, mask=mask)
 
 
 def repeated_keys(column: pa.Array) -> Mask:
@@ -65,20 +65,20 @@ def repeated_keys(column: pa.Array) -> Mask:
     >>> repeated_keys(canonical(pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)]], kind))).tolist()
     [False, True]
     """
-    found = np.zeros(len(column), np.bool_)
+    repeated = np.zeros(len(column), np.bool_)
     if not varies(column.type) or pa.types.is_floating(column.type):
-        return found
+        return repeated
     if pa.types.is_struct(column.type):
-        return np.logical_or.reduce([found, *map(repeated_keys, column.flatten())])
+        return np.logical_or.reduce([repeated, *map(repeated_keys, column.flatten())])
     offsets, parts = children(column)
     first, rows = int(offsets[0]), _parents(offsets)
     parts = [part.slice(first, len(rows)) for part in parts]
     for part in parts:
-        found[rows[repeated_keys(part)]] = True
+        repeated[rows[repeated_keys(part)]] = True
     if pa.types.is_map(column.type):
         follows = np.flatnonzero(rows[1:] == rows[:-1])
-        found[rows[follows[equal_values(parts[0], follows, follows + 1)]]] = True
-    return found & np.asarray(column.is_valid())
+        repeated[rows[follows[equal_values(parts[0], follows, follows + 1)]]] = True
+    return repeated & np.asarray(column.is_valid())
 
 
 def canonical_rows(rows: Rows) -> Rows:

@@ -265,11 +265,11 @@ def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt
 def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
     """For kernels: where a column of one part is, how wide its values are there and what is added to them."""
     if isinstance(rows, NarrowRows):
-        kept = rows.kept[column]
-        if isinstance(kept, Narrow):
-            address, narrow, least = kept.line
+        stored = rows.stored[column]
+        if isinstance(stored, Narrow):
+            address, narrow, least = stored.line
             return address, 0, 0, 0, narrow, least
-        return *raw(kept, kind), width, 0
+        return *raw(stored, kind), width, 0
     return *raw(rows.columns[column], kind), width, 0
 
 
@@ -300,13 +300,13 @@ class Stack:
         self._tables: dict[int, _Table] = {}
 
     def _table(self, column: int) -> _Table:
-        found = self._tables.get(column)
-        if found is None:
+        entry = self._tables.get(column)
+        if entry is None:
             kind, width = kind_of(self.schema.field(column).type)
             flat = kind is not Kind.NESTED and kind is not Kind.NULL
             lines = [_line(p, column, kind, width) for p in self.parts] if flat else [(0, 0, 0, 0, 0, 0)]
-            found = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
-        return found
+            entry = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
+        return entry
 
     def _stacked(self, column: int) -> pa.Array:
         arrays = [p.columns[column] for p in self.parts]

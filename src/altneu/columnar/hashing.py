@@ -155,7 +155,7 @@ def _hash_into(column: pa.Array, out: Hashes, first: bool) -> None:
         _hash_nested(column, out, first)
         return
     if kind is Kind.NULL:
-        _fold_all(np.full(len(out), NULL_HASH, np.uint64), out, first)
+        _combine_all(np.full(len(out), NULL_HASH, np.uint64), out, first)
         return
     data, valid, offsets, offset = raw(column, kind)
     if kind is Kind.BYTES:
@@ -171,7 +171,7 @@ def _hash_nested(column: pa.Array, out: Hashes, first: bool) -> None:
         for field in range(column.type.num_fields):
             _hash_into(column.field(field), own, first=False)
         valid = column.buffers()[0]
-        _fold_struct(own, valid.address if valid is not None else 0, column.offset, out, first)
+        _combine_struct(own, valid.address if valid is not None else 0, column.offset, out, first)
         return
     offsets, values = children(column)
     start, stop = (int(offsets[0]), int(offsets[-1])) if len(column) else (0, 0)
@@ -179,7 +179,7 @@ def _hash_nested(column: pa.Array, out: Hashes, first: bool) -> None:
     for i, child in enumerate(values):
         _hash_into(child.slice(start, stop - start), entries, first=i == 0)
     valid = column.buffers()[0]
-    _fold_lists(offsets - start, entries, valid.address if valid is not None else 0, column.offset, out, first)
+    _combine_lists(offsets - start, entries, valid.address if valid is not None else 0, column.offset, out, first)
 
 
 @numba.njit(cache=True, inline="always")
@@ -197,7 +197,7 @@ def _rotate(word: np.uint64, by: int) -> np.uint64:
 
 
 @numba.njit(cache=True, inline="always")
-def fold(before: np.uint64, then: np.uint64) -> np.uint64:
+def combine(before: np.uint64, then: np.uint64) -> np.uint64:
     """Put the hash of the next column behind those before; not symmetric."""
     return mix(_rotate(before, 23) ^ then)
 
@@ -227,8 +227,8 @@ def _hash_words(data: int, valid: int, offset: int, width: int, read: int, out: 
         elif read == _BOOL:
             h = mix(np.uint64(is_valid(data, i)))
         else:
-            h = fold(mix(load64(data + 16 * i)), mix(load64(data + 16 * i + 8)))
-        out[k] = h if first else fold(out[k], h)
+            h = combine(mix(load64(data + 16 * i)), mix(load64(data + 16 * i + 8)))
+        out[k] = h if first else combine(out[k], h)
 
 
 @numba.njit(cache=True, inline="always")
@@ -279,24 +279,24 @@ def _hash_bytes(data: int, valid: int, offsets: int, offset: int, out: Hashes, f
             h = xxh64(data + start, load_int32(offsets + 4 * i + 4) - start)
         else:
             h = NULL_HASH
-        out[k] = h if first else fold(out[k], h)
+        out[k] = h if first else combine(out[k], h)
 
 
 @numba.njit(cache=True)
-def _fold_all(own: Hashes, out: Hashes, first: bool) -> None:
+def _combine_all(own: Hashes, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
-        out[k] = own[k] if first else fold(out[k], own[k])
+        out[k] = own[k] if first else combine(out[k], own[k])
 
 
 @numba.njit(cache=True)
-def _fold_struct(own: Hashes, valid: int, offset: int, out: Hashes, first: bool) -> None:
+def _combine_struct(own: Hashes, valid: int, offset: int, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
         h = own[k] if is_valid(valid, offset + k) else NULL_HASH
-        out[k] = h if first else fold(out[k], h)
+        out[k] = h if first else combine(out[k], h)
 
 
 @numba.njit(cache=True)
-def _fold_lists(
+def _combine_lists(
     offsets: npt.NDArray[np.int64], entries: Hashes, valid: int, offset: int, out: Hashes, first: bool
 ) -> None:
     for k in range(len(out)):
@@ -304,5 +304,5 @@ def _fold_lists(
         if is_valid(valid, offset + k):
             h = mix(np.uint64(offsets[k + 1] - offsets[k]))
             for j in range(offsets[k], offsets[k + 1]):
-                h = fold(h, entries[j])
-        out[k] = h if first else fold(out[k], h)
+                h = combine(h, entries[j])
+        out[k] = h if first else combine(out[k], h)

@@ -16,11 +16,11 @@ from altneu.columnar.threads import in_parts
 
 
 @numba.njit(cache=True, inline="always")
-def first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
-    """The first position in [low, high) whose word is at or above ``wanted``; ``high`` when none is."""
+def first_at(address: int, low: int, high: int, target: np.uint64) -> int:
+    """The first position in [low, high) whose word is at or above ``target``; ``high`` when none is."""
     while low < high:
         middle = (low + high) >> 1
-        if load64(address + 8 * middle) < wanted:
+        if load64(address + 8 * middle) < target:
             low = middle + 1
         else:
             high = middle
@@ -28,15 +28,15 @@ def first_at(address: int, low: int, high: int, wanted: np.uint64) -> int:
 
 
 @numba.njit(cache=True, inline="always")
-def _gallop(address: int, low: int, size: int, wanted: np.uint64) -> int:
+def _gallop(address: int, low: int, size: int, target: np.uint64) -> int:
     """The same from ``low`` on, in time logarithmic in the distance."""
     step = 1
     high = low
-    while high < size and load64(address + 8 * high) < wanted:
+    while high < size and load64(address + 8 * high) < target:
         low = high + 1
         high += step
         step += step
-    return first_at(address, low, min(high, size), wanted)
+    return first_at(address, low, min(high, size), target)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -61,10 +61,10 @@ def locate(table: Ints, probes: Hashes) -> Ints:
         few = (len(probes) - probe) * 16 < size
         at = 0
         while probe < len(probes) and probes[probe] <= last:
-            wanted = probes[probe]
-            at = first_at(address, at, size, wanted) if few else _gallop(address, at, size, wanted)
-            if load64(address + 8 * at) == wanted:  # in range: wanted is at most the last hash
-                stop = size if wanted == last else _gallop(address, at + 1, size, wanted + np.uint64(1))
+            target = probes[probe]
+            at = first_at(address, at, size, target) if few else _gallop(address, at, size, target)
+            if load64(address + 8 * at) == target:  # in range: wanted is at most the last hash
+                stop = size if target == last else _gallop(address, at + 1, size, target + np.uint64(1))
                 if count == len(hits):
                     more = np.empty((2 * count, 4), np.int64)
                     more[:count] = hits
@@ -77,14 +77,18 @@ def locate(table: Ints, probes: Hashes) -> Ints:
 
 def locate_all(table: Ints, probes: Hashes) -> Ints:
     """What ``locate`` finds, in parts of the probes: by part, then by block, then by probe."""
-    found: dict[int, Ints] = {}
+    hits_by_start: dict[int, Ints] = {}
 
     def part(start: int, stop: int) -> None:
-        found[start] = hits = locate(table, probes[start:stop])
+        hits_by_start[start] = hits = locate(table, probes[start:stop])
         hits[:, 0] += start
 
     in_parts(len(probes), part)
-    return found[0] if len(found) == 1 else np.concatenate([found[start] for start in sorted(found)])
+    return (
+        hits_by_start[0]
+        if len(hits_by_start) == 1
+        else np.concatenate([hits_by_start[start] for start in sorted(hits_by_start)])
+    )
 
 
 @numba.njit(cache=True)

@@ -78,14 +78,14 @@ def narrowed(words: Ints) -> Narrow | None:
 class NarrowRows(Rows):
     """Rows of which some columns are narrow; a column is built whenever it is asked for, and not kept."""
 
-    __slots__ = ("kept",)
+    __slots__ = ("stored",)
 
-    kept: tuple[Narrow | pa.Array, ...]
+    stored: tuple[Narrow | pa.Array, ...]
 
-    def __init__(self, schema: pa.Schema, kept: tuple[Narrow | pa.Array, ...], count: int) -> None:
+    def __init__(self, schema: pa.Schema, stored: tuple[Narrow | pa.Array, ...], count: int) -> None:
         put = object.__setattr__  # the class it extends is frozen
         put(self, "schema", schema)
-        put(self, "kept", kept)
+        put(self, "stored", stored)
         put(self, "count", count)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,32 +94,32 @@ class NarrowRows(Rows):
     @property
     def columns(self) -> tuple[pa.Array, ...]:
         """All columns, built."""
-        return tuple([_built(c, t) for c, t in zip(self.kept, self.schema.types, strict=True)])
+        return tuple([_built(c, t) for c, t in zip(self.stored, self.schema.types, strict=True)])
 
     @property
     def nbytes(self) -> int:
         """Bytes that are kept."""
-        return sum(column.nbytes for column in self.kept)
+        return sum(column.nbytes for column in self.stored)
 
     def column(self, name: str) -> pa.Array:
         """The array of one column."""
         place = self.schema.get_field_index(name)
-        return _built(self.kept[place], self.schema.field(place).type)
+        return _built(self.stored[place], self.schema.field(place).type)
 
     def gathered(self, name: str, positions: pa.Array) -> pa.Array:
         """The values of one column at some positions: nothing else of it is built."""
         place = self.schema.get_field_index(name)
-        return _taken(self.kept[place], positions, self.schema.field(place).type)
+        return _taken(self.stored[place], positions, self.schema.field(place).type)
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index``, as ordinary rows."""
         positions = pa.array(index)
-        columns = [_taken(c, positions, t) for c, t in zip(self.kept, self.schema.types, strict=True)]
+        columns = [_taken(c, positions, t) for c, t in zip(self.stored, self.schema.types, strict=True)]
         return Rows(self.schema, tuple(columns), len(index))
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows ``start`` to ``stop`` without copying."""
-        cut = [c.at(slice(start, stop)) if isinstance(c, Narrow) else c.slice(start, stop - start) for c in self.kept]
+        cut = [c.at(slice(start, stop)) if isinstance(c, Narrow) else c.slice(start, stop - start) for c in self.stored]
         return NarrowRows(self.schema, tuple(cut), stop - start)
 
     def built(self) -> Rows:
@@ -145,10 +145,10 @@ def narrow_rows(rows: Rows) -> Rows:
     """Rows with those columns narrow that can be: whole numbers, dates and times of eight bytes, without nulls."""
     if isinstance(rows, NarrowRows):
         return rows
-    kept = tuple([_narrow_column(column) for column in rows.columns])
-    if not any(isinstance(column, Narrow) for column in kept):
+    stored = tuple([_narrow_column(column) for column in rows.columns])
+    if not any(isinstance(column, Narrow) for column in stored):
         return rows
-    return NarrowRows(rows.schema, kept, rows.count)
+    return NarrowRows(rows.schema, stored, rows.count)
 
 
 def _narrow_column(column: pa.Array) -> Narrow | pa.Array:

@@ -41,9 +41,9 @@ class BeyondPython(str):
 
     def __new__(cls, text: str, since_1970: int) -> Self:
         """The text of the value that is so many days or microseconds after 1970 begins."""
-        made = super().__new__(cls, text)
-        made.since_1970 = since_1970
-        return made
+        self = super().__new__(cls, text)
+        self.since_1970 = since_1970
+        return self
 
     def __reduce__(self) -> tuple[type[BeyondPython], tuple[str, int]]:
         """Its text and its number."""
@@ -112,14 +112,14 @@ def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         TooWideError: the values are more bytes than one column holds.
     """
     try:
-        made = pa.array(values, kind)
+        array = pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         if not any(_has_beyond(value) for value in values):
             raise
         return _mixed(values, kind)
-    if isinstance(made, pa.ChunkedArray):
+    if isinstance(array, pa.ChunkedArray):
         raise TooWideError(f"{len(values)} values of {kind} are more than one column holds; give fewer at a time")
-    return made
+    return array
 
 
 def _has_beyond(value: Any) -> bool:
@@ -202,10 +202,10 @@ def beyond_python(text: str, kind: pa.DataType) -> BeyondPython:
     Raises:
         ValueError: the text is no date or timestamp.
     """
-    found = _FAR.fullmatch(text)
-    if found is None:
+    match = _FAR.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is no date or timestamp")
-    sign, year, month, day, *clock = found.groups()
+    sign, year, month, day, *clock = match.groups()
     shifted = int(f"{sign}{year}")
     cycles, within = divmod(shifted - 2000, 400)
     days = (date(2000 + within, int(month), int(day)) - date(1970, 1, 1)).days + 146097 * cycles

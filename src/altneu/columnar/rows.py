@@ -187,12 +187,12 @@ class Rows:
         """Rows as Python tuples, and for those that a Python function cannot be given, by position, why."""
         if not self.columns:
             return [()] * self.count, {}
-        found = [readable(column) for column in self.columns]
+        readings = [readable(column) for column in self.columns]
         refused: dict[int, str] = {}
-        for name, (values, beyond) in zip(self.schema.names, found, strict=True):
+        for name, (values, beyond) in zip(self.schema.names, readings, strict=True):
             for position in beyond:
                 refused.setdefault(position, _refusal(name, values[position]))
-        return list(zip(*(values for values, _ in found), strict=True)), refused
+        return list(zip(*(values for values, _ in readings), strict=True)), refused
 
     def to_batch(self) -> pa.RecordBatch:
         """As a record batch (which forgets ``count`` when there is no column)."""

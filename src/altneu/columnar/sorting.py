@@ -108,12 +108,12 @@ def _scatter(k: Hashes, v: Hashes, p: Ints, low: int, high: int, k2: Hashes, v2:
             least, most = min(least, v[i]), max(most, v[i])
         if least == most:
             return none
-    wanted = 1
-    while (high - low) >> wanted > BUCKET // 4 and wanted < 11:
-        wanted += 1
+    bits = 1
+    while (high - low) >> bits > BUCKET // 4 and bits < 11:
+        bits += 1
     differ = _leading(least, most)
-    shift = np.uint64(max(differ - wanted, 0))
-    mask = np.uint64((1 << min(wanted, differ)) - 1)
+    shift = np.uint64(max(differ - bits, 0))
+    mask = np.uint64((1 << min(bits, differ)) - 1)
     bounds = np.zeros(int(mask) + 2, np.int64)
     for i in range(low, high):
         bounds[int((by[i] >> shift) & mask) + 1] += 1
@@ -175,10 +175,10 @@ def _sort(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
     if parts < 2 or _is_sorted(key_hash, value_hash):
         return _sort_few(key_hash, value_hash)
     k, v, p = key_hash.copy(), value_hash.copy(), np.arange(n)
-    beside = np.empty_like(k), np.empty_like(v), np.empty_like(p)
-    bounds = _scatter(k, v, p, 0, n, *beside)
+    buffers = np.empty_like(k), np.empty_like(v), np.empty_like(p)
+    bounds = _scatter(k, v, p, 0, n, *buffers)
     cuts = [0, *np.searchsorted(bounds, [n * i // parts for i in range(1, parts)]).tolist(), len(bounds) - 1]
-    threads.run(list(pairwise(cuts)), lambda start, stop: _sort_buckets(k, v, p, *beside, bounds[start : stop + 1]))
+    threads.run(list(pairwise(cuts)), lambda start, stop: _sort_buckets(k, v, p, *buffers, bounds[start : stop + 1]))
     return k, v, p
 
 
@@ -263,8 +263,8 @@ class Unsorted:
     order: tuple[Order, ...] = ()
 
 
-def settle(given: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorted:
-    """Sort ``given``, sum the diffs of equal (key, value, time), drop zeros.
+def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorted:
+    """Sort ``rows_in``, sum the diffs of equal (key, value, time), drop zeros.
 
     With ``runs`` (bounds of runs that are in batch order already, up to the times) they are merged, not sorted.
 
@@ -274,29 +274,29 @@ def settle(given: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sorte
         DiffOverflowError: a summed diff leaves the signed 64-bit range.
     """
     if runs is None:
-        k, v, order = _sort(given.key_hash, given.value_hash)
+        k, v, order = _sort(rows_in.key_hash, rows_in.value_hash)
     else:
         # Within a run that holds collisions this is no merge, but it still leaves each hash in one run, which is then
         # found to hold different rows and sorted by bytes.
-        k, v, order = merge_runs(given.key_hash, given.value_hash, runs)
+        k, v, order = merge_runs(rows_in.key_hash, rows_in.value_hash, runs)
     same_key, same_data = _same(k, v)
     order_of = (k, v, order)
     if not len(same_key):
-        return _finish(order_of, given.times.take(order, axis=1), given.diffs[order], collision_free=True)
+        return _finish(order_of, rows_in.times.take(order, axis=1), rows_in.diffs[order], collision_free=True)
     differs = np.ones(len(order), np.bool_)
     differs[same_data] = False
-    wrong_keys = _differing(given.keys, order, k, same_key)
-    wrong_values = _differing(given.values, order, v, same_data, is_hash=not given.order)
+    wrong_keys = _differing(rows_in.keys, order, k, same_key)
+    wrong_values = _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order)
     if len(wrong_keys) or len(wrong_values):
         order_of = k, v.copy(), order.copy()
-        within = _sort_by_bytes(given, order_of, _widen(k, v, wrong_keys, by_value=False), differs)
+        within = _sort_by_bytes(rows_in, order_of, _widen(k, v, wrong_keys, by_value=False), differs)
         wrong_values = wrong_values[~within[wrong_values]]
         runs = _widen(k, v, wrong_values, by_value=True)
-        if given.order:
-            _sort_by_columns(given, order_of, runs, differs)
+        if rows_in.order:
+            _sort_by_columns(rows_in, order_of, runs, differs)
         else:
-            _sort_by_bytes(given, order_of, runs, differs)
-    return _sum(given, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
+            _sort_by_bytes(rows_in, order_of, runs, differs)
+    return _sum(rows_in, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
 
 
 def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:
@@ -328,13 +328,13 @@ def _widen(k: Hashes, v: Hashes, positions: Ints, by_value: bool) -> Ints:
     return runs[:, :count].copy()
 
 
-def _sort_by_columns(given: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> None:
+def _sort_by_columns(rows_in: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> None:
     """Sort runs of values with equal words in place by the order of all their columns, and note where rows differ."""
     if not runs.size:
         return
     order = order_of[2]
     at, run = _positions(runs)
-    lines = [*whole_order(given.values.take(order[at]), given.order)[::-1], run]
+    lines = [*whole_order(rows_in.values.take(order[at]), rows_in.order)[::-1], run]
     place = np.lexsort(lines)
     order[at] = order[at[place]]
     differs[at[0]] = True
@@ -354,7 +354,7 @@ def _positions(runs: Ints) -> tuple[Ints, Ints]:
     return at, run
 
 
-def _sort_by_bytes(given: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Mask:
+def _sort_by_bytes(rows_in: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> Mask:
     """Sort runs by (key bytes, value hash, value bytes) in place, note where rows differ; return what is in a run.
 
     In an order of columns the ranks of values stand for their bytes.
@@ -364,11 +364,11 @@ def _sort_by_bytes(given: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs:
     for start, stop in runs.T.tolist():
         rows, hashes = order[start:stop].copy(), v[start:stop].copy()
         values: list[Any] = (
-            dense(whole_order(given.values.take(rows), given.order), len(rows)).tolist()
-            if given.order
-            else given.values.encode(rows)
+            dense(whole_order(rows_in.values.take(rows), rows_in.order), len(rows)).tolist()
+            if rows_in.order
+            else rows_in.values.encode(rows)
         )
-        content = list(zip(given.keys.encode(rows), hashes.tolist(), values, strict=True))
+        content = list(zip(rows_in.keys.encode(rows), hashes.tolist(), values, strict=True))
         place = sorted(range(stop - start), key=content.__getitem__)
         order[start:stop], v[start:stop] = rows[place], hashes[place]
         differs[start + 1 : stop] = [content[a] != content[b] for a, b in pairwise(place)]
@@ -377,20 +377,20 @@ def _sort_by_bytes(given: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs:
 
 
 def _sum(
-    given: Unsorted, lattice: Lattice, order_of: tuple[Hashes, Hashes, Ints], differs: Mask, *, collision_free: bool
+    rows_in: Unsorted, lattice: Lattice, order_of: tuple[Hashes, Hashes, Ints], differs: Mask, *, collision_free: bool
 ) -> Sorted:
     """Bring equal rows into the order of time and sum what has one time."""
     k, v, order = order_of
-    times = given.times.take(order, axis=1)
+    times = rows_in.times.take(order, axis=1)
     if differs.all():
-        return _finish((k, v, order), times, given.diffs[order], collision_free=collision_free)
+        return _finish((k, v, order), times, rows_in.diffs[order], collision_free=collision_free)
     keys = lattice.sort_keys(times)
     if (~differs[1:] & _descends(keys)).any():
         order = _sort_times(keys, order, differs)
-        times = given.times.take(order, axis=1)
+        times = rows_in.times.take(order, axis=1)
     differs[1:] |= (times[:, 1:] != times[:, :-1]).any(axis=0)
     starts = np.flatnonzero(differs)
-    diffs = sum_runs(given.diffs[order], starts)
+    diffs = sum_runs(rows_in.diffs[order], starts)
     if len(starts) < len(order):
         k, v, order, times = k[starts], v[starts], order[starts], times.take(starts, axis=1)
     return _finish((k, v, order), times, diffs, collision_free=collision_free)
@@ -443,6 +443,8 @@ def _finish(order_of: tuple[Hashes, Hashes, Ints], times: Ints, diffs: Ints, *, 
     """Drop zeros."""
     k, v, order = order_of
     if not diffs.all():
-        kept = np.flatnonzero(diffs)
-        return Sorted(order[kept], k[kept], v[kept], times.take(kept, axis=1), diffs[kept], collision_free)
+        nonzero = np.flatnonzero(diffs)
+        return Sorted(
+            order[nonzero], k[nonzero], v[nonzero], times.take(nonzero, axis=1), diffs[nonzero], collision_free
+        )
     return Sorted(order, k, v, times, diffs, collision_free)

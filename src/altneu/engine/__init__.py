@@ -1,1 +1,1 @@
-"""What a session is made of: the catalogue of views, their readers and subscribers, and the history of steps."""
+"""The parts of a session: the engine, the catalogue of views, readings, subscribers, and the history of steps."""

@@ -1,7 +1,7 @@
-"""Rows of a source that a program gives once more, so that views to come can be filled from them.
+"""Backfill: the rows of a source, given again so that later views can be filled from them.
 
-They are checked before they are kept: what is kept of the source already, less what the same operators make of the rows
-given, has to be nothing. Plan and check are one step, run where steps are run.
+The rows are checked before they are stored: the same operators applied to them must give the state that is stored of
+the source already. One step, which runs like any other, computes both and the check.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import check_frame, is_spark_frame, to_table
-from altneu.engine.catalogue import kept_source
+from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
@@ -36,7 +36,7 @@ _CHECK = "check "  # what is kept less what is made of the rows given, as an arr
 
 
 def backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
-    """Check the rows of a source, keep them from now on, and commit that; see ``Session.backfill``."""
+    """Check the rows of a source, store them from now on, and commit; see ``Session.backfill``."""
     with engine.lock:
         engine.check_open()
         engine.require_stored_views()
@@ -48,51 +48,51 @@ def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | s
     declared = _declared(engine, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
-    since = _folded(engine, declared.name)
+    since = _compact(engine, declared.name)
     journal, table, name = engine.journal, engine.table, declared.name
     inputs = _inputs(engine, declared, rows, diff, since)
     plan = engine.catalogue.lowered(engine.shards, also=[declared])
     _refuse_waiting(engine, plan, name)
-    layouts, mark, was_kept = table.layouts, table.mark(), name in journal.kept
+    layouts, mark, was_retained = table.layouts, table.mark(), name in journal.kept
     before = journal.since
     try:
         with journal.undoing():
             journal.since = since
             if name in journal.filled:
                 _fill(engine, plan, declared, inputs)
-            if not was_kept:
+            if not was_retained:
                 table.layouts = plan.arranged
                 interrupts.check()
                 with interrupts.deferred():
-                    journal.commit_source(name, kept_source(declared))
+                    journal.commit_source(name, retained_source(declared))
                     engine.catalogue.plan = plan
     except BaseException:
-        if was_kept or name not in journal.kept:
+        if was_retained or name not in journal.kept:
             table.layouts, journal.since = layouts, before
         raise
-    if was_kept:
+    if was_retained:
         table.layouts, journal.since = layouts, before
         table.restore(mark)  # the rows are right, and nothing is new
 
 
 def _declared(engine: Engine, source: str | Collection) -> ir.Source:
-    """The source that is meant.
+    """The source with this name, or this source itself.
 
     Raises:
-        PlanError: it is neither a name nor a source, or one that is declared otherwise than here.
-        UnknownSourceError: no view reads one of that name, or it never had rows.
+        PlanError: the argument is neither a name nor a source, or a source with another declaration than here.
+        UnknownSourceError: no view reads a source of this name, or it never had rows.
     """
     if isinstance(source, str):
         filled = source in engine.sources_filled
         if source not in engine.sources and filled:
             raise UnknownSourceError(
-                f"no view reads source {source!r} any more, so that its columns are not known; give it as it was "
+                f"no view reads source {source!r} any more, so that its columns are unknown; give it as it was "
                 f"declared: session.backfill(an.source({source!r}, ...), rows)"
             )
         return engine.source(source)
     declared = getattr(source, "node", None)
     if not isinstance(declared, ir.Source):
-        raise PlanError(f"backfill takes the name of a source, or what an.source(...) gives, not {source!r}")
+        raise PlanError(f"backfill needs the name of a source or an.source(...), got {source!r}")
     engine.catalogue.check_sources(source)
     if declared.name not in engine.sources and declared.name not in engine.sources_filled:
         raise UnknownSourceError(
@@ -120,11 +120,11 @@ def _refuse_commands(source: ir.Source) -> None:
         )
 
 
-def _folded(engine: Engine, name: str) -> int:
-    """The last closed time, if nobody asks for times before it: the least one that can be read from then on.
+def _compact(engine: Engine, name: str) -> int:
+    """The last closed time, which becomes ``since``.
 
     Raises:
-        InputError: somebody does.
+        InputError: earlier times are retained.
     """
     since, now = engine.since_after(engine.lower), engine.lower - 1
     if since < now:
@@ -141,11 +141,11 @@ def _folded(engine: Engine, name: str) -> int:
 
 
 def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
-    """The rows as inputs of a step, all of the present.
+    """The rows as inputs of a step, all at the present time.
 
     Raises:
-        InputError: the source never had any, and there are some.
-        SchemaError: they do not fit its columns.
+        InputError: there are rows, but the source never had any.
+        SchemaError: the rows do not fit its columns.
     """
     frontier = Antichain.of(engine.lattice, since)
     stamp = Stamp(source.name, source.schema, engine.lattice, frontier, since, diff)
@@ -169,15 +169,15 @@ def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since
 
 
 def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
-    """Refuse where changes of the source may wait for their time, of which the rows given would know nothing.
+    """Refuse a source that may have future updates, since the rows given do not have these.
 
-    What waits in an arrangement that is checked is part of the check.
+    Future updates in an arrangement that is checked are part of the check.
     """
-    held = {arrangement for arrangement, _ in engine.table.held}
-    checked = {check.kept for check in _checks(plan, name, engine.journal.existing())}
+    pending = {arrangement for arrangement, _ in engine.table.held}
+    checked = {check.arrangement for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
-        kept = _kept_by(plan, i)
-        if kept in held and kept not in checked:
+        stored = _arrangement_of(plan, i)
+        if stored in pending and stored not in checked:
             raise InputError(
                 f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes whose time has not come, "
                 "and they may be rows of this source that were inserted with times in the future; advance until "
@@ -188,7 +188,7 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
 
 
 def _first_states(plan: Plan, name: str) -> Iterator[int]:
-    """The nodes that keep anything, as the first behind a source: what is of the future waits there."""
+    """The first nodes with state after a source: its future updates wait there."""
     reached = set()
     for i, node in enumerate(plan.nodes):
         if isinstance(node.operation, SourceOp):
@@ -201,17 +201,17 @@ def _first_states(plan: Plan, name: str) -> Iterator[int]:
                 reached.add(i)
 
 
-def _kept_by(plan: Plan, i: int) -> str:
-    """The name of the state that a node keeps."""
+def _arrangement_of(plan: Plan, i: int) -> str:
+    """The arrangement of a node."""
     keeps = plan.nodes[i].operation.keeps
     assert keeps is not None
     return keeps[0]
 
 
 def _place(plan: Plan, i: int) -> str:
-    """What messages call an arrangement: its label, and the views that read it."""
-    kept = _kept_by(plan, i)
-    readers = [view for view in plan.views if kept in plan.arrangements_of(view)]
+    """An arrangement as messages name it: its label, and the views that read it."""
+    arrangement = _arrangement_of(plan, i)
+    readers = [view for view in plan.views if arrangement in plan.arrangements_of(view)]
     of = f" of view{'s' * (len(readers) > 1)} {', '.join(map(repr, readers))}" if readers else ""
     return f"{plan.nodes[i].label!r}{of}"
 
@@ -221,31 +221,31 @@ def _place(plan: Plan, i: int) -> str:
 
 @dataclass(frozen=True)
 class _Check:
-    """An arrangement that holds what stateless operators make of a source alone: the node that keeps it."""
+    """An arrangement that stateless operators derive from the source alone, and the node that has it."""
 
     node: int
-    kept: str
+    arrangement: str
     layout: Layout
     accumulator: Accumulator | None
 
     @property
     def name(self) -> str:
-        """What the difference is called while there is one."""
-        return f"{_CHECK}{self.kept}"
+        """The name of the arrangement of the difference, while it exists."""
+        return f"{_CHECK}{self.arrangement}"
 
     @property
     def own(self) -> Layout:
-        """How the difference is arranged: by all columns, so that it is spread whatever the key."""
+        """The layout of the difference: by all columns, so that it is partitioned evenly whatever the key."""
         return Layout(self.layout.schema, tuple(self.layout.schema.names), self.layout.lattice)
 
 
 def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
-    """The arrangements by which the rows of a source can be checked.
+    """The arrangements with which the rows of a source can be compared.
 
-    A delay is not followed: what it makes depends on when rows came. Nor are loops and moments, and errors.
+    Those after a delay are left out, since they depend on when rows arrived, and so are loops, moments and errors.
     """
     images, constants = set[int](), set[int]()
-    found = []
+    checks = []
     for i, node in enumerate(plan.nodes):
         operation, inputs = node.operation, {port.node for port in node.inputs}
         alone = not node.scope and bool(inputs) and inputs <= images | constants
@@ -262,60 +262,62 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
             case ArrangeOp() if plain and not operation.transforms and operation.arrangement in existing:
                 below = plan.nodes[node.inputs[0].node].operation
                 accumulator = below.accumulator if isinstance(below, ExplodeOp) else None
-                found.append(_Check(i, operation.arrangement, operation.layout, accumulator))
-    return found
+                checks.append(_Check(i, operation.arrangement, operation.layout, accumulator))
+    return checks
 
 
 @dataclass
 class _Checking:
-    """Makes the plan that keeps a source and compares what is kept of it with what is made of the rows given."""
+    """Builds the plan that stores a source and compares the stored state with that computed from the rows given."""
 
     plan: Plan
     nodes: list[PhysicalNode] = field(default_factory=list)
-    made: dict[int, int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
 
     def add(self, node: PhysicalNode) -> Port:
         self.nodes.append(node)
         return Port(len(self.nodes) - 1)
 
-    def copy(self, wanted: set[int]) -> None:
-        """The nodes that are wanted and all that they are made of, as they are in the session's plan."""
+    def copy(self, needed: set[int]) -> None:
+        """Copy nodes and everything below them from the session's plan."""
         for i in reversed(range(len(self.plan.nodes))):
-            if i in wanted:
-                wanted |= {port.node for port in self.plan.nodes[i].inputs}
-        for i in sorted(wanted):
+            if i in needed:
+                needed |= {port.node for port in self.plan.nodes[i].inputs}
+        for i in sorted(needed):
             node = self.plan.nodes[i]
-            inputs = tuple(Port(self.made[port.node], port.output) for port in node.inputs)
+            inputs = tuple(Port(self.copies[port.node], port.output) for port in node.inputs)
             exchange = None
             if isinstance(node.operation, ArrangeOp):
                 exchange = node.operation.layout.key
             elif isinstance(node.operation, ConsolidateOp):
                 exchange = tuple(node.schema.names)
-            self.made[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
+            self.copies[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
 
     def compare(self, check: _Check) -> None:
-        """Arrange what is kept less what is made."""
+        """Arrange the stored state less the computed one."""
         schema, node = check.layout.schema, self.plan.nodes[check.node]
-        made = Port(self.made[node.inputs[0].node])
-        less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (made,), 0, schema, label="less"))
-        kept = self.add(PhysicalNode(ReadOp(check.kept, present=True), (), 0, schema, label=f"read {node.label}"))
-        both = self.add(PhysicalNode(ConcatOp(), (kept, less), 0, schema, label="concat"))
+        computed = Port(self.copies[node.inputs[0].node])
+        less = self.add(PhysicalNode(LinearOp(BoundLogic((Negate(),))), (computed,), 0, schema, label="less"))
+        stored = self.add(
+            PhysicalNode(ReadOp(check.arrangement, present=True), (), 0, schema, label=f"read {node.label}")
+        )
+        both = self.add(PhysicalNode(ConcatOp(), (stored, less), 0, schema, label="concat"))
         operation = ArrangeOp(check.name, check.own)
         self.add(PhysicalNode(operation, (both,), 0, schema, check.own.key, label=f"check {node.label}"))
 
 
 def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None:
-    """Compute what is to be kept and what differs, in one step, and take the one if there is nothing of the other."""
+    """Compute the state to store and the differences, in one step, and take the state if there are no differences."""
     journal, table = engine.journal, engine.table
-    existing, kept = journal.existing(), kept_source(source)["arrangement"]
+    existing, arrangement = journal.existing(), retained_source(source)["arrangement"]
     checks = _checks(plan, source.name, existing)
-    making = _Checking(plan)
-    wanted = {plan.nodes[check.node].inputs[0].node for check in checks}
-    making.copy(wanted if kept in existing else wanted | {plan.arrangements[kept]})
+    checking = _Checking(plan)
+    needed = {plan.nodes[check.node].inputs[0].node for check in checks}
+    checking.copy(needed if arrangement in existing else needed | {plan.arrangements[arrangement]})
     for check in checks:
-        making.compare(check)
-    nodes, schedule = scheduled(making.nodes, plan.scopes)
-    layouts = {check.kept: check.layout for check in checks}
+        checking.compare(check)
+    nodes, schedule = scheduled(checking.nodes, plan.scopes)
+    layouts = {check.arrangement: check.layout for check in checks}
     part = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
     region = engine.region(journal.since, journal.lower, journal.since, journal.events)
     with engine.past.watch(f"checking and keeping the rows of {source.name}"):
@@ -328,10 +330,10 @@ def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None
 
 
 def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, since: Antichain) -> None:
-    """Refuse the rows given where what is kept differs from what is made of them.
+    """Refuse the rows given if the stored state differs from that computed from them.
 
     Raises:
-        InputError: with one of the rows that differ.
+        InputError: it does; the message shows one of the rows that differ.
     """
     if not table.rows(check.name):
         return
@@ -360,7 +362,7 @@ def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, 
 
 
 def _differing(updates: Updates, check: _Check, since: Antichain) -> Updates:
-    """What does not cancel; of sums, the slots of those that are not zero whichever digits they are written in."""
+    """The updates that do not cancel; of sums, those whose value is not zero, whatever their digits."""
     updates = consolidate(replace(updates, times=since.advance(updates.times)), check.own.lattice)
     if check.accumulator is None or not len(updates):
         return updates

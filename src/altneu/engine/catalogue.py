@@ -1,4 +1,4 @@
-"""The views of a session as plans: which one a view gets, and the one plan of all of them."""
+"""The views of a session as plans: the choice of each view's plan, and the one plan of all of them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from altneu.types import to_ddl
 
 
 class Catalogue:
-    """What a session maintains: ``nodes`` by the name of the view, and ``plan``, all of them lowered.
+    """The views of a session: ``nodes`` by the name of the view, and ``plan``, all of them lowered.
 
-    A view that the store has already gets the plan with which it was computed; that it did is the journal's to tell.
+    A view that the store has already gets the plan with which it was computed, as the journal records it.
     """
 
     def __init__(self, journal: Journal, lattice: Lattice, *, check_functions: bool = False) -> None:
@@ -44,22 +44,22 @@ class Catalogue:
 
     @property
     def sources(self) -> dict[str, ir.Source]:
-        """The sources that views read, also such as turn out to be of no use to them."""
+        """The sources of the views, including those that optimised plans no longer read."""
         return self.kept | {name: source for read in self._read.values() for name, source in read.items()}
 
     @property
     def kept(self) -> dict[str, ir.Source]:
-        """The sources whose rows are kept until they are dropped, whether a view reads them or not."""
+        """The sources whose rows are stored until they are dropped, whether a view reads them or not."""
         return {name: _source_of(name, encoded) for name, encoded in self._journal.kept.items()}
 
     def called(self, node: ir.Node) -> dict[str, str]:
-        """How ``session.backfill`` is given the sources of a plan that it takes: by name, or as declared."""
+        """The sources of a plan as arguments of ``session.backfill``: the name, or the declaration."""
         known = self.sources
-        found = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
-        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in found}
+        sources = [n for n in ir.walk(node) if isinstance(n, ir.Source) and not (n.coordinates or n.commanded_by)]
+        return {n.name: repr(n.name) if n.name in known else _declared(n) for n in sources}
 
     def readers(self, source: str) -> list[str]:
-        """The views that are made of a source."""
+        """The views that read a source."""
         return [name for name, read in self._read.items() if source in read]
 
     def lowered(
@@ -72,22 +72,22 @@ class Catalogue:
         changes_only: Iterable[str] = (),
         also: Iterable[ir.Source] = (),
     ) -> Plan:
-        """The plan of all views and kept sources for a number of shards, with one view more or less.
+        """The plan of all views and stored sources for a number of shards, with one view more or less.
 
-        ``without`` names kept sources that are about to be dropped, ``also`` are sources to keep beside them;
-        ``changes_only`` names those of ``more`` that have no contents.
+        ``without`` names stored sources that are about to be dropped, ``also`` are further sources to store;
+        ``changes_only`` names the views of ``more`` without contents.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
-        kept = [*(source for name, source in self.kept.items() if name not in without), *also]
+        sources = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        return lower(nodes, self._lattice, shards, kept, {*self.changes_only, *changes_only})
+        return lower(nodes, self._lattice, shards, sources, {*self.changes_only, *changes_only})
 
     def adopt(self, shards: int) -> None:
-        """Find out which sources the state is of that an earlier altneu left behind when their last view was dropped.
+        """Find the sources whose state an earlier version of altneu left behind when their last view was dropped.
 
-        It told of no source that its rows are kept; the name and the columns together give the name of their state.
+        It did not record which sources are stored; the name of their state follows from their name and columns.
         """
         table, views = self._journal.table, self._journal.views.values()
         owned = {*self.plan.arrangements, *(name for view in views for name in view["arrangements"])}
@@ -99,16 +99,16 @@ class Catalogue:
             candidates = [] if schema is None else [ir.Source(name, schema, True) for name in self._journal.filled]
             for source in candidates:
                 if arrangement_name(source, tuple(source.schema.names)) == arrangement:
-                    self._journal.keep(kept_sources(source))
+                    self._journal.keep(retained_sources(source))
         self.plan = self.lowered(shards)
         self._journal.remove([name for name, schema in columns.items() if schema is None])
         self.unowned = {name for name, schema in columns.items() if schema is not None} - self.plan.arrangements.keys()
 
     def refuse_unowned(self, *, waiting: bool) -> None:
-        """Refuse to go on where there is state that belongs to nothing; with ``waiting``, only if rows of it fall due.
+        """Refuse to continue if there is state that belongs to no view; with ``waiting``, only if its rows become due.
 
         Raises:
-            StorePlanError: naming it.
+            StorePlanError: there is such state; the message names it.
         """
         unowned = self.unowned - self.plan.arrangements.keys()
         if waiting:
@@ -133,11 +133,11 @@ class Catalogue:
         return self.plan.views[name]
 
     def waiting(self) -> list[str]:
-        """Views that the store has and the session does not maintain yet."""
+        """The views of the store that the session does not maintain yet."""
         return [name for name in self._journal.views if name not in self.nodes]
 
     def chosen(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
-        """A view's plan and its delta joins: as it had them, where its collection is the same, else the best now.
+        """A view's plan and its delta joins: those stored if the collection is the same, else the best at present.
 
         Raises:
             PlanError: the name is taken by another collection.
@@ -158,11 +158,11 @@ class Catalogue:
         return node, deltas
 
     def check_contents(self, name: str, *, contents: bool) -> None:
-        """Refuse to take up a view with contents that was made without them, or the other way round.
+        """Refuse a view whose ``contents`` differ from those that it has already.
 
         Raises:
-            PlanError: this session maintains it so.
-            StorePlanError: the store has it so.
+            PlanError: this session maintains it otherwise.
+            StorePlanError: the store has it otherwise.
         """
         stored = self._journal.views.get(name)
         if name in self.nodes:
@@ -179,13 +179,13 @@ class Catalogue:
             )
 
     def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
-        """The collection with its functions under the digests by which the store knows them.
+        """The collection with its functions replaced by those that the store has recorded, if they are the same.
 
-        A view that the store has is found again by its plan, functions aside; these are compared with what was recorded
-        of them, except that an earlier altneu recorded nothing.
+        A stored view is found by its plan without functions; these are then compared with their records, which stores
+        of earlier versions lack.
 
         Raises:
-            StorePlanError: the plan is the stored one, but for functions that have changed, and no ``trust``.
+            StorePlanError: the plan is the stored one except for functions that have changed, without ``trust``.
         """
         known = self._renamed(collection, self._known_as)
         stored = self._journal.views.get(name)
@@ -194,13 +194,13 @@ class Catalogue:
         own = functions_of(collection.node)
         recorded = stored.get("functions")
         for names in aliases(own, recorded) if own else ():
-            made = self._renamed(collection, names)
-            if self._clash(names) or self._optimised(name, made, joins)[0].fingerprint != stored["fingerprint"]:
+            renamed = self._renamed(collection, names)
+            if self._clash(names) or self._optimised(name, renamed, joins)[0].fingerprint != stored["fingerprint"]:
                 continue
             if recorded is not None and not trust and (changed := changes(own, recorded)):
                 raise StorePlanError(_changed_functions(name, changed))
             self._known_as |= names
-            return made
+            return renamed
         return known
 
     @staticmethod
@@ -211,7 +211,7 @@ class Catalogue:
         return Collection(with_functions(collection.node, known)) if names else collection
 
     def _clash(self, names: dict[str, str]) -> bool:
-        """Whether two functions would go by one name, of which the store cannot have known both."""
+        """Whether two functions would have the same name, which the store cannot have recorded."""
         taken = {stored: own for own, stored in self._known_as.items()}
         return any(taken.get(stored, own) != own for own, stored in names.items())
 
@@ -224,54 +224,54 @@ class Catalogue:
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
             return arrangement_name(part, key) in existing
 
-        made = chosen_joins(node, exists, joins)
+        chosen = chosen_joins(node, exists, joins)
         stored = self._journal.views.get(name)
-        if stored is None or made[0].fingerprint == stored["fingerprint"]:
-            return made
+        if stored is None or chosen[0].fingerprint == stored["fingerprint"]:
+            return chosen
         others = [  # what was worth it then need not be so now, and some rules came later
-            chosen_joins(without_indexes(optimise(written, newer)), exists, asked)
+            chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
             for written in (collection.node, without_needs(collection.node))
             for newer in ((), NEWER)
-            for asked in (stored["delta"], joins)
+            for policy in (stored["delta"], joins)
         ]
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, []))
-        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), made)
+        return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), chosen)
 
     def upon_views(self, collection: Collection) -> ir.Node | None:
-        """A collection's plan upon what views keep, its own part as it was written; None where it has none of theirs.
+        """A collection's plan upon the state of views, its own part unoptimised; None if it reads no view.
 
-        What the rules make of the whole may ask for rows that only the sources had: a filter goes below a view's
-        reduce, a column that is not read is cut off below it.
+        The optimised plan of the whole may need rows that only the sources had, because rules move a filter below a
+        view's reduce, or prune an unused column there.
         """
         with_contents = [node for name, node in self.nodes.items() if name not in self.changes_only]
-        kept = {written: node for written, node in self._written.items() if node in with_contents}
-        if not any(below.fingerprint in kept for below in ir.walk(collection.node)):
+        by_node = {written: node for written, node in self._written.items() if node in with_contents}
+        if not any(below.fingerprint in by_node for below in ir.walk(collection.node)):
             return None
-        return without_indexes(replaced(collection.node, kept))
+        return without_indexes(replaced(collection.node, by_node))
 
     def check_sources(self, collection: Collection) -> None:
-        """Refuse a source that is declared twice, and not in the same way.
+        """Refuse a source with two different declarations.
 
         Raises:
-            PlanError: naming it.
+            PlanError: there is one; the message names it.
         """
         sources = self.sources
-        for found in _sources_of(collection):
-            if sources.setdefault(found.name, found).fingerprint != found.fingerprint:
-                if found.name in self.kept and not self.readers(found.name):
+        for source in _sources_of(collection):
+            if sources.setdefault(source.name, source).fingerprint != source.fingerprint:
+                if source.name in self.kept and not self.readers(source.name):
                     raise PlanError(
-                        f"the session keeps rows of source {found.name!r} under another declaration: it must be "
-                        f"{_declared(sources[found.name])}; declare it so, or call session.drop_source({found.name!r}) "
-                        "to delete these rows"
+                        f"the session keeps rows of source {source.name!r} under another declaration: it must be "
+                        f"{_declared(sources[source.name])}; declare it so, or call "
+                        f"session.drop_source({source.name!r}) to delete these rows"
                     )
                 raise PlanError(
-                    f"source {found.name!r} is declared twice, with different columns, times, key=, distinct= or "
+                    f"source {source.name!r} is declared twice, with different columns, times, key=, distinct= or "
                     "keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
-        """Take up a view, of which ``plan`` is the plan with all others."""
+        """Add a view; ``plan`` is the plan of all views with it."""
         if plan.views[name].changes_only:
             self.changes_only.add(name)
         self.nodes[name], self.plan = node, plan
@@ -280,7 +280,7 @@ class Catalogue:
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
-        """Let go of a view; ``plan`` is that of the others."""
+        """Remove a view; ``plan`` is that of the others."""
         self.nodes.pop(name, None)
         self.changes_only.discard(name)
         self.collections.pop(name, None)
@@ -306,7 +306,7 @@ def _source(
 
 
 def _source_of(name: str, encoded: dict[str, Any]) -> ir.Source:
-    """The kept source that a commit tells of."""
+    """A stored source, from its record in a commit."""
     key = tuple(encoded.get("key", ()))
     return _source(
         name, encoded["schema"], encoded.get("keep", True), tuple(encoded["coordinates"]), key, "distinct" in encoded
@@ -314,20 +314,20 @@ def _source_of(name: str, encoded: dict[str, Any]) -> ir.Source:
 
 
 def _declared(source: ir.Source) -> str:
-    """How a kept source is declared."""
+    """The declaration of a stored source."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
     by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
     return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
-def kept_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
-    """What a commit tells of the kept sources that a view's plan is made of, by name."""
-    found = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {source.name: kept_source(source) for source in found}
+def retained_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
+    """The records of the stored sources that a view's plan reads, by name."""
+    sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
+    return {source.name: retained_source(source) for source in sources}
 
 
-def kept_source(source: ir.Source) -> dict[str, Any]:
-    """What a commit tells of a source whose rows are kept, also of one that is declared without ``keep``."""
+def retained_source(source: ir.Source) -> dict[str, Any]:
+    """The record of a source whose rows are stored, also of one that is declared without ``keep``."""
     description = {
         "schema": schema_to_text(source.schema),
         "coordinates": list(source.coordinates or ()),
@@ -338,32 +338,32 @@ def kept_source(source: ir.Source) -> dict[str, Any]:
 
 
 def _commands_of(source: ir.Source) -> dict[str, Any]:
-    """What a commit tells more of a kept source that takes commands."""
+    """The additional record of a stored source with a key, or a set."""
     if source.commanded_by is None:
         return {}
     return {"commands": commands_name(source)} | ({"key": list(source.key)} if source.key else {"distinct": True})
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:
-    return [found for found in ir.walk(collection.node) if isinstance(found, ir.Source)]
+    return [below for below in ir.walk(collection.node) if isinstance(below, ir.Source)]
 
 
 def described(plan: Plan, name: str, node: ir.Node) -> Described:
-    """What a reader without the plan has to know of a view."""
+    """The description of a view for readers, which do not have its plan."""
     ports = plan.views[name]
     layouts = {name: plan.layouts[name] for name in (ports.contents, *ports.errors)}
     return Described(ports, layouts, ir.coordinates(node))
 
 
 def check_maintained(name: object, collection: object) -> None:
-    """Refuse what cannot be a view.
+    """Check the arguments of ``maintain``.
 
     Raises:
-        PlanError: it is no collection, or one that has no contents at a time; or the name is none.
+        PlanError: the collection is not one, or is differentiated; or the name is not a name.
     """
     if not isinstance(collection, Collection):
         raise PlanError(
-            f"maintain takes a collection, such as an.source(...) or what its verbs make, not {collection!r}"
+            f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(
@@ -376,4 +376,4 @@ def check_maintained(name: object, collection: object) -> None:
             "maintain what integrate() makes of it"
         )
     if not isinstance(name, str) or not name:
-        raise PlanError(f"a view is named by a text, not {name!r}")
+        raise PlanError(f"the name of a view must be a string, got {name!r}")

@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with``."""
+"""The base of objects that the end of a ``with`` closes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Closing:
-    """A thing with ``close()``, which the end of its ``with`` calls, whatever happened inside.
+    """An object with ``close()``, which the end of its ``with`` always calls.
 
     >>> class Door(Closing):
     ...     def close(self):
@@ -19,7 +19,7 @@ class Closing:
     """
 
     def close(self) -> None:
-        """Let go of it; twice is once."""
+        """Release it; a second call has no effect."""
         raise NotImplementedError(type(self).__name__)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""The engine of a session: its journal, catalogue, executor and lock, and what they do together.
+"""The engine of a session: its journal, catalogue, executor and lock, and the operations that combine them.
 
-``altneu.Session`` is what users call; what it says of arguments, costs and errors is not said again here. Views,
-statements, streams, provenance and the live page stand upon the engine, and the session upon them.
+Users call ``altneu.Session``, whose docstrings describe arguments, costs and errors; they are not repeated here. Views,
+statements, streams, provenance and the live page are built on the engine, and the session on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
-from altneu.engine.catalogue import Catalogue, check_maintained, described, kept_sources
+from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
 from altneu.engine.reading import Known, OnErrors, Readable, Time, changes, refuse_without_contents
@@ -45,15 +45,15 @@ from altneu.runtime import interrupts
 from altneu.runtime.base import fold
 from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
-from altneu.runtime.journal import Journal, batch_rows
+from altneu.runtime.journal import Journal
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
+from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.portion import portion
 from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
-from altneu.runtime.schedule import Outcome
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 from altneu.runtime.taps import Taps
@@ -96,7 +96,7 @@ class Engine(Closing):
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
-            raise PlanError(f"Session(spark) takes a SparkSession, not {spark!r}; a folder is given as path=...")
+            raise PlanError(f"Session(spark) needs a SparkSession, got {spark!r}; give a folder as path=...")
         if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
             raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
@@ -133,10 +133,10 @@ class Engine(Closing):
         if shards is not None and stored and shards % stored:
             raise StorePlanError(
                 f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
-                "or take a multiple"
+                "or choose a multiple"
             )
         self.shards = stored or shards or (self.spark.sparkContext.defaultParallelism if self.spark else 1)
-        self.wanted_shards = shards or self.shards
+        self.requested_shards = shards or self.shards
         self.journal.shards = self.shards
         if self.spark is None:
             self.executor: Executor = LocalExecutor(self._memory)
@@ -153,13 +153,12 @@ class Engine(Closing):
         self.measured = Measurements()
         self.subscribers = Subscribers()
         self.past = History()
-        self.let_go_of_stream: Callable[[str], None] = lambda _: None  # refuses one that is being followed
         self._closed = False
 
     # life -------------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the store and of scratch files."""
+        """Close the store and delete scratch files."""
         with self.lock:
             if self._closed:
                 return
@@ -179,27 +178,27 @@ class Engine(Closing):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the sources that the maintained views are made of, and of those whose rows are kept."""
+        """Names of the sources that the maintained views read, and of those whose rows are stored."""
         return list(self.declared)
 
     @property
     def collections(self) -> dict[str, Collection]:
-        """The maintained views as they were written, the sources they are made of and those kept, by name."""
+        """The maintained views as they were written, their sources, and the stored sources, by name."""
         sources = {name: Collection(source) for name, source in self.declared.items()}
         return {**sources, **self.catalogue.collections}
 
     @property
     def definitions(self) -> Mapping[str, Any]:
-        """What statements have defined, by name, by the last commit."""
+        """The definitions of statements, by name, as of the last commit."""
         return self.journal.definitions
 
     def defining(self, definitions: Mapping[str, Any], forgotten: Iterable[str] = ()) -> AbstractContextManager[None]:
-        """Inside, the first commit tells definitions, by name, None for one that goes, and forgets sources."""
+        """A context whose first commit records definitions by name (None deletes one) and forgets sources."""
         return self.journal.defining(definitions, tuple(forgotten))
 
     @property
     def streams_stored(self) -> Mapping[str, Any]:
-        """How far each stream was taken, by the last commit."""
+        """The position of each stream, as of the last commit."""
         return self.journal.streams
 
     @property
@@ -209,7 +208,7 @@ class Engine(Closing):
 
     @property
     def lower(self) -> int:
-        """The frontier: times before it are closed; the next insert happens at it unless told otherwise."""
+        """The frontier: times before it are closed; by default, rows are inserted at this time."""
         return self.journal.lower
 
     @property
@@ -219,12 +218,12 @@ class Engine(Closing):
 
     @property
     def views_stored(self) -> list[str]:
-        """Names of the views that the store has, those included that wait to be maintained here."""
+        """Names of the views in the store, including those that are not maintained here yet."""
         return list(self.journal.views)
 
     @property
     def jobs(self) -> Jobs:
-        """The Spark jobs that steps were, and how many rows they read."""
+        """The Spark jobs of the steps, with the numbers of rows that they read."""
         return self.executor.jobs
 
     @property
@@ -234,7 +233,7 @@ class Engine(Closing):
 
     @property
     def declared(self) -> Mapping[str, ir.Source]:
-        """The sources that the maintained views are made of, and those whose rows are kept."""
+        """The sources that the maintained views read, and those whose rows are stored."""
         return self.catalogue.sources
 
     # views ------------------------------------------------------------------------------------------------------------
@@ -249,7 +248,7 @@ class Engine(Closing):
         trust_functions: bool = False,
         contents: bool = True,
     ) -> None:
-        """Keep a collection right from now on, under a name."""
+        """Maintain a collection from now on, under a name."""
         with self.lock:
             self.check_open()
             check_maintained(name, collection)
@@ -272,7 +271,7 @@ class Engine(Closing):
     def _add(
         self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
     ) -> None:
-        """Take up a view: with the state that it has, or computed from what is there."""
+        """Add a view: with its stored state, or computed from existing state."""
         without = () if contents else (name,)
         plan = self.catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         if strict:
@@ -286,7 +285,7 @@ class Engine(Closing):
             else:
                 with interrupts.deferred():
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node))
-                    self.journal.keep(kept_sources(node))
+                    self.journal.keep(retained_sources(node))
                     self.catalogue.add(name, collection, node, plan)
         except BaseException:
             if name not in self.catalogue.nodes:
@@ -294,25 +293,27 @@ class Engine(Closing):
             raise
 
     def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, deltas: list[str]) -> None:
-        """Fill the arrangements that a view needs and that nothing has filled yet; commit it, and take it up."""
+        """Compute the arrangements of a view that do not exist yet, commit, and add the view."""
         journal, outcome = self.journal, None
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, given, anew = hydration_plan(plan, name, existing, journal.filled, self.catalogue.called(node))
+                part, imported, recompute = hydration_plan(
+                    plan, name, existing, journal.filled, self.catalogue.called(node)
+                )
                 region = self.region(journal.since, journal.lower, journal.since, journal.events)
-                mode = StepMode(self.shards, given, hydrating=True, anew=anew)
+                mode = StepMode(self.shards, imported, hydrating=True, anew=recompute)
                 outcome = self.executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
-            kept = described(plan, name, node)
-            arrangements, sources = plan.arrangements_of(name), kept_sources(node)
+            encoded = described(plan, name, node)
+            arrangements, sources = plan.arrangements_of(name), retained_sources(node)
             functions = recorded(collection.node)
             interrupts.check()
             with interrupts.deferred():
-                journal.commit_view(name, node.fingerprint, arrangements, deltas, kept, functions, sources)
+                journal.commit_view(name, node.fingerprint, arrangements, deltas, encoded, functions, sources)
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
-            self.measured.fill(part, outcome.measured, given)
+            self.measured.fill(part, outcome.measured, imported)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs."""
@@ -328,8 +329,8 @@ class Engine(Closing):
                 self.catalogue.remove(name, plan)
                 self.measured.keep(plan)
 
-    def drop_source(self, name: str) -> None:
-        """Forget a source that no view reads."""
+    def drop_source(self, name: str, release_stream: Callable[[str], None]) -> None:
+        """Forget a source that no view reads; ``release_stream`` forgets its stream, or refuses while it runs."""
         with self.lock:
             self.check_open()
             self.require_stored_views()
@@ -337,14 +338,14 @@ class Engine(Closing):
             if self.catalogue.readers(name) and self.is_backfilled(name):
                 self.keep_no_more(name)
                 return
-            journal, found = self.journal, self.definitions.get(name.lower())
-            if found is not None and found["kind"] in ("SOURCE", "TABLE"):
-                raise PlanError(f"{name!r} was made by a statement; DROP {found['kind']} {name} drops it")
+            journal, definition = self.journal, self.definitions.get(name.lower())
+            if definition is not None and definition["kind"] in ("SOURCE", "TABLE"):
+                raise PlanError(f"{name!r} was created by a statement; DROP {definition['kind']} {name} drops it")
             if readers := self.catalogue.readers(name):
-                raise PlanError(f"source {name!r} is read by the view(s) {', '.join(readers)}; drop these first")
+                raise PlanError(f"the view(s) {', '.join(readers)} read source {name!r}; drop these first")
             if name not in {*journal.kept, *journal.filled, *journal.streams}:
                 raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
-            self.let_go_of_stream(name)
+            release_stream(name)
             plan = self.catalogue.lowered(self.shards, without=[name])
             with interrupts.deferred():
                 journal.drop_source(name, plan.arrangements)
@@ -353,11 +354,11 @@ class Engine(Closing):
                 self.measured.keep(plan)
 
     def is_backfilled(self, name: str) -> bool:
-        """Whether the rows of a source are kept that is declared without ``keep=True``."""
+        """Whether the rows of a source that is declared without ``keep=True`` are stored."""
         return name in self.journal.kept and not self.journal.kept[name].get("keep", True)
 
     def keep_no_more(self, name: str) -> None:
-        """Let go of the rows that ``backfill`` has kept of a source; views of it stay as they are."""
+        """Drop the rows that ``backfill`` stored of a source; its views stay as they are."""
         with self.lock:
             plan = self.catalogue.lowered(self.shards, without=[name])
             with interrupts.deferred():
@@ -366,7 +367,7 @@ class Engine(Closing):
                 self.measured.keep(plan)
 
     def ports(self, name: str) -> ViewPorts:
-        """Where a view's contents and errors are kept."""
+        """The arrangements of a view's contents and errors."""
         return self.catalogue.ports(name)
 
     def explained(self, name: str | None = None) -> Explained:
@@ -383,37 +384,37 @@ class Engine(Closing):
             return explained(self.plan, name, self.facts())
 
     def facts(self) -> Facts:
-        """What is kept, and what was measured, as EXPLAIN tells it."""
-        table, found = self.table, self.measured
-        return Facts(table.rows, table.size, partial(event_times, table), found.read(), str(found))
+        """The sizes and measurements that EXPLAIN shows."""
+        table, measured = self.table, self.measured
+        return Facts(table.rows, table.size, partial(event_times, table), measured.read(), str(measured))
 
     def reshard(self, shards: int) -> None:
-        """Part all state into more shards, a multiple of what there are, and commit."""
+        """Split all state into more shards, a multiple of the present number, and commit."""
         with self.lock:
             self.check_open()
             self.require_stored_views()
             self.adopt()
             self.catalogue.refuse_unowned(waiting=False)
-            parting = Parting.of(self.shards, whole_number(shards, "shards"))
-            if parting.times > 1:
+            split = Parting.of(self.shards, whole_number(shards, "shards"))
+            if split.times > 1:
                 plan = self.catalogue.lowered(shards)
-                outcome = self.executor.reshard(self.plan, self.table, parting)
+                outcome = self.executor.reshard(self.plan, self.table, split)
                 interrupts.check()
                 with interrupts.deferred():
                     self.journal.commit_shards(shards, outcome)
                     self.shards = self.executor.shards = shards
                     self.catalogue.plan = plan
-            self.wanted_shards = shards
+            self.requested_shards = shards
 
     def forget_stream(self, name: str) -> None:
-        """Forget how far a stream was taken, and commit that."""
+        """Forget the position of a stream, and commit."""
         if name in self.journal.streams:
             self.journal.forget_stream(name)
 
     # inputs -----------------------------------------------------------------------------------------------------------
 
     def next_call(self) -> int:
-        """The number of a call that gives commands: greater than that of any before it, in any session of the store."""
+        """A number for a call with commands, greater than all earlier ones in any session of the store."""
         self._call = max(self._call + 1, self.journal.store.next_number << 32)
         return self._call
 
@@ -426,7 +427,7 @@ class Engine(Closing):
         sign: int = 1,
         kind: int | None = None,
     ) -> None:
-        """Add rows to a source, or with ``sign=-1`` take them away; of a source with a key, or a set, commands."""
+        """Insert rows into a source, or with ``sign=-1`` retract them; as commands if it is a set or has a key."""
         with self.lock:
             self.check_open()
             commands = commands_of(self.source(source), self.next_call(), kind)
@@ -449,10 +450,10 @@ class Engine(Closing):
                     self.pending.updates.setdefault(source, []).append(updates)
 
     def source(self, name: str) -> ir.Source:
-        """A source that the maintained views are made of, or whose rows are kept.
+        """The source of this name.
 
         Raises:
-            UnknownSourceError: no view reads one of that name, and none is kept.
+            UnknownSourceError: no view reads a source of this name, and none is stored.
         """
         if name not in self.declared:
             raise UnknownSourceError(
@@ -463,39 +464,39 @@ class Engine(Closing):
 
     @property
     def sources_filled(self) -> frozenset[str]:
-        """Names of the sources that ever had rows, by the last commit."""
+        """Names of the sources that ever had rows, as of the last commit."""
         return frozenset(self.journal.filled)
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything was inserted that no step has taken up."""
+        """Whether there are inserted rows that no step has processed."""
         return bool(self.pending.updates or self.pending.frames)
 
     @property
     def has_open(self) -> bool:
-        """Whether a commit has taken up rows and no time was closed since, so that they do not count yet."""
+        """Whether a commit has rows that do not count yet, since no time was closed after it."""
         return self.journal.is_open
 
     def discard(self, source: str | None = None) -> None:
-        """Forget what was inserted into a source (or into all) since the last advance."""
+        """Discard the rows inserted into a source (or into all) since the last advance."""
         with self.lock:
             for table in (self.pending.updates, self.pending.frames):
                 for name in list(table) if source is None else [source]:
                     table.pop(name, None)
 
     def waiting(self) -> Inputs:
-        """What was inserted since the last advance, as it is now."""
+        """A copy of the rows inserted since the last advance."""
         with self.lock:
             return self.pending.and_more(Inputs())
 
     def wait_again(self, inputs: Inputs) -> None:
-        """Put what ``waiting`` gave in the place of what was inserted since."""
+        """Replace the inserted rows by the result of an earlier ``waiting``."""
         with self.lock:
             self.pending = inputs
 
     @property
     def steps(self) -> int:
-        """How many steps this session has committed."""
+        """The number of steps that this session has committed."""
         return self.journal.steps
 
     # steps ------------------------------------------------------------------------------------------------------------
@@ -511,16 +512,16 @@ class Engine(Closing):
             return self._advance(upper, {})
 
     def commit(self) -> None:
-        """Make what was inserted durable, and close no time."""
+        """Make the inserted rows durable without closing a time."""
         with self.lock:
             self.check_open()
             self._advance(self.lower, {})
 
     def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
-        """Take micro-batches up with what was inserted and advance, ``upper`` being ``lower`` or a later time.
+        """Process micro-batches together with the inserted rows, and advance to ``upper``, at least ``lower``.
 
-        How far the ``streams`` are then is in the commit that has their rows. If there is no such commit, what was
-        inserted otherwise is still there and the micro-batches are not.
+        The positions of the ``streams`` are in the same commit as their rows. If the step fails, the inserted rows are
+        still pending and the micro-batches are dropped.
         """
         with self.lock:
             self.check_open()
@@ -563,16 +564,16 @@ class Engine(Closing):
         return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
 
     def _became_of_step(self, *, committed: bool) -> str:
-        """What an interrupt says of the step that it came in."""
+        """The message of an interrupt, about the step that it stopped."""
         if committed:
             return f"the step is committed, lower is {self.lower}"
         undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
         return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
-        """The steps of an advance, each committed before the next: one, unless more is due than one takes up.
+        """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.
 
-        The first takes all inputs, those of times that a later one closes too.
+        The first step processes all inputs, also those at times that a later step closes.
         """
         started = clock.monotonic()
         end = -1
@@ -599,7 +600,7 @@ class Engine(Closing):
     def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
-        A step from a time up to the same one closes none: it takes inputs up, and all of them wait.
+        A step from a time to the same time closes none: it stores the inputs as future updates.
         """
         since, events = self.since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
@@ -613,8 +614,8 @@ class Engine(Closing):
                     fold(outcome.states, after)
                 self.journal.take(outcome)
                 self._forget_changes(since)
-                kept = {p.contents for p in self.plan.views.values()}
-                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in kept}
+                contents = {p.contents for p in self.plan.views.values()}
+                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in contents}
                 filled = {*self.pending.updates, *self.pending.frames}
                 info = {"placement": outcome.placement}
                 announced = new if upper > before else None
@@ -635,31 +636,31 @@ class Engine(Closing):
         return outcome
 
     def _forget_changes(self, since: int) -> None:
-        """Drop what views without contents keep of changes that nothing tells apart any more."""
+        """Drop the stored changes of views without contents that are no longer retained."""
         names = {ports.contents for ports in self.plan.views.values() if ports.changes_only}
         if names:
             self.table.forget_before(names, since)
 
     def make_ready(self) -> None:
-        """What a step needs: all views that the store has, and the number of shards that was asked for."""
+        """Ensure what a step needs: that all views of the store are maintained, and the requested number of shards."""
         self.require_stored_views()
         self.adopt()
         self.catalogue.refuse_unowned(waiting=True)
-        if self.wanted_shards != self.shards:
-            self.reshard(self.wanted_shards)
+        if self.requested_shards != self.shards:
+            self.reshard(self.requested_shards)
 
     def adopt(self) -> None:
-        """Once, when all views are there: state that belongs to nothing is of sources that an earlier altneu kept."""
+        """Once all views are maintained: the remaining state is that of sources that an earlier version stored."""
         if not self._adopted:
             self.catalogue.adopt(self.shards)
             self.table.layouts = self.plan.arranged
             self._adopted = True
 
     def require_stored_views(self) -> None:
-        """Refuse to go on without a view that the store has.
+        """Refuse to continue without a view that the store has.
 
         Raises:
-            StorePlanError: naming those that are not maintained here.
+            StorePlanError: some views are not maintained here; the message names them.
         """
         if waiting := self.catalogue.waiting():
             raise StorePlanError(
@@ -670,17 +671,17 @@ class Engine(Closing):
     # reading ----------------------------------------------------------------------------------------------------------
 
     def region(self, lower: int, upper: int, since: int, events: int) -> Region:
-        """The times of a step from ``lower`` up to ``upper``, and those that are told apart after it."""
-        below, above, folded = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
-        return Region(below, above, folded, events=events)
+        """The times of a step from ``lower`` up to ``upper``, and the times that are retained after it."""
+        below, above, compacted = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
+        return Region(below, above, compacted, events=events)
 
     def since_after(self, upper: int) -> int:
-        """The least time that is told apart after a step: what the session keeps, and what readers still ask for."""
+        """The least time that is retained after a step, for ``retain`` and for readers."""
         if self.retain == "all":
             return self.journal.since
         requested = (least_since(self.journal.store.leases()), self.subscribers.since)
-        wanted = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
-        return max(self.journal.since, wanted)
+        since = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
+        return max(self.journal.since, since)
 
     def _events_after(self, upper: int) -> int:
         known = self.journal.events
@@ -691,12 +692,12 @@ class Engine(Closing):
         return max(self.journal.since, int(self.journal.views[name]["since"]))
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
-        """What the two times of a view are called, None when it has one."""
+        """The names of a view's two times; None if it has one."""
         self.ports(name)
         return ir.coordinates(self.catalogue.nodes[name])
 
     def known(self, name: str) -> Known:
-        """What is known and kept of a view."""
+        """The times at which a view can be read, and what its errors say."""
         self.check_open()
         self.ports(name)
         journal = self.journal
@@ -716,22 +717,22 @@ class Engine(Closing):
         """The updates of a view at times from ``start`` up to but not including ``end``.
 
         Raises:
-            HistoryGoneError: they are no longer told apart.
+            HistoryGoneError: they have been compacted.
         """
         known, contents = self.known(name), self.ports(name).contents
         return changes(self.table, contents, known, start, end, partial(self.last_changes, name))
 
     @property
     def store_id(self) -> str:
-        """What tells the session's store from every other one."""
+        """The id of the session's store."""
         return self.journal.store.identity
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+        """The id of a view's history: that of the store, and the commit that added the view."""
         return f"{self.store_id}/{self.journal.views[name].get('added', 0)}"
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
-        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        """Retain the history after a time for an external reader, under a name, while its lease is valid."""
         self.journal.store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
 
     def frame(self, view: Readable, at: Time, errors: OnErrors) -> DataFrame:
@@ -748,10 +749,10 @@ class Engine(Closing):
         return self.executor.read(self.table, ports, view.name, time, errors)
 
     def check_open(self) -> None:
-        """Refuse to go on when the session is closed.
+        """Check that the session is open.
 
         Raises:
-            ReadError: it is.
+            ReadError: it is closed.
         """
         if self._closed:
-            raise ReadError("this session is closed; make a new one (on the same path to go on where it ended)")
+            raise ReadError("this session is closed; open a new one (on the same path to continue where it ended)")

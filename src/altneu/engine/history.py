@@ -1,4 +1,4 @@
-"""The last steps of a session, what it is doing just now, and who is told of them."""
+"""The last steps of a session, its present activity, and listeners to both."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ KEPT = 1000  # steps
 
 @dataclass(frozen=True)
 class Step:
-    """What an advance did.
+    """The result of an advance.
 
-    Units:  ``lower`` and ``upper`` bound the times it closed; ``seconds`` is wall time, commit included; the changes
-            are consolidated updates; ``state_rows`` counts updates kept in all arrangements.
+    Units:  ``lower`` and ``upper`` bound the times that it closed; ``seconds`` is wall time, including the commit; the
+            changes are consolidated updates; ``state_rows`` is the number of updates in all arrangements.
     """
 
     lower: int
@@ -33,10 +33,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A step that is done.
+    """A completed step.
 
-    Units:  ``number`` counts the steps of the session from 1, also those that are no longer kept; ``ended`` is in
-            seconds since 1970, UTC.
+    Units:  ``number`` counts the steps of the session from 1, including those that are no longer recorded; ``ended`` is
+            in seconds since 1970, UTC.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An advance that did not come to its end, and why; ``ended`` as of ``Past``."""
+    """An advance that failed, and its error; ``ended`` is as in ``Past``."""
 
     ended: float
     error: str
@@ -54,21 +54,21 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What goes on, and since when, by ``time.monotonic``."""
+    """The present activity, and its start by ``time.monotonic``."""
 
     text: str
     started: float
 
     @property
     def seconds(self) -> float:
-        """How long it has gone on."""
+        """Its duration so far, in seconds."""
         return time.monotonic() - self.started
 
 
 class History:
-    """The steps of one session; whoever adds to it holds the session's lock, anybody may look.
+    """The steps of one session. To add a step requires the session's lock; reading does not.
 
-    ``count`` is the number of steps so far, ``failed`` the last failure if no step came after it.
+    ``count`` is the number of steps so far, ``failed`` the last failure if no step succeeded after it.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class History:
         return list(islice(reversed(tuple(self._past)), max(n, 0)))[::-1]
 
     def add(self, step: Step) -> Step:
-        """Note a step that has just ended, and tell those who listen."""
+        """Record a step that has just ended, and call the listeners."""
         self.count += 1
         self.failed = None
         self._past.append(Past(self.count, time.time(), step))
@@ -91,14 +91,14 @@ class History:
         return step
 
     def fail(self, error: BaseException) -> None:
-        """Note why an advance did not come to its end."""
+        """Record why an advance failed."""
         self.failed = Failed(time.time(), f"{type(error).__name__}: {error}")
         self._tell()
 
     def listen(self, function: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called after each step, under the session's lock; what is given back ends that.
+        """Call a function after each step, under the session's lock; call the returned function to stop that.
 
-        It is quick and does not raise: the step waits for it, and is committed.
+        The function must be fast and must not raise: the step is committed and waits for it.
         """
         self._listeners += (function,)
 
@@ -113,7 +113,7 @@ class History:
 
     @contextmanager
     def watch(self, text: str, started: float | None = None) -> Iterator[None]:
-        """Say what happens inside to whoever looks, and on a terminal if it takes long; ``started`` as of ``Doing``."""
+        """A context that shows its activity to readers, and on a terminal if slow; ``started`` is as in ``Doing``."""
         if self.doing is not None:
             yield
             return

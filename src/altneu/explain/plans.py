@@ -28,7 +28,6 @@ from altneu.operators.delta_join.operation import NewsOp
 from altneu.operators.join.operation import JoinOp
 from altneu.operators.latest.operation import LatestOp
 from altneu.operators.loop.operation import FeedbackOp, FeedOp, LeaveOp
-from altneu.operators.reduce.families import AccumulableSpec
 from altneu.operators.reduce.operation import ReduceOp
 from altneu.operators.source.operation import CommandsOp, SourceOp
 from altneu.plan.physical import PhysicalNode, Plan, Port
@@ -180,7 +179,7 @@ def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
     if not isinstance(node.operation, ReduceOp):
         return CHANGE
     bound = CHANGE
-    if not isinstance(node.operation.spec, AccumulableSpec):
+    if node.operation.spec.sums is None:
         bound = GROUPS if _keys(plan, node) else EVERYTHING
     return max(bound, GROUPS, key=_BOUNDS.index) if plan.has_event_times(node) else bound
 

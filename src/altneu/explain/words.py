@@ -5,7 +5,6 @@ from __future__ import annotations
 from altneu.operators.base import Hosting, Kind
 from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.linear.operation import LinearOp
-from altneu.operators.reduce.families import AccumulableSpec, WindowFunctions
 from altneu.operators.reduce.operation import ReduceOp
 from altneu.plan.physical import PhysicalNode, Plan
 
@@ -29,10 +28,10 @@ def labelled(plan: Plan, node: PhysicalNode) -> str:
     label, operation = node.label, node.operation
     match operation:
         case ReduceOp(spec):
-            if isinstance(spec, AccumulableSpec):
+            if spec.sums is not None:
                 label = f"reduce {label} [accumulable]"
             else:
-                verb = "" if isinstance(spec, WindowFunctions) else "reduce "
+                verb = "" if spec.kind == "window" else "reduce "
                 label = f"{verb}{label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 label += ", along chains of its two times"

@@ -2,8 +2,12 @@
 
 ``parse(text, schema)`` gives an ``Expr``; ``Expr.evaluate(rows)`` a ``Result``: values, and the rows that failed with
 their reasons. No row is ever evaluated by itself.
+
+Imports run one way: ``expr``, what an expression is; ``registry``, the table of functions, empty; ``functions``, whose
+modules fill it; ``construct``, which looks functions up; ``build`` and ``parse``, from texts to expressions.
 """
 
+from altneu.expressions import functions  # noqa: F401 -- fills the registry
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
 from altneu.expressions.column import Col, col, fn, lit, update_time
 from altneu.expressions.construct import call, cast, literal

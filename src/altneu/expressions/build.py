@@ -18,6 +18,8 @@ from altneu.errors import (
 from altneu.expressions import intervals, registry
 from altneu.expressions.construct import call, cast, get_field
 from altneu.expressions.expr import Column, Expr
+from altneu.expressions.functions.higher_order import parameter_types
+from altneu.expressions.lambdas import Lambda, Variable
 from altneu.expressions.names import AGGREGATES, WINDOWS
 from altneu.expressions.nodes import NODES, SPECIAL
 
@@ -158,9 +160,6 @@ class Builder:
 
     def higher_order(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
         """A function that takes lambdas: their parameters have the types of the array's elements."""
-        from altneu.expressions.functions.higher_order import parameter_types
-        from altneu.expressions.lambdas import Lambda, Variable
-
         args: list[Expr] = []
         for place, node in enumerate(nodes):
             if not isinstance(node, exp.Lambda):
@@ -181,14 +180,14 @@ class Builder:
         if variable is not None:
             return self.fields(variable, parts[1:])
         for length in range(len(parts), 0, -1):
-            found = self.find(".".join(parts[:length]))
+            column = self.find(".".join(parts[:length]))
             rest = parts[length:]
-            if found is None and length == 2 and parts[0].lower() in ("left", "right"):
-                found = self.find(parts[1])
-            if found is not None and (
-                not rest or pt.is_struct(found.type) or pt.is_list(found.type) or pt.is_map(found.type)
+            if column is None and length == 2 and parts[0].lower() in ("left", "right"):
+                column = self.find(parts[1])
+            if column is not None and (
+                not rest or pt.is_struct(column.type) or pt.is_list(column.type) or pt.is_map(column.type)
             ):
-                return self.fields(found, rest)
+                return self.fields(column, rest)
         raise UnknownColumnError(shown, self.schema.names)
 
     def find(self, name: str) -> Expr | None:

@@ -15,6 +15,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.columnar.canonical import canonical
 from altneu.expressions import decimals, text_in, text_out
+from altneu.expressions.cast_failures import CAST_OVERFLOW, INVALID, OUT_OF_RANGE, explain
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity
 
@@ -22,7 +23,6 @@ _FLOATS = (T.FLOAT, T.DOUBLE)
 _TIMES = (T.TIMESTAMP, T.TIMESTAMP_NTZ)
 _POINTS = (T.DATE, *_TIMES)
 _MICROS, _DAY = 1_000_000, 86_400_000_000
-CAST_OVERFLOW, OUT_OF_RANGE, INVALID = "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT"
 
 
 def possible(source: pa.DataType, target: pa.DataType) -> bool:
@@ -138,23 +138,6 @@ def checked(vector: Vector, target: pa.DataType, values: Values, bad: Mask, code
     )
 
 
-def explain(vector: Vector, target: pa.DataType, code: str) -> Callable[[int], str]:
-    """The message for a row whose value does not fit, worded as Spark words it."""
-
-    def message(row: int) -> str:
-        arrow = vector.arrow
-        value = text_out.to_text(arrow.slice(row if len(arrow) > 1 else 0, 1))[0].as_py()
-        shown = f"'{value}'" if vector.type == T.STRING else value
-        names = f'"{T.type_name(vector.type).upper()}" cannot be cast to "{T.type_name(target).upper()}"'
-        if code == CAST_OVERFLOW:
-            return f"The value {shown} of the type {names} due to an overflow"
-        if code in (OUT_OF_RANGE, "NUMERIC_OUT_OF_SUPPORTED_RANGE"):
-            return f"The value {shown} of the type {names}: it has too many digits"
-        return f"The value {shown} of the type {names} because it is malformed"
-
-    return message
-
-
 def _number(vector: Vector, target: pa.DataType) -> Vector:
     """Between whole numbers, booleans and floats where nothing but the range can be lost."""
     values = vector.values.astype(dtype_of(target))
@@ -266,18 +249,18 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
     mask = None if valid is None else pa.array(~valid)
     if pt.is_struct(target):
         parts = [_child(child, f.type) for child, f in zip(array.flatten(), target, strict=True)]
-        made = pa.StructArray.from_arrays([p.arrow for p in parts], fields=list(target), mask=mask)
-        return made, tuple(failure for p in parts for failure in p.failures)
+        nested = pa.StructArray.from_arrays([p.arrow for p in parts], fields=list(target), mask=mask)
+        return nested, tuple(failure for p in parts for failure in p.failures)
     offsets = offsets_of(array)
     rows = np.repeat(np.arange(count), np.diff(offsets))
     if pt.is_map(target):
         keys, items = _child(map_keys(array), target.key_type), _child(map_items(array), target.item_type)
-        made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
-        made = canonical(made)  # keys of another type may have another order
+        nested = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
+        nested = canonical(nested)  # keys of another type may have another order
         parts = [keys, items]
     else:
         values = _child(array.flatten(), target.value_type)
-        made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.arrow, type=target, mask=mask)
+        nested = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.arrow, type=target, mask=mask)
         parts = [values]
     failures = []
     for failure in (f for p in parts for f in p.failures):
@@ -288,7 +271,7 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
             for i, r in reversed(list(zip(np.flatnonzero(failure.mask), rows[failure.mask], strict=True)))
         }
         failures.append(Failure(hit, failure.code, lambda row, f=failure, at=first: f.text(at[row])))  # type: ignore[misc]
-    return made, tuple(failures)
+    return nested, tuple(failures)
 
 
 def _child(array: pa.Array, target: pa.DataType) -> Vector:

@@ -97,8 +97,8 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if T.STRING in (left, right):
         return _with_string(right if left == T.STRING else left)
     if left in _PRECEDENCE and right in _PRECEDENCE:
-        found = max(left, right, key=_PRECEDENCE.index)
-        return T.DOUBLE if found == T.FLOAT else found
+        widest = max(left, right, key=_PRECEDENCE.index)
+        return T.DOUBLE if widest == T.FLOAT else widest
     if is_numeric(left) and is_numeric(right):
         if {left, right} & {T.FLOAT, T.DOUBLE}:
             return T.DOUBLE
@@ -152,12 +152,12 @@ def common_type(types: Iterable[pa.DataType], what: str) -> pa.DataType:
     types = list(types)
     # Strings go last: string meets int as bigint, and bigint then meets double, whatever their order
     ordered = sorted(types, key=lambda t: t == T.STRING)
-    found = reduce(lambda a, b: None if a is None else wider(a, b), ordered, T.NULL)
-    if found is None:
+    common = reduce(lambda a, b: None if a is None else wider(a, b), ordered, T.NULL)
+    if common is None:
         raise TypeMismatchError(
             f"{what}: the types {', '.join(T.type_name(t) for t in types)} do not mix; cast them to one type"
         )
-    return found
+    return common
 
 
 def contains_map(data_type: pa.DataType) -> bool:

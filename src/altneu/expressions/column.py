@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
-from altneu.expressions import dialect, printing
+from altneu.expressions import dialect, literals
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -268,17 +268,17 @@ def _literal_text(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}BD"
     if isinstance(value, bool | str | bytes | float):
-        return printing.literal_sql(value, T.DOUBLE)
+        return literals.literal_sql(value, T.DOUBLE)
     if isinstance(value, int):
         return str(value)
     if isinstance(value, datetime):
         kind = T.TIMESTAMP if value.tzinfo else T.TIMESTAMP_NTZ
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return printing.literal_sql((moment - _EPOCH) // timedelta(microseconds=1), kind)
+        return literals.literal_sql((moment - _EPOCH) // timedelta(microseconds=1), kind)
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, timedelta):
-        return printing.literal_sql(value // timedelta(microseconds=1), T.DAY_TIME)
+        return literals.literal_sql(value // timedelta(microseconds=1), T.DAY_TIME)
     raise TypeMismatchError(
         f"{value!r} has no SQL type; give a number, a text, a date, a datetime, a timedelta, bytes, a list or a dict"
     )

@@ -86,8 +86,8 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return Literal(None, data_type)
     function = registry.function(name)
     typing = function.typing((expr, Literal(None, data_type)))
-    made = folded(Call(name, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
-    return Literal(made.value, made.type, expr.text) if implicit and isinstance(made, Literal) else made
+    result = folded(Call(function, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    return Literal(result.value, result.type, expr.text) if implicit and isinstance(result, Literal) else result
 
 
 def call(name: str, args: Sequence[Expr]) -> Expr:
@@ -101,7 +101,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     typing = function.typing(args)
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
-    return folded(Call(function.name, coerced, typing.type, nullable))
+    return folded(Call(function, coerced, typing.type, nullable))
 
 
 _WIDE = Context(prec=80)  # Python's own context rounds to 28 digits
@@ -111,21 +111,21 @@ class _NoRows:
     count = 1
 
 
-def folded(made: Call) -> Expr:
-    """A call of constants as the constant it gives, unless it fails or is of a nested type."""
-    if not made.function.fold or pt.is_nested(made.type) or not all(a.is_literal for a in made.args):
-        return made
+def folded(expr: Call) -> Expr:
+    """A call of constants as its value, unless it fails or is of a nested type."""
+    if not expr.function.fold or pt.is_nested(expr.type) or not all(a.is_literal for a in expr.args):
+        return expr
     try:
         with np.errstate(all="ignore"), limits.bounded(limits.FOLDED_BYTES, alone=True):
-            vector = made.vector(Scope(_NoRows()))  # type: ignore[arg-type]
+            vector = expr.vector(Scope(_NoRows()))  # type: ignore[arg-type]
     except TooWideError:
-        return made
+        return expr
     if vector.failures:
-        return made
+        return expr
     value = constant_value(vector)
-    if value is not None and pt.is_decimal128(made.type):
-        value = Decimal(value).scaleb(-made.type.scale, _WIDE)
-    return Literal(value, made.type)
+    if value is not None and pt.is_decimal128(expr.type):
+        value = Decimal(value).scaleb(-expr.type.scale, _WIDE)
+    return Literal(value, expr.type)
 
 
 def get_field(expr: Expr, name: str) -> Expr:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,17 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.columnar.canonical import canonical, varies
 from altneu.errors import ExpressionSyntaxError
-from altneu.expressions import registry
+from altneu.expressions.literals import literal_sql
 from altneu.expressions.names import UPDATE_TIME
-from altneu.expressions.printing import literal_sql
-from altneu.expressions.vector import Failures, Mask, Vector, constant_vector, failed_rows
+from altneu.expressions.vector import (
+    Failures,
+    Mask,
+    Vector,
+    both_valid,
+    constant_vector,
+    failed_rows,
+    has_numpy,
+)
 
 if TYPE_CHECKING:
     from altneu.columnar.rows import Rows
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an expression gives on n rows.
+    """The result of an expression on n rows.
 
     Shape:  ``values`` n values, null where the row failed; ``failed`` n booleans, or None when no row failed.
     """
@@ -92,9 +99,9 @@ class Expr:
 
     @property
     def can_grow(self) -> bool:
-        """Whether a value may become larger than any that it is made of, and so too large for a column.
+        """Whether a value may become larger than those it is computed from, and so too large for a column.
 
-        That is told from ``can_fail``, by which plans are ordered: it takes a value of hundreds of megabytes.
+        This is apart from ``can_fail``, by which plans are ordered: it takes a value of hundreds of megabytes.
         """
         return False
 
@@ -156,10 +163,8 @@ class Expr:
         return Result(_null_out(vector, failed), failed, failures)
 
     def computed(self, scope: Scope) -> Vector:
-        """The values on all rows of a scope, in their one form, with the failures; what stands there means nothing."""
-        with np.errstate(
-            all="ignore"
-        ):  # kernels look at the numbers themselves, and nothing means anything under a null
+        """The values on all rows of a scope, in canonical form, with the failures; values that failed are arbitrary."""
+        with np.errstate(all="ignore"):  # kernels check the numbers themselves; those under a null are arbitrary
             vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
@@ -167,7 +172,7 @@ class Expr:
 
     @cached_property
     def _may_vary(self) -> bool:
-        """Whether results have to be brought into their one form; what columns hold has been."""
+        """Whether results may differ from their canonical form; values of columns do not."""
         return not self.is_column and varies(self.type)
 
     def __repr__(self) -> str:
@@ -175,7 +180,7 @@ class Expr:
 
 
 def _canonical(vector: Vector) -> Vector:
-    """The vector with each value in its one form."""
+    """The vector with each value in its canonical form."""
     if not pa.types.is_floating(vector.type):
         return Vector(vector.type, arrow=canonical(vector.arrow), failures=vector.failures)
     values = vector.values + vector.values.dtype.type(0)
@@ -186,8 +191,6 @@ def _canonical(vector: Vector) -> Vector:
 
 
 def _null_out(vector: Vector, failed: Mask) -> pa.Array:
-    from altneu.expressions.vector import both_valid, has_numpy
-
     if has_numpy(vector.type):
         return Vector(vector.type, vector.values, both_valid(vector.valid, ~failed)).arrow
     index = np.arange(len(failed))
@@ -245,7 +248,7 @@ class Literal(Expr):
     """A constant: None, or a bool, int, float, Decimal, str or bytes; dates, timestamps and intervals as integers."""
 
     def __init__(self, value: Any, data_type: pa.DataType, shown: str = "") -> None:
-        self._shown = shown  # what was written, when coercion has changed the type
+        self._shown = shown  # the text in the query, where coercion has changed the type
         if isinstance(value, float) and value == 0:
             value = 0.0
         self.value, self.type, self.nullable = value, data_type, value is None
@@ -301,23 +304,64 @@ class Literal(Expr):
         return self
 
 
+class Function(Protocol):
+    """What a call needs of its function. The functions stand above expressions: ``registry.Function`` is all of one."""
+
+    @property
+    def name(self) -> str:
+        """Its name, by which calls are compared."""
+
+    @property
+    def style(self) -> str:
+        """The form in which its kernel takes arguments, see ``registry``."""
+
+    @property
+    def infix(self) -> bool:
+        """Whether it is written between its arguments, and so in parentheses inside another."""
+
+    @property
+    def right_first(self) -> bool:
+        """Whether arguments are evaluated from the right."""
+
+    @property
+    def fold(self) -> bool:
+        """Whether a call of constants is a constant."""
+
+    def can_fail(self, call: Call) -> bool:
+        """Whether the call itself could fail on some row."""
+
+    def can_grow(self, call: Call) -> bool:
+        """Whether the call's value may be larger than its arguments."""
+
+    def render(self, call: Call, texts: list[str]) -> str:
+        """SQL text of a call, given the texts of its arguments."""
+
+    def evaluate(self, call: Call, scope: Scope) -> Vector:
+        """Evaluate a call over the rows of a scope."""
+
+
 class Call(Expr):
-    """A registered function applied to arguments that already have the types it wants.
+    """A registered function applied to arguments that already have its types.
 
     ``implicit`` marks a cast that coercion put in; it takes no part in equality.
     """
 
     def __init__(
-        self, name: str, args: tuple[Expr, ...], data_type: pa.DataType, nullable: bool, implicit: bool = False
+        self,
+        function: Function,
+        args: tuple[Expr, ...],
+        data_type: pa.DataType,
+        nullable: bool,
+        implicit: bool = False,
     ) -> None:
-        self.name, self.args, self.type, self.nullable, self.implicit = name, args, data_type, nullable, implicit
-        self.function = registry.function(name)
+        self.function, self.name = function, function.name
+        self.args, self.type, self.nullable, self.implicit = args, data_type, nullable, implicit
         self.depth: int = 1 + max((a.depth for a in args), default=0)
         if self.depth > MAX_DEPTH:
             raise ExpressionSyntaxError(
                 f"an expression is more than {MAX_DEPTH} calls deep; split it over several select()"
             )
-        self._hash = hash((name, args, data_type))
+        self._hash = hash((self.name, args, data_type))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -332,7 +376,7 @@ class Call(Expr):
         return self._hash
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
-        return Call, (self.name, self.args, self.type, self.nullable, self.implicit)
+        return Call, (self.function, self.args, self.type, self.nullable, self.implicit)
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -346,7 +390,7 @@ class Call(Expr):
 
     @cached_property
     def can_grow(self) -> bool:
-        """Whether a value may become larger than those it is made of."""
+        """Whether a value may become larger than those it is computed from."""
         return self.function.can_grow(self) or any(a.can_grow for a in self.args)
 
     @cached_property
@@ -371,7 +415,7 @@ class Call(Expr):
             return self
         args = tuple(a.substitute(mapping) for a in self.args)
         nullable = self.nullable or any(new.nullable > old.nullable for new, old in zip(args, self.args, strict=True))
-        return Call(self.name, args, self.type, nullable, self.implicit)
+        return Call(self.function, args, self.type, nullable, self.implicit)
 
 
 def walk(expr: Expr, visit: Callable[[Expr], None]) -> None:

@@ -2,7 +2,7 @@
 
 One value has at most as many bytes as Arrow counts in 32 bits, and an array at most as many elements as Spark gives it.
 What is larger fails on its row. The values of many rows together may be more than a column holds, or than is good for
-memory: whoever evaluates them is told (``TooWideError``) and takes fewer rows at a time.
+memory: a ``TooWideError`` makes the caller evaluate fewer rows at a time.
 """
 
 from __future__ import annotations

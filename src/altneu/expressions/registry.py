@@ -1,4 +1,4 @@
-"""The registry: what a function is called, which types it takes, and the kernel that computes it.
+"""The registry of functions: names, argument types, and the kernel that computes each.
 
     scalar = Group("Strings")
 
@@ -6,11 +6,11 @@
     def instr(s: pa.Array, part: str) -> pa.Array:
         "Place of the first occurrence, from one; 0 when there is none."
 
-The text says what a query writes (``signatures``), the docstring what docs/functions.md says of it, and the parameters
-of the kernel what it is given:
+The text is the signature (``signatures``), the docstring the documentation in docs/functions.md, and the kernel's
+parameters say in which form it takes its arguments:
 
-* ``s: Values``: NumPy arrays of the values, constants of length one (they broadcast); what stands under a null means
-  nothing.
+* ``s: Values``: NumPy arrays of the values, constants of length one (they broadcast); values under a null are
+  arbitrary.
 * ``s: Bounded``: the same as ``Vector`` objects, which know the bounds of whole numbers.
 * ``s: pa.Array``: Arrow arrays of equal length, nulls and all.
 * ``s: Vector``: ``Vector`` objects; the function is then not strict.
@@ -22,7 +22,7 @@ A function is *strict* otherwise: a null argument makes the result null, argumen
 ones after a null are not evaluated (so they cannot fail), as in Spark. If it is not, failures of arguments are failures
 of the result.
 
-A kernel gives an array of the result's values, or an ``Out`` that says which rows failed or became null besides.
+A kernel returns an array of the result's values, or an ``Out`` with the rows that failed or became null as well.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import pyarrow as pa
 from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
 from altneu.expressions import signatures
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
+from altneu.expressions.printing import render_call
 from altneu.expressions.rules import Arguments, Rule, Typing, expect_count
 from altneu.expressions.signatures import Check
 from altneu.expressions.vector import Bounds, Failure, Failures, Mask, Vector, both_valid, has_numpy, restrict, validity
@@ -62,7 +63,7 @@ class Out(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a kernel is given: read off its parameters, see above."""
+    """The form in which a kernel takes its arguments, read from its parameters, see above."""
 
     style: Style
     strict: bool
@@ -72,10 +73,10 @@ class Inputs(NamedTuple):
 
     @classmethod
     def read(cls, kernel: Callable[..., Any]) -> Inputs:
-        """What the parameters of a kernel say.
+        """The form that the parameters of a kernel declare.
 
         Raises:
-            TypeError: they say nothing.
+            TypeError: it has no annotations.
         """
         if "return" not in kernel.__annotations__:
             raise TypeError(f"{kernel!r} must have annotations, which say what it is given")
@@ -88,7 +89,7 @@ class Inputs(NamedTuple):
         return cls(style, style not in ("vector", "lazy"), constants, call, count)
 
     def of(self, vectors: list[Vector], count: int, constant: bool) -> list[Any] | None:
-        """The arguments of a kernel; None when one is null that a strict one wants constant."""
+        """The arguments of a kernel; None when a constant argument of a strict one is null."""
         fixed = self.constants
         if self.style == "numpy":
             arguments: list[Any] = [None if i in fixed else v.values for i, v in enumerate(vectors)]
@@ -126,6 +127,14 @@ class Function:
     fold: bool = True
     grows: bool | Callable[[Call], bool] = False
 
+    def __reduce__(self) -> tuple[Callable[[str], Function], tuple[str]]:
+        return function, (self.name,)
+
+    @property
+    def style(self) -> Style:
+        """The form in which the kernel takes arguments."""
+        return self.inputs.style
+
     def typing(self, args: Sequence[Expr]) -> Typing:
         """Types of the arguments and of the result.
 
@@ -145,8 +154,6 @@ class Function:
 
     def render(self, call: Call, texts: list[str]) -> str:
         """SQL text of a call, given the texts of its arguments."""
-        from altneu.expressions.printing import render_call
-
         return render_call(call, texts)
 
     def evaluate(self, call: Call, scope: Scope) -> Vector:
@@ -232,7 +239,7 @@ class Function:
 
 
 def _together(code: str, parts: list[tuple[Any, Failure]], count: int) -> Failure:
-    """Failures of parts of the rows as one of all rows, of which the parts are told by their positions."""
+    """Failures of parts of the rows as one of all rows; each part has the positions of its rows."""
     mask, whose = np.zeros(count, np.bool_), np.zeros(count, np.int64)
     for number, (index, failure) in enumerate(parts):
         bad = index[failure.mask]
@@ -277,16 +284,16 @@ def _argument_failures(vectors: Sequence[Vector], shield: bool, right_first: boo
 
 
 def _own_failures(own: Iterable[tuple[Mask, str, Any]], valid: Mask | None, rows: int) -> Failures:
-    kept = []
+    failures = []
     for mask, code, message in own:
         bad = mask if valid is None else mask & valid
         if not bad.any() or not rows:
             continue
         if len(bad) == rows:
-            kept.append(Failure(bad, code, message))
+            failures.append(Failure(bad, code, message))
         else:  # a constant that fails, fails on every row
-            kept.append(Failure(np.repeat(bad, rows), code, _first(message)))
-    return tuple(kept)
+            failures.append(Failure(np.repeat(bad, rows), code, _first(message)))
+    return tuple(failures)
 
 
 def _spread(failure: Failure, rows: int) -> Failure:
@@ -314,7 +321,7 @@ def _numpy_result(
     constant: bool,
     bounds: Bounds | None,
 ) -> Vector:
-    """The vector of a NumPy result, written out where constants were all that the values came from."""
+    """The vector of a NumPy result, repeated where it was computed from constants alone."""
     if len(values) != count:
         values = np.repeat(values, count)
     if valid is not None and len(valid) != count:
@@ -344,7 +351,7 @@ def constant_value(vector: Vector) -> Any:
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""Every function by every one of its names, lower case."""
+"""Every function by every one of its names, lower case; filled by the modules of ``altneu.expressions.functions``."""
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -355,7 +362,7 @@ class Group:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(  # noqa: PLR0913 -- what there is to say of a function
+    def __call__(  # noqa: PLR0913 -- all properties of a function
         self,
         signature: str,
         *aliases: str,
@@ -372,16 +379,16 @@ class Group:
     ) -> Callable[[Kernel], Kernel]:
         """Register a kernel.
 
-        ``rule`` says the types that the signature leaves out, ``check`` refuses arguments of the right types.
+        ``rule`` gives the types that the signature leaves out, ``check`` refuses arguments that the types allow.
         ``usage`` is how a call is written, ``message_name`` the function's name in error messages, and ``doc`` its
-        documentation where there is no docstring. ``fails`` says whether a row could fail, ``grows`` whether a value
-        may be larger than the arguments it is made of; ``infix`` calls are in parentheses inside one another; arguments
-        are evaluated ``right_first``; a call of constants that does not ``fold`` stays a call.
+        documentation where there is no docstring. ``fails``: whether a row could fail; ``grows``: whether a value may
+        be larger than its arguments; ``infix`` calls are in parentheses inside one another; arguments are evaluated
+        ``right_first``; a call of constants that does not ``fold`` stays a call.
         """
         parsed = signatures.read(signature)
 
         def decorate(kernel: Kernel) -> Kernel:
-            made = Function(
+            registered = Function(
                 parsed.name,
                 aliases,
                 self.name,
@@ -401,13 +408,13 @@ class Group:
             for name in (parsed.name, *aliases):
                 if name in FUNCTIONS:
                     raise ValueError(f"the function {name!r} is registered twice")
-                FUNCTIONS[name] = made
+                FUNCTIONS[name] = registered
             return kernel
 
         return decorate
 
 
-_MAKING_ROWS = {
+_TABLE_FUNCTIONS = {
     "explode": '.explode("xs", as_="x")',
     "explode_outer": '.explode("xs", as_="x", outer=True)',
     "posexplode": '.unnest("xs", as_="x", ordinality="place"), whose places count from 1',
@@ -427,16 +434,15 @@ def function(name: str) -> Function:
         NonDeterministicError: its result would differ when a row is retracted.
         UnsupportedFunctionError: altneu does not evaluate it; names near matches.
     """
-    _load()
-    found = FUNCTIONS.get(name) or FUNCTIONS.get(name.lower())
-    if found is not None:
-        return found
+    registered = FUNCTIONS.get(name) or FUNCTIONS.get(name.lower())
+    if registered is not None:
+        return registered
     reason = NON_DETERMINISTIC.get(name.lower())
     if reason is not None:
         raise NonDeterministicError(
             f"{name}() gives another value when a row is retracted, so no view that uses it can be maintained; {reason}"
         )
-    verb = _MAKING_ROWS.get(name.lower())
+    verb = _TABLE_FUNCTIONS.get(name.lower())
     if verb is not None:
         raise UnsupportedFunctionError(f"{name}() produces rows: it is a verb and not an expression: {verb}")
     raise UnsupportedFunctionError(
@@ -476,18 +482,7 @@ NON_DETERMINISTIC = {
 }
 """Functions that could give another value for the same row, with what to use instead."""
 
-_loaded = False
-
-
-def _load() -> None:
-    """Import the modules that register functions, once, at first use: they import this one."""
-    global _loaded  # noqa: PLW0603 -- a once flag
-    if not _loaded:
-        _loaded = True
-        from altneu.expressions import functions  # noqa: F401 -- imported to register
-
 
 def functions() -> list[Function]:
     """Every function once, in the order of registration."""
-    _load()
     return list(dict.fromkeys(FUNCTIONS.values()))

@@ -34,9 +34,9 @@ class Arguments(tuple["Expr", ...]):  # noqa: SLOT001 -- a tuple has none
 
     def __new__(cls, name: str, args: Iterable[Expr]) -> Self:
         """Arguments of the function of a name."""
-        made = super().__new__(cls, args)
-        made.name = name
-        return made
+        arguments = super().__new__(cls, args)
+        arguments.name = name
+        return arguments
 
     def accept(self, index: int, want: pa.DataType) -> pa.DataType:
         """The type that an argument reaches by an implicit cast.
@@ -61,10 +61,10 @@ class Arguments(tuple["Expr", ...]):  # noqa: SLOT001 -- a tuple has none
             TypeMismatchError: the argument is none.
         """
         arg = self[index]
-        found = T.DOUBLE if arg.type in (T.STRING, T.NULL) else arg.type
-        if not is_numeric(found):
-            raise TypeMismatchError(f"{self.name} takes a number, not {T.type_name(found)} (`{arg.text}`); cast it")
-        return found
+        kind = T.DOUBLE if arg.type in (T.STRING, T.NULL) else arg.type
+        if not is_numeric(kind):
+            raise TypeMismatchError(f"{self.name} takes a number, not {T.type_name(kind)} (`{arg.text}`); cast it")
+        return kind
 
     def element(self, index: int = 0, *, ordered: bool = False) -> pa.DataType:
         """The type of an array's elements.
@@ -102,8 +102,8 @@ def expect_count(name: str, args: Sequence[Expr], least: int, most: int | None =
     """
     most = least if most is None else most
     if not least <= len(args) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}" if most < 1000 else f"at least {least}"
-        raise TypeMismatchError(f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(args)}")
+        expected = str(least) if least == most else f"{least} to {most}" if most < 1000 else f"at least {least}"
+        raise TypeMismatchError(f"{name} takes {expected} argument{'s' if expected != '1' else ''}, not {len(args)}")
 
 
 def accept(name: str, index: int, arg: Expr, want: pa.DataType) -> pa.DataType:

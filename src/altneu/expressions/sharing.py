@@ -1,4 +1,4 @@
-"""What the optimiser does with expressions: conditions split, constants folded, common subexpressions found.
+"""Optimising expressions: conditions are split, constants folded, common subexpressions shared.
 
 Everything here keeps the value of every row that does not fail, and lets no row fail that did not fail before.
 """
@@ -12,6 +12,7 @@ from altneu import types as T
 from altneu.expressions.construct import call, folded
 from altneu.expressions.expr import Call, Expr, Literal
 from altneu.expressions.lambdas import Lambda
+from altneu.expressions.registry import function
 
 _TRUE, _FALSE = Literal(True, T.BOOLEAN), Literal(False, T.BOOLEAN)
 
@@ -43,7 +44,7 @@ def rebuilt(expr: Call, args: tuple[Expr, ...]) -> Call:
     if all(new is old for new, old in zip(args, expr.args, strict=True)):
         return expr
     nullable = expr.nullable or any(new.nullable > old.nullable for new, old in zip(args, expr.args, strict=True))
-    return Call(expr.name, args, expr.type, nullable, expr.implicit)
+    return Call(expr.function, args, expr.type, nullable, expr.implicit)
 
 
 def replace_subexpressions(expr: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
@@ -58,9 +59,9 @@ def replace_subexpressions(expr: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     ... )
     <c * (c + 1): int>
     """
-    found = mapping.get(expr)
-    if found is not None:
-        return found
+    replacement = mapping.get(expr)
+    if replacement is not None:
+        return replacement
     if isinstance(expr, Lambda):
         body = replace_subexpressions(expr.body, mapping)
         return expr if body is expr.body else Lambda(expr.parameters, body)
@@ -75,7 +76,7 @@ def shared_subexpressions(expressions: Sequence[Expr], unsure: Container[int] = 
     Inner ones come first, so that each may be computed from those before it; one that occurs once inside another
     and nowhere else is not listed. Each is sure not to fail, or evaluated on every row where it occurs first: not in
     a branch of CASE, on the right of AND, after an argument that may be null. So no more rows fail if it is computed
-    on every row. ``unsure`` are the places of expressions that some rows may not be asked.
+    on every row. ``unsure`` are the places of expressions that may not be evaluated on all rows.
 
     Shape:  columns, constants and implicit casts of columns are not listed.
     Cost:   O(n) for n nodes.
@@ -125,12 +126,12 @@ _STRICT = frozenset(("=", "!=", "<", "<=", ">", ">=", "in", "aggregate"))
 
 def _in_order(expr: Call) -> Iterator[tuple[Expr, bool]]:
     """Arguments in the order of evaluation, each with whether every row on which the call is evaluated evaluates it."""
-    function = expr.function
+    style = expr.function.style
     hidden = False
-    for place, arg in enumerate(reversed(expr.args) if function.right_first else expr.args):
-        lazy = function.inputs.style == "lazy" and place > (1 if expr.name in _STRICT else 0)
+    for place, arg in enumerate(reversed(expr.args) if expr.function.right_first else expr.args):
+        lazy = style == "lazy" and place > (1 if expr.name in _STRICT else 0)
         yield arg, not (hidden or lazy)
-        hidden = hidden or (function.inputs.style != "vector" and arg.nullable)
+        hidden = hidden or (style != "vector" and arg.nullable)
 
 
 def simplify(expr: Expr) -> Expr:
@@ -155,10 +156,10 @@ def simplify(expr: Expr) -> Expr:
         return expr
     if expr.name in ("and", "or"):
         return _connected(expr)
-    made = rebuilt(expr, tuple(map(simplify, expr.args)))
-    simpler = _SIMPLER.get(made.name, folded)(made)
-    if isinstance(simpler, Literal) and made.implicit:
-        return Literal(simpler.value, simpler.type, made.text)
+    simple = rebuilt(expr, tuple(map(simplify, expr.args)))
+    simpler = _SIMPLER.get(simple.name, folded)(simple)
+    if isinstance(simpler, Literal) and simple.implicit:
+        return Literal(simpler.value, simpler.type, simple.text)
     return simpler
 
 
@@ -173,13 +174,13 @@ def _connected(expr: Call) -> Expr:
             return rebuilt(part, (left, right)) if left is not None and right is not None else left or right
         if decided in met:
             return None
-        made = simplify(part)
-        if isinstance(made, Call) and made.name == expr.name:
-            return pruned(made)
-        if made == neutral or made in met:
+        simple = simplify(part)
+        if isinstance(simple, Call) and simple.name == expr.name:
+            return pruned(simple)
+        if simple == neutral or simple in met:
             return None
-        met[made] = None
-        return made
+        met[simple] = None
+        return simple
 
     result = pruned(expr)
     if decided in met and not any(part.can_fail for part in met):
@@ -194,34 +195,34 @@ def _negation(expr: Call) -> Expr:
 
 def _case(expr: Call) -> Expr:
     """CASE and IF without branches that are never taken, and without those after one that always is."""
-    kept: list[Expr] = []
+    branches: list[Expr] = []
     last = list(expr.args[len(expr.args) // 2 * 2 :])
     for condition, value in zip(expr.args[0::2], expr.args[1::2], strict=False):
         if not isinstance(condition, Literal):
-            kept += [condition, value]
+            branches += [condition, value]
         elif condition.value:
             last = [value]
             break
-    if not kept:
+    if not branches:
         return last[0] if last else Literal(None, expr.type)
-    return _fewer("case", expr, [*kept, *last])
+    return _fewer("case", expr, [*branches, *last])
 
 
 def _coalesce(expr: Call) -> Expr:
     """Without nulls, and without what follows a value that is never null."""
-    kept: list[Expr] = []
+    values: list[Expr] = []
     for arg in expr.args:
         if not isinstance(arg, Literal) or arg.value is not None:
-            kept.append(arg)
+            values.append(arg)
         if not arg.nullable:
             break
-    if len(kept) <= 1:
-        return kept[0] if kept else Literal(None, expr.type)
-    return _fewer("coalesce", expr, kept)
+    if len(values) <= 1:
+        return values[0] if values else Literal(None, expr.type)
+    return _fewer("coalesce", expr, values)
 
 
 def _fewer(name: str, expr: Call, args: list[Expr]) -> Expr:
-    return expr if len(args) == len(expr.args) else Call(name, tuple(args), expr.type, expr.nullable)
+    return expr if len(args) == len(expr.args) else Call(function(name), tuple(args), expr.type, expr.nullable)
 
 
 def _null_test(expr: Call) -> Expr:
@@ -239,4 +240,4 @@ _SIMPLER: dict[str, Callable[[Call], Expr]] = {
     "isnull": _null_test,
     "isnotnull": _null_test,
 }
-"""What a call with simple arguments is simplified to, where folding its constants is not all."""
+"""The functions that simplify a call with simple arguments, where folding constants is not all."""

@@ -103,8 +103,8 @@ def _reader(text: str) -> _Reader:
     if text.startswith("as "):
         forced = _type(text.removeprefix("as "))
         return lambda _args, _i: forced
-    wanted = _type(text)
-    return lambda args, i: args.accept(i, wanted)
+    target = _type(text)
+    return lambda args, i: args.accept(i, target)
 
 
 def _stays(text: str) -> Callable[[Expr], bool]:

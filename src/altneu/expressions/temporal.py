@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import PlanError, TemporalPredicateError
+from altneu.expressions import registry
 from altneu.expressions.build import Builder, build
 from altneu.expressions.coercion import INTEGRAL, is_fractional
 from altneu.expressions.construct import call, cast
@@ -65,7 +66,7 @@ class Bound:
 class TemporalPredicate:
     """A predicate taken apart: a row exists while every bound holds, if all of ``row`` is true of it.
 
-    ``row`` is asked first, in order. Without bounds it is the whole predicate, as one expression.
+    ``row`` is tested first, in order. Without bounds it is the whole predicate, as one expression.
     """
 
     row: tuple[Expr, ...]
@@ -127,7 +128,7 @@ class _TemporalBuilder(Builder):
         if name.lower() == "logical_now":
             if nodes:
                 raise TemporalPredicateError("logical_now() takes no argument: it is the session's own time, in ticks")
-            return Call("logical_now", (), T.LONG, False)
+            return Call(registry.function("logical_now"), (), T.LONG, False)
         return super().function(name, nodes)
 
     def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
@@ -318,7 +319,7 @@ def _computed(expr: Call, negated: bool, side: Expr, symbol: str, other: Expr) -
 
 def _untyped(symbol: str, left: Expr, right: Expr) -> Call:
     """A call that is shown and never evaluated."""
-    return Call(symbol, (left, right), T.BOOLEAN if symbol in _TURNED else T.LONG, True)
+    return Call(registry.function(symbol), (left, right), T.BOOLEAN if symbol in _TURNED else T.LONG, True)
 
 
 _INSIDE: dict[str, str] = {

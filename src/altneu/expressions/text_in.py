@@ -1,8 +1,8 @@
-"""Text read as values, with the forms that Spark's ANSI casts take; what they do not take is a CAST_INVALID_INPUT."""
+"""Text read as values, in the forms that Spark's ANSI casts accept; other text is a CAST_INVALID_INPUT."""
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.expressions import decimals, time_in
+from altneu.expressions.cast_failures import INVALID, OUT_OF_RANGE, UNSUPPORTED_RANGE, explain
 from altneu.expressions.vector import Failure, Mask, Values, Vector, dtype_of
 
+_EXACT = Context(prec=120)  # Python's own context rounds to 28 digits
 _SPACE = "".join(chr(c) for c in range(33)) + "\x7f"
 _DECIMAL = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$"
 _FLOAT = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[df]?$"
 _SPECIAL = r"(?i)^[+-]?(inf|infinity)$|^nan$"
-UNSUPPORTED_RANGE = "NUMERIC_OUT_OF_SUPPORTED_RANGE"
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
@@ -37,8 +38,6 @@ def parse(vector: Vector, target: pa.DataType) -> Vector:
 
 
 def _failures(vector: Vector, target: pa.DataType, bad: Mask) -> tuple[Failure, ...]:
-    from altneu.expressions.casts import INVALID, OUT_OF_RANGE, explain
-
     if not pt.is_decimal128(target):
         return (Failure(bad, INVALID, explain(vector, target, INVALID)),)
     text = trim(vector.arrow)
@@ -49,7 +48,7 @@ def _failures(vector: Vector, target: pa.DataType, bad: Mask) -> tuple[Failure, 
 
 
 def parse_values(array: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
-    """Values and where the text is none; nulls give anything."""
+    """Values, and where the text is not one; arbitrary for nulls."""
     if pt.is_integer(target):
         return _integers(trim(array), target)
     if pt.is_floating(target):
@@ -111,7 +110,7 @@ def _booleans(text: pa.Array) -> tuple[Values, Mask]:
 
 
 def decimals_of(text: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
-    """Unscaled values rounded half up, and where the text is no decimal or has too many digits."""
+    """Unscaled values rounded half up, and where the text is not a decimal or has too many digits."""
     plain = _mask(pc.match_substring_regex(text, r"^[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})$"))
     wide = pc.cast(pc.if_else(pa.array(plain), text, "0"), pa.decimal256(76, 38))
     bounded = (
@@ -127,15 +126,6 @@ def decimals_of(text: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
         values, bad = values.copy(), bad.copy()
         values[row], bad[row] = _unusual(text[int(row)].as_py(), target)
     return values, bad
-
-
-def _exact() -> Any:
-    from decimal import Context
-
-    return Context(prec=120)
-
-
-_EXACT = _exact()
 
 
 def _unusual(text: str, target: pa.DataType) -> tuple[int, bool]:

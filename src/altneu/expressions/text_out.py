@@ -11,8 +11,9 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.columnar.python_values import date_text, timestamp_text
-from altneu.expressions import printing
-from altneu.expressions.vector import Vector
+from altneu.expressions.lists import explode, implode
+from altneu.expressions.literals import day_time_text
+from altneu.expressions.vector import Values, Vector
 
 _FAR_DATE = 2_932_897  # 10000-01-01
 _FIRST_DATE = -719_528  # 0000-01-01
@@ -23,6 +24,8 @@ def to_text(array: pa.Array) -> pa.Array:
 
     >>> to_text(pa.array([1.0, 1e10, 1e-5, float("nan"), None])).to_pylist()
     ['1.0', '1.0E10', '1.0E-5', 'NaN', None]
+    >>> to_text(pa.array([[1, None], [], None])).to_pylist()
+    ['[1, null]', '[]', None]
     """
     kind = array.type
     if kind == T.STRING:
@@ -40,11 +43,9 @@ def to_text(array: pa.Array) -> pa.Array:
     if kind == T.BINARY:
         return _binary(array)
     if kind == T.DAY_TIME:
-        return _by_distinct(array, lambda v: f"INTERVAL '{_trim_zeros(printing.day_time_text(v))}' DAY TO SECOND")
+        return _by_distinct(array, lambda v: f"INTERVAL '{_trim_zeros(day_time_text(v))}' DAY TO SECOND")
     if pt.is_nested(kind):
-        from altneu.expressions.nested_text import nested_text
-
-        return nested_text(array)
+        return _nested(array)
     return pc.cast(array, T.STRING)
 
 
@@ -134,10 +135,34 @@ def _by_distinct(array: pa.Array, text: Any) -> pa.Array:
 
 
 def _binary(array: pa.Array) -> pa.Array:
-    """Bytes read as UTF-8; what is no UTF-8 becomes the replacement character."""
+    """Bytes read as UTF-8; invalid bytes become the replacement character."""
     try:
         return pc.cast(array, T.STRING)
     except pa.ArrowInvalid:
         encoded = array.dictionary_encode()
         words = pa.array([v.decode("utf-8", "replace") for v in encoded.dictionary.to_pylist()], T.STRING)
         return words.take(encoded.indices)
+
+
+def _nested(array: pa.Array) -> pa.Array:
+    """Arrays, maps and structs: ``[1, null]``, ``{a -> 1}``, ``{1, x}``."""
+    if pt.is_struct(array.type):
+        fields = [_element_text(child) for child in array.flatten()]
+        body = pc.binary_join_element_wise(*fields, ", ") if fields else pa.repeat("", len(array))
+        return _wrapped("{", body, "}", np.asarray(array.is_valid()))
+    lists = explode(array)
+    if pt.is_map(array.type):
+        keys, items = (_element_text(lists.elements.field(i)) for i in (0, 1))
+        elements, brackets = pc.binary_join_element_wise(keys, items, " -> "), ("{", "}")
+    else:
+        elements, brackets = _element_text(lists.elements), ("[", "]")
+    body = pc.binary_join(implode(lists.lengths, elements, None), ", ")
+    return _wrapped(brackets[0], body, brackets[1], np.asarray(array.is_valid()))
+
+
+def _element_text(array: pa.Array) -> pa.Array:
+    return pc.fill_null(to_text(array), "null")
+
+
+def _wrapped(start: str, body: pa.Array, end: str, valid: Values) -> pa.Array:
+    return pc.if_else(pa.array(valid), pc.binary_join_element_wise(start, body, end, ""), None)

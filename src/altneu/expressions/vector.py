@@ -1,4 +1,4 @@
-"""Vectors: the values of an expression on n rows, as NumPy buffers or as an Arrow array, whichever is asked for.
+"""Vectors: the values of an expression on n rows, as NumPy buffers or as an Arrow array, whichever is needed.
 
 A kernel on one row costs what its calls cost, and NumPy's are ten times cheaper than Arrow's. So numbers, booleans,
 dates and timestamps travel as NumPy arrays with a validity mask, and turn into Arrow (and back) only where a kernel
@@ -141,7 +141,7 @@ class Vector:
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of whole numbers, of what stands under a null too: told by what made them, or looked up once."""
+        """Bounds of whole numbers, those under a null included: given by the kernel, or computed once."""
         if self._bounds is None:
             values = self.values
             if len(values) == 1:  # a constant, or the row of a small step

@@ -47,8 +47,8 @@ class Cut:
 
     def asked_first(self) -> list[Filter | Temporal]:
         """What the logic asks of rows as they come in; bounds not when it delays them first."""
-        found = [part for test in self._cutter.blocks[0].tests for part in parts_of(test)]
-        return [t for t in found if isinstance(t, Filter) or not self.logic.delay]
+        tests = [part for test in self._cutter.blocks[0].tests for part in parts_of(test)]
+        return [t for t in tests if isinstance(t, Filter) or not self.logic.delay]
 
     def ask(self, test: Filter | Temporal) -> Asked:
         """Put a test behind the logic, and see how far to the front it gets.

@@ -72,8 +72,8 @@ class Block:
 
     def prune(self, needed: frozenset[str]) -> frozenset[str]:
         """Leave out what nobody reads of what comes out; returns the columns that are read of what comes in."""
-        self.closing, wanted = _pruned(self.closing, needed, frozenset(self.outputs))
-        self.outputs = {n: e for n, e in self.outputs.items() if n in wanted}
+        self.closing, names_read = _pruned(self.closing, needed, frozenset(self.outputs))
+        self.outputs = {n: e for n, e in self.outputs.items() if n in names_read}
         read = [t.columns_read(pa.schema([])) for t in self.tests]
         return frozenset().union(*read, *(e.columns for e in self.outputs.values()))
 
@@ -121,12 +121,12 @@ def _pruned(
             closing = replace(closing, ordinality=ordinality if ordinality in needed else None)
             return closing, needed - {*names, ordinality} | _columns(closing)
         case ParseJson(column, fields):
-            kept = tuple(f for f in fields if f.name in needed)
+            fields_read = tuple(f for f in fields if f.name in needed)
             needed -= {f.name for f in fields}
-            return (replace(closing, fields=kept), needed | {column}) if kept else (None, needed)
+            return (replace(closing, fields=fields_read), needed | {column}) if fields_read else (None, needed)
         case Emit(updates):
-            made = tuple(replace(u, outputs=tuple((n, e) for n, e in u.outputs if n in needed)) for u in updates)
-            closing = replace(closing, updates=made)
+            pruned = tuple(replace(u, outputs=tuple((n, e) for n, e in u.outputs if n in needed)) for u in updates)
+            closing = replace(closing, updates=pruned)
             return closing, _columns(closing)
         case _:
             return closing, all_columns
@@ -138,14 +138,14 @@ def _columns(step: Step) -> frozenset[str]:
 
 def _conjoined(tests: Iterable[Test]) -> list[Test]:
     """Filters that cannot fail and stand side by side as one: rows are moved once and not once for each."""
-    made: list[Test] = []
+    joined: list[Test] = []
     for test in tests:
-        last = made[-1] if made else None
+        last = joined[-1] if joined else None
         if _is_plain(last) and _is_plain(test) and max(last.predicate.depth, test.predicate.depth) < DEEPEST:  # type: ignore[union-attr]
-            made[-1] = Filter(conjunction([last.predicate, test.predicate]))  # type: ignore[union-attr]
+            joined[-1] = Filter(conjunction([last.predicate, test.predicate]))  # type: ignore[union-attr]
         else:
-            made.append(test)
-    return made
+            joined.append(test)
+    return joined
 
 
 def _is_plain(test: Test | None) -> bool:

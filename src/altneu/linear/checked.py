@@ -26,21 +26,21 @@ class Checked:
         self.call, self.title = call, title
         self.__name__ = str(getattr(call, "__name__", type(call).__name__))  # plans are told apart by it
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         """What the function gives."""
-        first, second = _outcome(self.call, given), _outcome(self.call, given)
+        first, second = _outcome(self.call, args), _outcome(self.call, args)
         if not same(first, second):
-            raise ImpureFunctionError(_message(self.title, given, first[0], second[0]))
-        made, error = first
+            raise ImpureFunctionError(_message(self.title, args, first[0], second[0]))
+        result, error = first
         if error is not None:
             raise error
-        return made
+        return result
 
 
-def _outcome(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+def _outcome(call: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Exception | None]:
     try:
-        made = call(*given)
-        return list(made) if isinstance(made, Iterator) else made, None
+        result = call(*args)
+        return list(result) if isinstance(result, Iterator) else result, None
     except Exception as error:  # noqa: BLE001 -- what it raises is compared, and then raised
         return f"{type(error).__name__}: {error}", error
 
@@ -64,8 +64,8 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _message(title: str, given: tuple[Any, ...], first: Any, second: Any) -> str:
-    rows = given[0].to_pylist() if given and isinstance(given[0], pa.RecordBatch) else None
+def _message(title: str, args: tuple[Any, ...], first: Any, second: Any) -> str:
+    rows = args[0].to_pylist() if args and isinstance(args[0], pa.RecordBatch) else None
     if rows is not None:
         of_rows = (
             isinstance(first, _COLUMNS) and isinstance(second, _COLUMNS) and len(first) == len(second) == len(rows)
@@ -73,7 +73,7 @@ def _message(title: str, given: tuple[Any, ...], first: Any, second: Any) -> str
         pairs = zip(rows, first.to_pylist(), second.to_pylist(), strict=True) if of_rows else ()
         shown, first, second = next((t for t in pairs if not same(t[1], t[2])), (rows, first, second))
     else:
-        shown = [one.asdict() if hasattr(one, "asdict") else one for one in given]
+        shown = [one.asdict() if hasattr(one, "asdict") else one for one in args]
         shown = shown[0] if len(shown) == 1 else shown
     return (
         f"the Python function {title} gave {_short(first)} and then {_short(second)} for {_short(shown)}. What it "

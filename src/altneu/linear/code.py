@@ -62,7 +62,7 @@ def _read(
     code: CodeType, globals_: dict[Chain, None], enclosed: dict[Chain, None], imports: dict[Import, None]
 ) -> None:
     chain: list[str] = []
-    found = globals_
+    chains = globals_
     constants: list[object] = [0, None]
     for instruction in dis.get_instructions(code):
         name = instruction.opname
@@ -72,10 +72,10 @@ def _read(
         if name in _SILENT:
             continue
         if chain:
-            found[tuple(chain)] = None
+            chains[tuple(chain)] = None
             chain = []
         if name in _GLOBAL | _ENCLOSED:
-            chain, found = [str(instruction.argval)], globals_ if name in _GLOBAL else enclosed
+            chain, chains = [str(instruction.argval)], globals_ if name in _GLOBAL else enclosed
         elif name in _CONSTANT:
             constants = [constants[-1], instruction.argval]
         elif name == "IMPORT_NAME":
@@ -83,7 +83,7 @@ def _read(
             names = taken if isinstance(taken, tuple) else ()
             imports[Import(str(instruction.argval), level if isinstance(level, int) else 0, names)] = None
     if chain:
-        found[tuple(chain)] = None
+        chains[tuple(chain)] = None
 
 
 def code_text(code: CodeType) -> str:

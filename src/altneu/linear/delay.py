@@ -86,7 +86,7 @@ class DelayFunction:
             NotDelayed: it raised, went back in time, or is not monotone on these times.
         """
         distinct, inverse = np.unique(times, return_inverse=True)
-        made = distinct.copy()
+        delayed = distinct.copy()
         for i, time in enumerate(distinct.tolist()):
             if time == NEVER:
                 continue
@@ -98,11 +98,11 @@ class DelayFunction:
                 raise NotDelayed(
                     np.flatnonzero(inverse == i), f"{self.function.name}({time}) raised {type(error).__name__}: {error}"
                 ) from error
-            problem = self._problem(time, later, int(made[i - 1]) if i else 0)
+            problem = self._problem(time, later, int(delayed[i - 1]) if i else 0)
             if problem:
                 raise NotDelayed(np.flatnonzero(inverse == i), problem)
-            made[i] = later
-        return made[inverse.reshape(-1)]
+            delayed[i] = later
+        return delayed[inverse.reshape(-1)]
 
     def _problem(self, time: int, later: object, before: int) -> str:
         name = self.function.name

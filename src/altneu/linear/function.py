@@ -139,20 +139,20 @@ def _is_covered(call: Any, depth: int = 0) -> bool:
     if any(not is_standard(i.module) for i in names.imports):
         return False
     for name in {chain[0] for chain in names.globals}:
-        found = around.get(name) if name in around else None
-        if isinstance(found, ModuleType):
-            if found.__name__ != name or not is_standard(name):
+        value = around.get(name) if name in around else None
+        if isinstance(value, ModuleType):
+            if value.__name__ != name or not is_standard(name):
                 return False
         elif name in around or not hasattr(builtins, name):
             return False
-    given = [*(call.__defaults__ or ()), *(call.__kwdefaults__ or {}).values()]
+    defaults = [*(call.__defaults__ or ()), *(call.__kwdefaults__ or {}).values()]
     try:
         cells = [c.cell_contents for c in call.__closure__ or ()]
     except ValueError:
         return False
     functions = [c for c in cells if type(c) in (FunctionType, BuiltinFunctionType)]
     plain = [c for c in cells if type(c) not in (FunctionType, BuiltinFunctionType)]
-    return all(_is_plain(v, 0) for v in (*given, *plain)) and all(_is_covered(f, depth + 1) for f in functions)
+    return all(_is_plain(v, 0) for v in (*defaults, *plain)) and all(_is_covered(f, depth + 1) for f in functions)
 
 
 def _is_plain(value: Any, depth: int) -> bool:

@@ -43,17 +43,18 @@ def handed_on(logic: BoundLogic, schema: pa.Schema) -> dict[str, str]:
     """The output columns of linear logic that hand on an input column, each with that."""
     names = {name: name for name in schema.names}
     for step in logic.steps:
-        made = projections(step)
-        if made is None:
+        outputs = projections(step)
+        if outputs is None:
             return {}
-        if made:
-            names = _through(names, made)
+        if outputs:
+            names = _through(names, outputs)
     return names
 
 
-def _through(names: Mapping[str, str], made: Sequence[Sequence[tuple[str, Expr]]]) -> dict[str, str]:
+def _through(names: Mapping[str, str], projections: Sequence[Sequence[tuple[str, Expr]]]) -> dict[str, str]:
     """The columns that each of some projections hands on from the same one."""
-    found = [
-        {n: names[e.column_name] for n, e in outputs if e.is_column and e.column_name in names} for outputs in made
+    handed = [
+        {n: names[e.column_name] for n, e in outputs if e.is_column and e.column_name in names}
+        for outputs in projections
     ]
-    return {n: old for n, old in found[0].items() if all(other.get(n) == old for other in found)}
+    return {n: old for n, old in handed[0].items() if all(other.get(n) == old for other in handed)}

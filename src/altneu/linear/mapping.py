@@ -30,24 +30,24 @@ S = TypeVar("S", bound=Step)
 
 def mapped(step: S, change: Change) -> S:
     """The step with each of its expressions changed; steps without expressions stay."""
-    made: Step = step
+    result: Step = step
     match step:
         case Filter(predicate):
             changed = change(predicate)
-            made = step if changed is predicate else Filter(changed, step.tolerant)
+            result = step if changed is predicate else Filter(changed, step.tolerant)
         case Project(outputs) | Extend(outputs):
-            made = replace(step, outputs=_outputs(outputs, change))
+            result = replace(step, outputs=_outputs(outputs, change))
         case Temporal(bounds):
-            made = replace(step, bounds=tuple(_bound(b, change) for b in bounds))
+            result = replace(step, bounds=tuple(_bound(b, change) for b in bounds))
         case RepeatRow(count):
-            made = replace(step, count=change(count))
+            result = replace(step, count=change(count))
         case Emit(updates):
-            made = replace(step, updates=tuple(_update(u, change) for u in updates))
+            result = replace(step, updates=tuple(_update(u, change) for u in updates))
         case GenerateSeries(_, start, stop, by):
-            made = replace(step, start=change(start), stop=change(stop), step=change(by))
+            result = replace(step, start=change(start), stop=change(stop), step=change(by))
         case Unnest(value):
-            made = replace(step, value=change(value))
-    return made  # type: ignore[return-value]
+            result = replace(step, value=change(value))
+    return result  # type: ignore[return-value]
 
 
 def _outputs(outputs: Outputs, change: Change) -> Outputs:

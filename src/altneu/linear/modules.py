@@ -50,16 +50,18 @@ def _library(module: str) -> str | None:
 
 
 def _file(module: str) -> str | None:
-    found: object = sys.modules.get(module)
-    if found is None and "." not in module:  # not imported yet: to look for it runs none of it
+    module_object: object = sys.modules.get(module)
+    if module_object is None and "." not in module:  # not imported yet: to look for it runs none of it
         try:
-            found = importlib.util.find_spec(module)
+            module_object = importlib.util.find_spec(module)
         except (ImportError, ValueError):
             return None
-    file = getattr(found, "__file__", None) or getattr(found, "origin", None)
+    file = getattr(module_object, "__file__", None) or getattr(module_object, "origin", None)
     if isinstance(file, str) and file not in ("built-in", "frozen"):
         return file
-    places = list(getattr(found, "__path__", None) or getattr(found, "submodule_search_locations", None) or ())
+    places = list(
+        getattr(module_object, "__path__", None) or getattr(module_object, "submodule_search_locations", None) or ()
+    )
     return str(places[0]) if places else None
 
 

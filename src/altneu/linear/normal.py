@@ -53,10 +53,10 @@ def normalise(logic: BoundLogic, schema: pa.Schema) -> BoundLogic:
             stays as it is (tests/laws/test_normal_form.py).
     """
     for _ in range(_ROUNDS):
-        made = _once(logic, schema)
-        if made.digest == logic.digest:
+        normal = _once(logic, schema)
+        if normal.digest == logic.digest:
             return logic
-        logic = made
+        logic = normal
     return logic
 
 
@@ -127,27 +127,27 @@ class Cutter:
     # projections ----------------------------------------------------------------------------------------------------
 
     def _project(self, outputs: Outputs) -> None:
-        made = self._over(Project(outputs), self.last)
-        if made is None:
+        merged = self._over(Project(outputs), self.last)
+        if merged is None:
             self._close(None)
-            made = Project(outputs)
-        self.last.outputs = dict(made.outputs)
+            merged = Project(outputs)
+        self.last.outputs = dict(merged.outputs)
 
     def _extend(self, outputs: Outputs) -> None:
-        kept = tuple(Column(n, e.type, e.nullable) for n, e in self.last.outputs.items())
-        made = self._over(Extend(outputs), self.last) if fits(kept, self.last.outputs, LARGEST, DEEPEST) else None
-        if made is None:
+        passed = tuple(Column(n, e.type, e.nullable) for n, e in self.last.outputs.items())
+        merged = self._over(Extend(outputs), self.last) if fits(passed, self.last.outputs, LARGEST, DEEPEST) else None
+        if merged is None:
             self._close(None)
-            made = Extend(outputs)
-        self.last.outputs = self.last.outputs | dict(made.outputs)
+            merged = Extend(outputs)
+        self.last.outputs = self.last.outputs | dict(merged.outputs)
 
     def _emit(self, step: Emit) -> None:
         if len(step.updates) == 1:
             self._emit_one(step)
             return
-        made = self._over(step, self.last)
-        if made is not None:
-            step, self.last.outputs = made, Block.of(self.last.incoming).outputs
+        merged = self._over(step, self.last)
+        if merged is not None:
+            step, self.last.outputs = merged, Block.of(self.last.incoming).outputs
         self._close(step)
 
     def _emit_one(self, step: Emit) -> None:
@@ -166,13 +166,13 @@ class Cutter:
         expressions = step.expressions
         if not fits(expressions, block.outputs, LARGEST, DEEPEST):
             return None
-        made = mapped(step, lambda e: _substituted(e, block.outputs))
+        merged = mapped(step, lambda e: _substituted(e, block.outputs))
         if not any(calls_in(block.outputs[c]) for e in expressions for c in e.columns if c in block.outputs):
-            return made  # nothing is computed that was not
+            return merged  # nothing is computed that was not
         written, alone = Project(tuple(block.outputs.items())), work([step])
         if isinstance(step, Project | Emit):
-            return made if work([*block.tests, made]) <= work([*block.tests, written]) + alone else None
-        return made if adds_at_most(alone, made, block.tests, written) else None
+            return merged if work([*block.tests, merged]) <= work([*block.tests, written]) + alone else None
+        return merged if adds_at_most(alone, merged, block.tests, written) else None
 
     # tests ----------------------------------------------------------------------------------------------------------
 
@@ -191,10 +191,10 @@ class Cutter:
             if below is None:
                 at += 1
                 break
-            made = self._settled(below)
-            if made is None:
+            settled = self._settled(below)
+            if settled is None:
                 return None
-            test = made
+            test = settled
             if at == 0 or not self._may_pass(test, at):
                 break
             at -= 1
@@ -242,19 +242,19 @@ class Cutter:
             if self.empty:
                 block.tests = []
             needed = block.prune(needed)
-        made: list[Step] = [NOTHING] if self.empty else []
+        result: list[Step] = [NOTHING] if self.empty else []
         for block in self.blocks:
             steps = block.steps(schema, last=block is self.last)
             schema = BoundLogic(tuple(steps)).output(schema)
-            made += steps
-        return [*made, Negate()] if self.negated and not self.empty else made
+            result += steps
+        return [*result, Negate()] if self.negated and not self.empty else result
 
 
 def _substituted(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
     """An expression with its columns replaced, made simple unless that changes what a schema says of it."""
-    made = expression.substitute(columns)
-    simple = simplify(made)
-    return simple if simple.nullable == expression.nullable else made
+    substituted = expression.substitute(columns)
+    simple = simplify(substituted)
+    return simple if simple.nullable == expression.nullable else substituted
 
 
 def _settled_bound(bound: Bound) -> Bound | None:

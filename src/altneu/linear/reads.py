@@ -208,8 +208,8 @@ class Reads:
             self._captured(value, name, cell, label)
         parameters = code.co_varnames[: code.co_argcount]
         defaults = value.__defaults__ or ()
-        given = [*zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)]
-        for name, default in [*given, *(value.__kwdefaults__ or {}).items()]:
+        defaults_by_name = [*zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)]
+        for name, default in [*defaults_by_name, *(value.__kwdefaults__ or {}).items()]:
             self._part(label, f"default of {name}", default)
         if (of := library(place)) is not None:  # a library's wrapper around what it is given
             yield f"library {of} {value.__qualname__}"
@@ -256,15 +256,15 @@ class Reads:
             return
         try:
             package = value.__globals__.get("__package__") if level else None
-            found = importlib.import_module("." * level + module, package)
+            imported = importlib.import_module("." * level + module, package)
         except Exception as error:  # noqa: BLE001 -- a module may raise anything; the call will say it
             self._write(part, f"not imported: {type(error).__name__}")
             return
         if names:
             for name in names:
-                self._along(vars(found).get(name), part, (name,), attributes)
+                self._along(vars(imported).get(name), part, (name,), attributes)
         else:
-            top = found if level else sys.modules.get(module.partition(".")[0], found)
+            top = imported if level else sys.modules.get(module.partition(".")[0], imported)
             self._along(top, part, (module,), attributes)
 
     def _along(self, value: Any, part: str, chain: Chain, attributes: frozenset[str]) -> None:
@@ -335,7 +335,7 @@ class Reads:
 
     def _set(self, value: set[Any] | frozenset[Any], label: str) -> Iterator[str]:
         """Each element by itself, in the order of what is read of it."""
-        found = []
+        elements = []
         if len(self._around) >= _MOST_AROUND:
             yield f"{type(value).__name__} of {len(value)}"
             return
@@ -344,8 +344,8 @@ class Reads:
             text = one.text(item, label)
             one.drain()
             digests = sorted((name, digest.hexdigest()) for name, digest in one.parts.items())
-            found.append(f"{text} {digests}")
-        yield f"{type(value).__name__} {sorted(found)}"
+            elements.append(f"{text} {digests}")
+        yield f"{type(value).__name__} {sorted(elements)}"
 
     def _array(self, value: np.ndarray[Any, Any], label: str) -> Iterator[str]:
         yield f"array {value.dtype.descr if value.dtype.names else value.dtype.str} {value.shape}"
@@ -417,15 +417,15 @@ class Reads:
         """An object of a library's class: what it would be pickled as; by its class alone where it cannot be."""
         try:
             reduce = copyreg.dispatch_table.get(type(value))
-            made = value.__reduce_ex__(4) if reduce is None else reduce(value)
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception:  # noqa: BLE001 -- what cannot be pickled says so in any way it likes
             yield "unread"
             return
-        if isinstance(made, str):
-            yield made
+        if isinstance(reduced, str):
+            yield reduced
             return
-        for i, piece in enumerate(made):
-            listed = list(piece) if i in (3, 4) and piece is not None else piece
+        for i, component in enumerate(reduced):
+            listed = list(component) if i in (3, 4) and component is not None else component
             yield self.text(listed, label, f".reduced {i}")
 
 
@@ -449,25 +449,25 @@ def _named(value: Any) -> str | None:
     try:
         module, name = value.__module__, getattr(value, "__qualname__", None) or value.__name__
         of = library(module)
-        found = operator.attrgetter(name)(sys.modules[module]) if of is not None else None
+        resolved = operator.attrgetter(name)(sys.modules[module]) if of is not None else None
     except Exception:  # noqa: BLE001 -- no such name; a proxy may raise anything
         return None
-    return f"library {of} {name}" if of is not None and found is value else None
+    return f"library {of} {name}" if of is not None and resolved is value else None
 
 
 def _wrapped(value: Any) -> Any:
     """What a library's object is put around, such as a function with a cache, or one that is compiled."""
-    held = getattr(value, "__dict__", {})
-    return held.get("__wrapped__", held.get("py_func"))
+    attributes = getattr(value, "__dict__", {})
+    return attributes.get("__wrapped__", attributes.get("py_func"))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """The attributes of an object, without what its class computes once and keeps there."""
     kind = type(value)
     names = [n for n in copyreg._slotnames(kind) if hasattr(value, n)]  # type: ignore[attr-defined]
-    found = {n: getattr(value, n) for n in names} | dict(getattr(value, "__dict__", {}))
+    attributes = {n: getattr(value, n) for n in names} | dict(getattr(value, "__dict__", {}))
     cached = {n for c in kind.__mro__ for n, x in vars(c).items() if isinstance(x, functools.cached_property)}
-    return {n: x for n, x in found.items() if n not in cached | _GENERATED | _MARKS}
+    return {n: x for n, x in attributes.items() if n not in cached | _GENERATED | _MARKS}
 
 
 _READERS: list[tuple[Any, Callable[..., Iterator[str]]]] = [

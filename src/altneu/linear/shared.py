@@ -16,17 +16,17 @@ _LONG = 60
 
 def share(steps: Sequence[Step]) -> list[Step]:
     """The steps with every common subexpression that may be computed first in a column of its own."""
-    per_step = [list(_asked(step)) for step in steps]
-    found = _common(per_step)
+    per_step = [list(_evaluated(step)) for step in steps]
+    common = _common(per_step)
     columns: dict[Expr, Expr] = {}
-    made: list[list[tuple[str, Expr]]] = [[] for _ in steps]
-    for expression in found:
+    shared: list[list[tuple[str, Expr]]] = [[] for _ in steps]
+    for expression in common:
         at = next(i for i, part in enumerate(per_step) if any(expression in parts_of(e) for e, _ in part))
         column = Column(_name(expression, len(columns)), expression.type, expression.nullable)
-        made[at].append((column.name, replace_subexpressions(expression, columns)))
+        shared[at].append((column.name, replace_subexpressions(expression, columns)))
         columns[expression] = column
     result: list[Step] = []
-    for step, outputs in zip(steps, made, strict=True):
+    for step, outputs in zip(steps, shared, strict=True):
         result += _in_layers(outputs)
         result.append(mapped(step, lambda e: replace_subexpressions(e, columns)) if columns else step)
     return result
@@ -40,7 +40,7 @@ def _name(expression: Expr, number: int) -> str:
 
 def work(steps: Sequence[Step]) -> int:
     """How many calls it takes to evaluate steps in order, common ones once."""
-    per_step = [list(_asked(step)) for step in steps]
+    per_step = [list(_evaluated(step)) for step in steps]
     columns: dict[Expr, Expr] = {}
     total = 0
     for i, expression in enumerate(_common(per_step)):
@@ -92,7 +92,7 @@ def _common(per_step: Sequence[Sequence[tuple[Expr, bool]]]) -> list[Expr]:
     )
 
 
-def _asked(step: Step) -> Iterator[tuple[Expr, bool]]:
+def _evaluated(step: Step) -> Iterator[tuple[Expr, bool]]:
     """A step's expressions in order, each with whether it is asked of every row and may make it an error."""
     match step:
         case Temporal(bounds, _, tolerant):

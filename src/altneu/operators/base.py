@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Protocol, TypeAlias
@@ -81,6 +81,10 @@ class ArrangementState:
     def empty(cls, layout: Layout) -> ArrangementState:
         """That of an arrangement which nothing has come to yet."""
         return cls(Spine.empty(layout), Holds(layout.schema, layout.lattice))
+
+
+Snapshot = Mapping[str, ArrangementState]
+"""The states of one shard as they are when a stage begins, by name."""
 
 
 @dataclass(frozen=True)

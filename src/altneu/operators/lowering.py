@@ -17,6 +17,7 @@ from altneu.columnar.ranking import Order
 from altneu.linear import BoundLogic, Outputs
 from altneu.linear.lineage import projections
 from altneu.operators.base import Hosting, Operation
+from altneu.operators.loop.node import Loop
 from altneu.operators.node import Key, Node
 from altneu.order import Lattice
 
@@ -42,11 +43,22 @@ class Lowered:
     settled: bool = True
 
 
+@dataclass(frozen=True)
+class OpenLoop:
+    """A loop that is being lowered: its scope, its variables there, its name among all loops, and where it stops."""
+
+    scope: int
+    variables: tuple[Lowered, ...]
+    name: str
+    limit: int | None
+
+
 class Lowering(Protocol):
-    """A plan under construction."""
+    """A plan under construction; ``loops`` are those that are being lowered, by level."""
 
     lattice: Lattice
     shards: int
+    loops: dict[int, OpenLoop]
 
     def lower(self, node: Node) -> Lowered:
         """Lower a node and all it depends on, once."""
@@ -98,6 +110,9 @@ class Lowering(Protocol):
     def entered(self, lowered: Lowered, scope: int) -> Lowered:
         """Updates as they are seen in a loop; those that are there already as they are."""
 
+    def left(self, lowered: Lowered) -> Lowered:
+        """Updates as they are seen outside the innermost scope that they are in."""
+
     def scope_of(self, lowered: Lowered) -> int:
         """The scope that a lowered node's updates are in."""
 
@@ -110,6 +125,18 @@ class Lowering(Protocol):
 
     def event_scope(self) -> int:
         """The scope of what has a second time."""
+
+    def loop_scope(self, loop: Loop, notes: tuple[str, ...]) -> int:
+        """A new scope for a loop, inside the innermost scope of what the loop reads."""
+
+    def moment_scope(self, lowered: Lowered, level: int, depth: int) -> int:
+        """The scope of the moments, so many inside one another, of the times of a loop, or (-1) of the outer times."""
+
+    def around(self, scope: int) -> int:
+        """The scope that a scope is in."""
+
+    def results_of(self, loop: Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
+        """What the variables of a loop come to outside it, made once, for its name."""
 
     def lattice_in(self, scope: int) -> Lattice:
         """The times of a scope."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 
 from altneu.expressions import Column
-from altneu.linear import Project
+from altneu.linear import Function, Project
 from altneu.types import to_ddl
 
 T = TypeVar("T")
@@ -174,6 +174,51 @@ class Node(ABC):
     def is_by_arrival(self) -> bool:
         """Whether what the node gives depends on when the rows came that are there, and not on them alone."""
         return False
+
+    @property
+    def reads_times(self) -> bool:
+        """Whether what it gives depends on what the times of its rows are, and not on their order alone."""
+        return self.is_by_arrival
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether its rows are those of all of its inputs together, so that copies of one input cancel another's."""
+        return False
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is there for its own sake, even where nothing is made of it."""
+        return False
+
+    @property
+    def arranged_by(self) -> Key | None:
+        """The columns by which its rows are kept whether another node reads them or not."""
+        return None
+
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:  # nothing is known
+        """The collection that it is equal to, when it is known which of its inputs are sets, and which consolidated."""
+        return None
+
+    def without(self, empty: Sequence[bool]) -> Node:  # each is needed
+        """The node without those of its inputs that are empty, where it is the same without them."""
+        return self
+
+    def shown(self, i: int) -> Mapping[str, str]:
+        """Of columns of an input, the node's columns that show their values for the row that a row comes from.
+
+        It is about rows that ``decides`` has found already, and tells those that a row rests on from the others.
+        """
+        return {c: c for c in self.schema.names}
+
+    # Python functions -----------------------------------------------------------------------------------------------
+
+    def functions(self) -> Iterable[Function]:
+        """Those that it calls."""
+        return ()
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Node:
+        """The node with each of them changed."""
+        return self
 
     # loops and moments ----------------------------------------------------------------------------------------------
 

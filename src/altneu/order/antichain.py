@@ -72,18 +72,18 @@ class Antichain:
     @classmethod
     def _chain(cls, lattice: Lattice, least: int | None) -> Antichain:
         """A frontier over a total order from its ``least``, without an array."""
-        made = cls.__new__(cls)
-        made._set(lattice, least, None)
-        return made
+        antichain = cls.__new__(cls)
+        antichain._set(lattice, least, None)
+        return antichain
 
     @property
     def elements(self) -> Times:
         """The elements as times ``(width, k)``, sorted by the linear extension."""
         if self._elements is None:
-            made = np.array([[]] if self.least is None else [[self.least]], np.int64)
-            made.flags.writeable = False
-            object.__setattr__(self, "_elements", made)
-            return made
+            times = np.array([[]] if self.least is None else [[self.least]], np.int64)
+            times.flags.writeable = False
+            object.__setattr__(self, "_elements", times)
+            return times
         return self._elements
 
     @property
@@ -185,8 +185,8 @@ class Antichain:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            found = hash((self.lattice, self.least if self.lattice.is_total else self.elements.tobytes()))
-            object.__setattr__(self, "_hash", found)
+            value = hash((self.lattice, self.least if self.lattice.is_total else self.elements.tobytes()))
+            object.__setattr__(self, "_hash", value)
         return self._hash  # type: ignore[return-value]
 
     def __repr__(self) -> str:
@@ -211,10 +211,10 @@ def _minimal(lattice: Lattice, times: Times) -> Times:
         elements.flags.writeable = False
         return elements
     left = times[:, np.lexsort(lattice.sort_keys(times)[::-1])]
-    kept = []
+    minimal = []
     while left.shape[1]:
-        kept.append(left[:, :1])
+        minimal.append(left[:, :1])
         left = left[:, ~lattice.less_equal(left[:, :1], left)]
-    elements = np.concatenate(kept, axis=1) if kept else np.empty((lattice.width, 0), np.int64)
+    elements = np.concatenate(minimal, axis=1) if minimal else np.empty((lattice.width, 0), np.int64)
     elements.flags.writeable = False
     return elements

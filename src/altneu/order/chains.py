@@ -66,19 +66,19 @@ def chain_joins(inner: Ints, a: Ints, b: Ints) -> Ints:
 
     Cost:   O((len(a) + joins) log len(b)).
     """
-    found = np.empty((len(a) + len(b), a.shape[1]), np.int64)
+    joins = np.empty((len(a) + len(b), a.shape[1]), np.int64)
     count = 0
     for i in range(len(a)):
         j = 0
         while j < len(b):
-            if count == len(found):
-                found = _grown(found)
-            join(inner, a[i], b[j], found[count])
-            if i + 1 < len(a) and less_equal(inner, a[i + 1], found[count]):
+            if count == len(joins):
+                joins = _grown(joins)
+            join(inner, a[i], b[j], joins[count])
+            if i + 1 < len(a) and less_equal(inner, a[i + 1], joins[count]):
                 break
-            j = _first_not_below(inner, b, j + 1, len(b), found[count])
+            j = _first_not_below(inner, b, j + 1, len(b), joins[count])
             count += 1
-    return found[:count].copy()
+    return joins[:count].copy()
 
 
 @numba.njit(cache=True)
@@ -114,10 +114,10 @@ def walk(inner: Ints, bounds: Ints, points: Ints, new: Masks) -> tuple[Ints, Int
 
     Shape:  the points of group ``g`` are ``bounds[g]`` to ``bounds[g + 1]``, sorted by the linear extension, and so is
             what is found.
-    Cost:   O(found k log n) for the k chains that cover a group, and O(n k) to find these.
+    Cost:   O(joins k log n) for the k chains that cover a group, and O(n k) to find these.
     """
     counts = np.zeros(len(bounds) - 1, np.int64)
-    found = np.empty((len(points) + 1, points.shape[1]), np.int64)
+    joins = np.empty((len(points) + 1, points.shape[1]), np.int64)
     heap = np.empty((len(points) + 1, points.shape[1]), np.int64)
     time = np.empty(points.shape[1], np.int64)
     total = 0
@@ -130,20 +130,20 @@ def walk(inner: Ints, bounds: Ints, points: Ints, new: Masks) -> tuple[Ints, Int
         while waiting > 0:
             time[:] = heap[0]
             waiting = _pop(heap, waiting)
-            if counts[g] > 0 and _same(time, found[total - 1], 0, len(time)):
+            if counts[g] > 0 and _same(time, joins[total - 1], 0, len(time)):
                 continue
-            if total == len(found):
-                found = _grown(found)
-            found[total] = time
+            if total == len(joins):
+                joins = _grown(joins)
+            joins[total] = time
             total += 1
             counts[g] += 1
             for c in range(len(starts) - 1):
                 at = _first_not_below(inner, ordered, starts[c], starts[c + 1], time)
                 if at < starts[c + 1]:
-                    join(inner, found[total - 1], ordered[at], time)
+                    join(inner, joins[total - 1], ordered[at], time)
                     heap, waiting = _push(heap, waiting, time)
-                    time[:] = found[total - 1]
-    return counts, found[:total].copy()
+                    time[:] = joins[total - 1]
+    return counts, joins[:total].copy()
 
 
 @numba.njit(cache=True)
@@ -192,15 +192,15 @@ def least(inner: Ints, bounds: Ints, points: Ints) -> Ints:
 
     Cost:   O(n + m^2) to O(n m) for the m that a group has; a point is compared with the nearest first.
     """
-    kept = np.empty(len(points), np.int64)
+    minimal = np.empty(len(points), np.int64)
     count = 0
     for g in range(len(bounds) - 1):
         first = count
         for i in range(bounds[g], bounds[g + 1]):
             k = count - 1
-            while k >= first and not less_equal(inner, points[kept[k]], points[i]):
+            while k >= first and not less_equal(inner, points[minimal[k]], points[i]):
                 k -= 1
             if k < first:
-                kept[count] = i
+                minimal[count] = i
                 count += 1
-    return kept[:count]
+    return minimal[:count]

@@ -62,12 +62,12 @@ def interesting_times(lattice: Lattice, groups: Ints, times: Times, new: Mask) -
         return groups, times
     bounds = _bounds(groups)
     if lattice.is_columnwise:
-        counts, found = _sweep(bounds, times, _plain(new[None]))
+        counts, interesting = _sweep(bounds, times, _plain(new[None]))
     else:
         order = np.lexsort((*lattice.sort_keys(times)[::-1], groups))
         counts, rows = chains.walk(_inner(lattice), bounds, _rows(times[:, order]), new[order])
-        found = np.ascontiguousarray(rows.T)
-    return np.repeat(groups[bounds[:-1]], counts), found
+        interesting = np.ascontiguousarray(rows.T)
+    return np.repeat(groups[bounds[:-1]], counts), interesting
 
 
 def due_and_pended(lattice: Lattice, groups: Ints, times: Times, upper: Antichain) -> tuple[Grouped, Grouped]:
@@ -83,8 +83,8 @@ def due_and_pended(lattice: Lattice, groups: Ints, times: Times, upper: Antichai
     """
     beyond = upper.less_equal(times)
     groups_beyond, times_beyond = groups[beyond], times[:, beyond]
-    kept = chains.least(_inner(lattice), _bounds(groups_beyond), _rows(times_beyond))
-    return (groups[~beyond], times[:, ~beyond]), (groups_beyond[kept], times_beyond[:, kept])
+    minimal = chains.least(_inner(lattice), _bounds(groups_beyond), _rows(times_beyond))
+    return (groups[~beyond], times[:, ~beyond]), (groups_beyond[minimal], times_beyond[:, minimal])
 
 
 def chain_joins(lattice: Lattice, a: Times, b: Times) -> Times:
@@ -158,8 +158,8 @@ def _sweep(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
     if width > 3:
         return _sweep_each(bounds, times, need)
     if width == 1:
-        counts, found = _sweep(bounds, np.concatenate([times, np.zeros_like(times)]), need)
-        return counts, found[:1]
+        counts, swept = _sweep(bounds, np.concatenate([times, np.zeros_like(times)]), need)
+        return counts, swept[:1]
     coordinates = tuple(_coordinate(bounds, column) for column in times)
     _, values, starts = coordinates[0]
     kernel, lines = (sweeps.sweep_plane, sweeps.PLANE) if width == 2 else (sweeps.sweep_space, sweeps.SPACE)
@@ -168,10 +168,10 @@ def _sweep(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
     places = np.zeros(len(values), np.int64)
     kernel(bounds, coordinates, need, places, False, np.empty((width - 1, 0), np.int64), scratch)
     ends = np.cumsum(places)
-    found = np.empty((width, ends[-1]), np.int64)
-    kernel(bounds, coordinates, need, ends, True, found[1:], scratch)
-    found[0] = np.repeat(values, places)
-    return np.add.reduceat(places, starts[:-1]), found
+    swept = np.empty((width, ends[-1]), np.int64)
+    kernel(bounds, coordinates, need, ends, True, swept[1:], scratch)
+    swept[0] = np.repeat(values, places)
+    return np.add.reduceat(places, starts[:-1]), swept
 
 
 def _coordinate(bounds: Ints, column: Ints) -> Coordinate:
@@ -187,7 +187,7 @@ def _sweep_each(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
     times, need = times[:, order], need[:, order]
     runs = _bounds(group, times[0])
     first, last = bounds[group[runs[:-1]]], runs[1:]
-    counts, found = [], []
+    counts, swept = [], []
     for some in np.split(np.arange(len(last)), np.flatnonzero(np.diff(np.cumsum(last - first) // BLOCK)) + 1):
         sizes = last[some] - first[some]
         inner = np.concatenate([[0], np.cumsum(sizes)])
@@ -195,5 +195,5 @@ def _sweep_each(bounds: Ints, times: Times, need: Masks) -> tuple[Ints, Times]:
         at_value = points >= np.repeat(runs[some], sizes)
         count, rest = _sweep(inner, times[1:, points], np.concatenate([need[:, points], at_value[None]]))
         counts.append(count)
-        found.append(np.concatenate([np.repeat(times[:1, runs[some]], count, axis=1), rest]))
-    return np.add.reduceat(np.concatenate(counts), np.searchsorted(runs, bounds[:-1])), np.concatenate(found, axis=1)
+        swept.append(np.concatenate([np.repeat(times[:1, runs[some]], count, axis=1), rest]))
+    return np.add.reduceat(np.concatenate(counts), np.searchsorted(runs, bounds[:-1])), np.concatenate(swept, axis=1)

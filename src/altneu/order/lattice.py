@@ -79,11 +79,11 @@ class Lattice(ABC):
 
     def __hash__(self) -> int:
         """Of the repr, which says all that makes lattices equal; worked out once, for plans are asked by it."""
-        found: int | None = self.__dict__.get("_hash")
-        if found is None:
-            found = hash(repr(self))
-            self.__dict__["_hash"] = found
-        return found
+        value: int | None = self.__dict__.get("_hash")
+        if value is None:
+            value = hash(repr(self))
+            self.__dict__["_hash"] = value
+        return value
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is worked out of the others, which another process does anew."""
@@ -226,7 +226,7 @@ class Product(Lattice):
 
     def __init__(self, *factors: Lattice) -> None:
         if not factors or not all(isinstance(factor, Lattice) for factor in factors):
-            raise TypeError(f"Product takes one or more lattices, e.g. Product(Epoch(), Epoch()); got {factors!r}")
+            raise TypeError(f"Product needs one or more lattices, such as Product(Epoch(), Epoch()), got {factors!r}")
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "width", sum(factor.width for factor in factors))
         object.__setattr__(self, "is_total", len(factors) == 1 and factors[0].is_total)
@@ -327,7 +327,7 @@ class AltNeu(Lattice):
 
     def __init__(self, inner: Lattice) -> None:
         if not isinstance(inner, Lattice):
-            raise TypeError(f"AltNeu takes a lattice, e.g. AltNeu(Epoch()); got {inner!r}")
+            raise TypeError(f"AltNeu needs a lattice, such as AltNeu(Epoch()), got {inner!r}")
         object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "width", inner.width + (0 if inner.is_total else 1))
         object.__setattr__(self, "is_total", inner.is_total)

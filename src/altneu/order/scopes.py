@@ -57,10 +57,10 @@ def fixed(lattice: Lattice) -> Lattice:
     >>> fixed(AltNeu(Rounds(Epoch(), 2)))
     AltNeu(Epoch())
     """
-    found: Lattice | None = lattice.__dict__.get("_fixed")
-    if found is None:
-        found = lattice.__dict__["_fixed"] = _fixed(lattice)
-    return found
+    inner: Lattice | None = lattice.__dict__.get("_fixed")
+    if inner is None:
+        inner = lattice.__dict__["_fixed"] = _fixed(lattice)
+    return inner
 
 
 def _fixed(lattice: Lattice) -> Lattice:

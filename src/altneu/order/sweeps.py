@@ -88,7 +88,7 @@ def sweep_plane(
     Cost:   O(n + wanted).
     """
     (xs, _, x_starts), (ys, y_values, y_starts) = coordinates
-    floor, first_x, below, gone, bars = scratch[0], scratch[1], scratch[2], scratch[3:PLANE], scratch[PLANE:]
+    floor, first_x, below, removed, bars = scratch[0], scratch[1], scratch[2], scratch[3:PLANE], scratch[PLANE:]
     for g in range(len(bounds) - 1):
         right, top = x_starts[g + 1] - x_starts[g], y_starts[g + 1] - y_starts[g]
         floor[: right + 1] = top + 1
@@ -111,9 +111,9 @@ def sweep_plane(
         x, mine = right, y_values[y_starts[g] : y_starts[g + 1]]
         while x > 0 and floor[x] <= top:
             place = x_starts[g] + x - 1
-            found, _ = _walk(x, floor[x], first_x, below, gone, 0, mine, write, out[0], places[place])
+            count, _ = _walk(x, floor[x], first_x, below, removed, 0, mine, write, out[0], places[place])
             if not write:
-                places[place] = found
+                places[place] = count
             x -= 1
 
 
@@ -123,7 +123,7 @@ def _walk(
     floor: int,
     first_x: Numbers,
     below: Numbers,
-    gone: Numbers,
+    removed: Numbers,
     left: int,
     values: Ints,
     write: bool,
@@ -132,21 +132,21 @@ def _walk(
 ) -> tuple[int, int]:
     """Go down the live y to ``floor``, write them up to ``end``, and unlink those that no lesser x has.
 
-    Shape:  how many there are; and how far ``gone`` is used, which tells each y that was unlinked and what it hung on.
+    Shape:  how many there are, and how many columns of ``removed`` are used: each y that was unlinked, and the y above.
     """
-    found, above, y = 0, 0, below[0]
+    count, above, y = 0, 0, below[0]
     while y >= floor:
-        found += 1
+        count += 1
         if write:
-            out[end - found] = values[y - 1]
+            out[end - count] = values[y - 1]
         if first_x[y] < x:
             above = y
         else:
             below[above] = below[y]
-            gone[0, left], gone[1, left] = y, above
+            removed[0, left], removed[1, left] = y, above
             left += 1
         y = below[y]
-    return found, left
+    return count, left
 
 
 @numba.njit(cache=True)
@@ -169,7 +169,7 @@ def sweep_space(
     """
     (zs, _, z_starts), (xs, x_values, x_starts), (ys, y_values, y_starts) = coordinates
     least_y, first_x, x_below, x_above = scratch[0], scratch[1], scratch[2], scratch[3]
-    y_below, y_above, edge, gone, bars = scratch[4], scratch[5], scratch[6:8], scratch[8:SPACE], scratch[SPACE:]
+    y_below, y_above, edge, removed, bars = scratch[4], scratch[5], scratch[6:8], scratch[8:SPACE], scratch[SPACE:]
     for g in range(len(bounds) - 1):
         depth, right = z_starts[g + 1] - z_starts[g], x_starts[g + 1] - x_starts[g]
         mine = y_values[y_starts[g] : y_starts[g + 1]]
@@ -204,13 +204,13 @@ def sweep_space(
                     floor = max(floor, _least(bars[j], x, top + 1))
                 if floor > top:  # and so at every lesser x
                     break
-                found, left = _walk(x, floor, first_x, y_below, gone, left, mine, write, out[1], end)
+                count, left = _walk(x, floor, first_x, y_below, removed, left, mine, write, out[1], end)
                 if write:
-                    out[0, end - found : end] = x_values[x_starts[g] + x - 1]
-                end -= found
+                    out[0, end - count : end] = x_values[x_starts[g] + x - 1]
+                end -= count
                 x = x_below[x]
             for k in range(left - 1, -1, -1):
-                y_below[gone[1, k]] = gone[0, k]
+                y_below[removed[1, k]] = removed[0, k]
             if not write:
                 places[place] -= end
 
@@ -259,13 +259,13 @@ def _link(below: Numbers, above: Numbers, largest: int, numbers: Numbers, order:
     below[0], above[largest] = largest, 0
     first = np.empty(largest, np.int64)
     seen = np.zeros(largest + 1, np.bool_)
-    found = 0
+    rank = 0
     for i in order:
         r = numbers[i]
         if not seen[r]:
-            seen[r], first[found] = True, r
-            found += 1
-    for k in range(found - 1, -1, -1):
+            seen[r], first[rank] = True, r
+            rank += 1
+    for k in range(rank - 1, -1, -1):
         r = first[k]
         below[above[r]], above[below[r]] = below[r], above[r]
 

@@ -46,7 +46,7 @@ class App:
         self.closing = False
         self._queries = anyio.CapacityLimiter(_QUERIES)
         self._registry = metrics.registered(monitor)
-        self._news: asyncio.Event | None = None
+        self._update: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._notified, self._listeners = False, 0
 
@@ -69,7 +69,7 @@ class App:
         routes += [
             Route("/api/sql", _answered(self.sql), methods=["POST"]),
             Route("/api/why", _answered(self.why), methods=["POST"]),
-            Route("/api/news", self.news),
+            Route("/api/news", self.wait_for_update),
             Route("/metrics", _answered(partial(_in_thread, self.metrics))),
             Route("/healthz", _answered(self.health)),
             Route("/", _answered(self.file)),
@@ -104,28 +104,28 @@ class App:
         sort = request.query_params.get("sort")
         descending = number(request, "descending", 0, 0, 1) == 1
         query = RowQuery(request.query_params.get("filter", ""), sort, descending)
-        found = self.monitor.windows.select(snapshot, name, query)
-        window = found.window(number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS))
+        selection = self.monitor.windows.select(snapshot, name, query)
+        window = selection.window(number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS))
         return window | {"lower": snapshot.lower}
 
     def changes(self, request: Request) -> dict[str, Any]:
         """The last changes of a view."""
         snapshot, name = self._view(request)
         after, limit = number(request, "after", 0), number(request, "limit", 20, 1, STEPS_KEPT)
-        found = [c for c in self.monitor.changes(name) if c.past.number > after][:limit]
+        listed = [c for c in self.monitor.changes(name) if c.past.number > after][:limit]
         times = snapshot.coordinates(name) or ("time",)
         rows = number(request, "rows", CHANGES_KEPT, 0, CHANGES_KEPT)
-        shown = [payloads.change_payload(change, rows) for change in found]
+        shown = [payloads.change_payload(change, rows) for change in listed]
         return {"columns": columns_of(snapshot.ports(name).schema), "times": list(times), "changes": shown}
 
     def errors(self, request: Request) -> dict[str, Any]:
         """Some errors of a view."""
         snapshot, name = self._view(request)
-        found = self.monitor.windows.remembered((snapshot, name, "errors"), lambda: errors_of(snapshot, name))
+        failures = self.monitor.windows.remembered((snapshot, name, "errors"), lambda: errors_of(snapshot, name))
         offset, limit = number(request, "offset", 0), number(request, "limit", 50, 1, MOST_ROWS)
-        end = min(offset + limit, found.count)
-        rows = cells_of(found.slice(min(offset, end), end))
-        return {"columns": columns_of(found.schema), "rows": rows, "total": found.count, "offset": offset}
+        end = min(offset + limit, failures.count)
+        rows = cells_of(failures.slice(min(offset, end), end))
+        return {"columns": columns_of(failures.schema), "rows": rows, "total": failures.count, "offset": offset}
 
     def graph(self, request: Request) -> dict[str, Any]:
         """The operators of all views or of one, and the picture of them."""
@@ -133,10 +133,10 @@ class App:
         if request.query_params.get("view"):
             snapshot, view = self._view(request)
         remembered = self.monitor.windows.remembered
-        found = remembered((snapshot, view, "graph"), lambda: explained_of(snapshot, view, self.monitor.facts()))
-        payload: dict[str, Any] = {"plan": str(id(snapshot.plan))} | graph_payload(found)
+        explained = remembered((snapshot, view, "graph"), lambda: explained_of(snapshot, view, self.monitor.facts()))
+        payload: dict[str, Any] = {"plan": str(id(snapshot.plan))} | graph_payload(explained)
         if number(request, "picture", 0, 0, 1):
-            payload["picture"] = remembered((id(snapshot.plan), view, "picture"), lambda: picture(found))
+            payload["picture"] = remembered((id(snapshot.plan), view, "picture"), lambda: picture(explained))
         return payload
 
     def sources(self, _: Request) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class App:
 
     def begin(self) -> None:
         """Hear of news, from now on, in the loop that this is called in."""
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._update = asyncio.get_running_loop(), asyncio.Event()
         self.monitor.on_change = self.tell
 
     def end(self) -> None:
@@ -196,11 +196,11 @@ class App:
         self._wake()
 
     def _wake(self) -> None:
-        assert self._news is not None
-        heard, self._news, self._notified = self._news, asyncio.Event(), False
+        assert self._update is not None
+        heard, self._update, self._notified = self._update, asyncio.Event(), False
         heard.set()
 
-    async def news(self, request: Request) -> Response:
+    async def wait_for_update(self, request: Request) -> Response:
         """What happens, as it happens, as server-sent events."""
         most = most_connections() // 2
         if self._listeners >= most:
@@ -223,8 +223,8 @@ class App:
     async def _events_after(self, after: int) -> AsyncIterator[ServerSentEvent]:
         before: dict[str, Any] = {}
         while not self.closing:
-            assert self._news is not None
-            news = self._news
+            assert self._update is not None
+            wait_for_update = self._update
             past = [p for p in self.monitor.engine.past.last() if p.number > after]
             session = await run_in_threadpool(payloads.session_payload, self.monitor, allow_writes=self.allow_writes)
             if past or session != before:
@@ -233,7 +233,7 @@ class App:
                 yield ServerSentEvent(json.dumps(data, ensure_ascii=False), event="news", id=str(after))
                 await asyncio.sleep(PAUSE)
             try:
-                await asyncio.wait_for(news.wait(), LOOK)
+                await asyncio.wait_for(wait_for_update.wait(), LOOK)
             except TimeoutError:
                 continue  # it may be time to say how long a step has run
 
@@ -250,10 +250,10 @@ class App:
     async def file(self, request: Request) -> Response:
         """A file of the page."""
         name = request.path_params.get("name", "index.html")
-        found = _file(name)
-        if found is None:
+        content = _file(name)
+        if content is None:
             raise Refused(404, f"{request.url.path} does not exist; /api lists the paths")
-        return Response(found, media_type=_KINDS[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
+        return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
 
 
 def _file(name: str) -> str | None:
@@ -275,14 +275,14 @@ def _answered(endpoint: Endpoint) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         try:
-            found = await endpoint(request)
+            payload = await endpoint(request)
         except Refused as refused:
             return refusal(refused.status, refused.message, refused.kind)
         except AltneuError as error:
             return refusal(400, "\n".join([str(error), *getattr(error, "__notes__", ())]), type(error).__name__)
         except RecursionError:
             return refusal(400, "the query is nested too deeply")
-        return found if isinstance(found, Response) else Json(found)
+        return payload if isinstance(payload, Response) else Json(payload)
 
     return answer
 

@@ -23,9 +23,9 @@ def explained_of(snapshot: Snapshot, view: str | None, known: Facts) -> Explaine
         return explained(snapshot.plan, view, facts)
 
 
-def graph_payload(found: Explained) -> dict[str, Any]:
+def graph_payload(plan: Explained) -> dict[str, Any]:
     """What changes from step to step."""
-    return {"operators": [_operator(o) for o in found.operators], "views": [v.to_dict() for v in found.views]}
+    return {"operators": [_operator(o) for o in plan.operators], "views": [v.to_dict() for v in plan.views]}
 
 
 def _operator(operator: Operator) -> dict[str, Any]:
@@ -39,7 +39,9 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "arrangement": operator.arrangement,
         "updates": operator.updates,
         "bytes": operator.bytes,
-        "kept": None if operator.updates is None else f"{operator.updates:,} updates, {size_of(operator.bytes or 0)}",
+        "retained": None
+        if operator.updates is None
+        else f"{operator.updates:,} updates, {size_of(operator.bytes or 0)}",
         "did": None if total is None else did(total),
         "total": None if total is None else asdict(total),
         "last": None if last is None else asdict(last),
@@ -59,9 +61,9 @@ def did(total: Measured) -> str:
     return f"{total.rows_in:,} in, {total.rows_out:,} out, {seconds_of(total.seconds)}{failed}"
 
 
-def picture(found: Explained) -> str:
+def picture(plan: Explained) -> str:
     """The picture as SVG, with a line in each box for what is measured; its style is ``picture.css``.
 
     The page's policy forbids a style inside.
     """
-    return _STYLE.sub("", svg(found, analyze=True))
+    return _STYLE.sub("", svg(plan, analyze=True))

@@ -106,12 +106,12 @@ class Guard:
         return None if self._token is None else self._without_token(request, self._token)
 
     def _without_token(self, request: Request, token: str) -> ASGIApp | None:
-        given = request.query_params.get("token")
-        if given is not None and request.method == "GET" and _same(given, token):
+        presented = request.query_params.get("token")
+        if presented is not None and request.method == "GET" and _same(presented, token):
             rest = [(n, v) for n, v in parse_qsl(request.url.query, keep_blank_values=True) if n != "token"]
-            found = RedirectResponse(request.url.path + (f"?{urlencode(rest)}" if rest else ""), 303)
-            found.set_cookie(self._cookie, token, httponly=True, samesite="strict")
-            return found
+            response = RedirectResponse(request.url.path + (f"?{urlencode(rest)}" if rest else ""), 303)
+            response.set_cookie(self._cookie, token, httponly=True, samesite="strict")
+            return response
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(request.cookies.get(self._cookie, ""), token):
             return None
@@ -129,5 +129,5 @@ def _is_own(headers: Headers) -> bool:
     return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
-def _same(given: str, token: str) -> bool:
-    return secrets.compare_digest(given.encode(), token.encode())
+def _same(presented: str, token: str) -> bool:
+    return secrets.compare_digest(presented.encode(), token.encode())

@@ -65,16 +65,18 @@ def _state(snapshot: Snapshot) -> Iterator[Metric]:
     size = [((name,), float(size)) for name, (_, size) in sizes.items()]
     yield _gauge("altneu_arrangement_updates", "Updates that an arrangement keeps.", rows, arranged)
     yield _gauge("altneu_arrangement_bytes", "Bytes that an arrangement keeps, about.", size, arranged)
-    kept = [((name,), float(sizes.get(snapshot.ports(name).contents, (0, 0))[0])) for name in snapshot.views]
-    yield _gauge("altneu_view_updates", "Updates that a view's contents keep.", kept, viewed)
+    sizes_by_view = [((name,), float(sizes.get(snapshot.ports(name).contents, (0, 0))[0])) for name in snapshot.views]
+    yield _gauge("altneu_view_updates", "Updates that a view's contents keep.", sizes_by_view, viewed)
     errors = [((name,), float(count_errors(snapshot, name))) for name in snapshot.views]
     yield _gauge("altneu_view_errors", "Rows and groups that failed below a view.", errors, viewed)
 
 
 def _operators(monitor: Monitor, snapshot: Snapshot) -> Iterator[Metric]:
-    found = monitor.windows.remembered((snapshot, None, "graph"), lambda: explained_of(snapshot, None, monitor.facts()))
+    explained = monitor.windows.remembered(
+        (snapshot, None, "graph"), lambda: explained_of(snapshot, None, monitor.facts())
+    )
     named: Labels = ("operator", "kind", "label")
-    did = [((o.id, o.kind, o.label), o.total) for o in found.operators if o.total is not None]
+    did = [((o.id, o.kind, o.label), o.total) for o in explained.operators if o.total is not None]
 
     def of(key: str) -> Samples:
         return [(labels, float(getattr(total, key))) for labels, total in did]

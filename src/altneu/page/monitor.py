@@ -52,11 +52,11 @@ class Monitor:
         self._changes: dict[str, deque[Change]] = {}
         self._seen = 0
         with engine.lock:
-            self._snapshot, self._facts, self._wanted = Snapshot(engine, streams), engine.facts(), 0.0
+            self._snapshot, self._facts, self._in_use_until = Snapshot(engine, streams), engine.facts(), 0.0
             for past in engine.past.last():
                 self.counts.step(past.step)
             self._seen = engine.past.count
-            self._end = engine.past.listen(self._told)
+            self._end = engine.past.listen(self._on_step)
 
     def close(self) -> None:
         """Hear nothing more of the session."""
@@ -75,7 +75,7 @@ class Monitor:
 
     def facts(self) -> Facts:
         """What operators did, by the last step; steps tell it for a while after somebody has asked."""
-        self._wanted = time.monotonic() + WANTED
+        self._in_use_until = time.monotonic() + WANTED
         if self.engine.lock.acquire(blocking=False):
             try:
                 self._facts = self.engine.facts()
@@ -103,11 +103,11 @@ class Monitor:
         """The last changes of a view, the latest first."""
         return [*self._changes.get(name, ())][::-1]
 
-    def _told(self) -> None:
+    def _on_step(self) -> None:
         """A step has ended; the session waits for this, so that nothing that goes wrong here may reach it."""
         try:
             self._snapshot = Snapshot(self.engine, self.streams)
-            if time.monotonic() < self._wanted:
+            if time.monotonic() < self._in_use_until:
                 self._facts = self.engine.facts()
             for past in self.engine.past.last(1):
                 if past.number != self._seen:

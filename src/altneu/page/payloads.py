@@ -30,7 +30,7 @@ def session_payload(monitor: Monitor, *, allow_writes: bool) -> dict[str, Any]:
         "lower": snapshot.lower,
         "since": snapshot.since,
         "steps": past.count,
-        "kept": dict(zip(("updates", "bytes"), snapshot.kept, strict=True)),
+        "retained": dict(zip(("updates", "bytes"), snapshot.retained, strict=True)),
         "doing": None if doing is None else {"text": doing.text, "seconds": doing.seconds},
         "failed": None if failed is None else {"ended": failed.ended, "error": failed.error},
         "trouble": monitor.trouble,

@@ -42,12 +42,12 @@ def number(request: Request, name: str, default: int, least: int = 0, most: int 
     Raises:
         Refused: it is none, or not between the bounds.
     """
-    given = request.query_params.get(name)
-    if given is None:
+    text = request.query_params.get(name)
+    if text is None:
         return default
-    if not _WHOLE.fullmatch(given) or not least <= int(given) <= most:
-        raise Refused(400, f"{name} must be a whole number from {least} to {most}, got {given[:40]!r}")
-    return int(given)
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        raise Refused(400, f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}")
+    return int(text)
 
 
 def text(request: Request, name: str) -> str:
@@ -56,10 +56,10 @@ def text(request: Request, name: str) -> str:
     Raises:
         Refused: it is missing.
     """
-    given = request.query_params.get(name)
-    if given is None:
+    value = request.query_params.get(name)
+    if value is None:
         raise Refused(400, f"the parameter {name} is missing: {request.url.path}?{name}=...")
-    return given
+    return value
 
 
 async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
@@ -77,12 +77,12 @@ async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
             raise Refused(413, f"more than {most} bytes")
         parts.append(part)
     try:
-        found = json.loads(b"".join(parts))
+        posted = json.loads(b"".join(parts))
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body must be JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(posted, dict):
         raise Refused(400, "post a JSON object")
-    return found
+    return posted
 
 
 def field(posted: dict[str, Any], name: str) -> str:
@@ -91,7 +91,7 @@ def field(posted: dict[str, Any], name: str) -> str:
     Raises:
         Refused: it is missing, or no text.
     """
-    given = posted.get(name)
-    if not isinstance(given, str) or any("\ud800" <= letter <= "\udfff" for letter in given):
+    value = posted.get(name)
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise Refused(400, f'"{name}" must be a text')
-    return given
+    return value

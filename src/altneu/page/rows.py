@@ -22,7 +22,7 @@ from altneu.page.cells import cells_of, columns_of
 from altneu.page.snapshot import Snapshot
 from altneu.runtime.read import contents, summed
 from altneu.trace.update import Updates
-from altneu.views.view import View, errors_kept
+from altneu.views.view import View, stored_errors
 
 MOST = 2_000_000  # updates of a view that are added up; of a larger one the page shows the first part
 SORTED = 20_000  # fewer rows than these are in order of their columns, if nothing else is asked for
@@ -46,22 +46,22 @@ class Selection:
     Units:  ``of`` counts the distinct rows selected from, ``counted`` their sum with counts.
     """
 
-    found: Updates
+    updates: Updates
     of: int
     counted: int
     whole: bool
 
     def window(self, offset: int, limit: int) -> dict[str, Any]:
         """Some of the rows, as the page is told them; ``id`` finds one again."""
-        part = self.found.take(np.arange(offset, min(offset + limit, len(self.found))))
+        part = self.updates.take(np.arange(offset, min(offset + limit, len(self.updates))))
         ids = [f"{h:016x}" for h in hash_rows(part.rows).tolist()] if len(part) else []
         return {
-            "columns": columns_of(self.found.schema),
+            "columns": columns_of(self.updates.schema),
             "rows": cells_of(part.rows),
             "counts": part.diffs.tolist(),
             "ids": ids,
             "offset": offset,
-            "selected": len(self.found),
+            "selected": len(self.updates),
             "distinct": self.of,
             "rows_with_counts": self.counted,
             "whole": self.whole,
@@ -69,17 +69,17 @@ class Selection:
 
     def row(self, id_: str) -> tuple[object, ...] | None:
         """The row of an id, None if it is not there any more."""
-        if not len(self.found):
+        if not len(self.updates):
             return None
-        at = np.flatnonzero(hash_rows(self.found.rows) == np.uint64(int(id_, 16)))
-        return self.found.rows.take(at[:1]).to_pylist()[0] if len(at) else None
+        at = np.flatnonzero(hash_rows(self.updates.rows) == np.uint64(int(id_, 16)))
+        return self.updates.rows.take(at[:1]).to_pylist()[0] if len(at) else None
 
 
 class Windows:
     """Windows into views, of which the last selections are remembered."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._cached: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def select(self, snapshot: Snapshot, name: str, query: RowQuery) -> Selection:
@@ -91,21 +91,21 @@ class Windows:
             UnknownColumnError: it is to be sorted by something else.
             ReadError: by a column that has no order.
         """
-        found, whole = self.remembered((snapshot, name), lambda: part_of(snapshot, name))
-        return self.remembered((snapshot, name, query), lambda: _selected(found, whole, query))
+        updates, whole = self.remembered((snapshot, name), lambda: part_of(snapshot, name))
+        return self.remembered((snapshot, name, query), lambda: _selected(updates, whole, query))
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """What was made for a key, made now if it is not remembered."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
+            if key in self._cached:
+                self._cached.move_to_end(key)
+                return self._cached[key]
+        value = make()
         with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return made
+            self._cached[key] = value
+            while len(self._cached) > KEPT:
+                self._cached.popitem(last=False)
+        return value
 
 
 def part_of(snapshot: Snapshot, name: str) -> tuple[Updates, bool]:
@@ -126,20 +126,20 @@ def part_of(snapshot: Snapshot, name: str) -> tuple[Updates, bool]:
     return Updates.concat(parts, layout.schema, 1), False
 
 
-def _selected(found: Updates, whole: bool, query: RowQuery) -> Selection:
-    of, counted = len(found), int(found.diffs.sum())
+def _selected(updates: Updates, whole: bool, query: RowQuery) -> Selection:
+    of, counted = len(updates), int(updates.diffs.sum())
     if query.text:
-        found = found.filter(having(found.rows, query.text))
-    order = _order(found.rows, query)
-    return Selection(found if order is None else found.take(order), of, counted, whole)
+        updates = updates.filter(having(updates.rows, query.text))
+    order = _order(updates.rows, query)
+    return Selection(updates if order is None else updates.take(order), of, counted, whole)
 
 
 def having(rows: Rows, text: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which rows have a text in any column, as they are shown, whatever the case of its letters."""
     mask = np.zeros(rows.count, np.bool_)
     for column in rows.columns:
-        found = pc.match_substring(_as_text(column), text.lower(), ignore_case=True)
-        mask |= found.fill_null(False).to_numpy(zero_copy_only=False)
+        matches = pc.match_substring(_as_text(column), text.lower(), ignore_case=True)
+        mask |= matches.fill_null(False).to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -186,11 +186,11 @@ def errors_of(snapshot: Snapshot, name: str) -> Rows:
 
 def count_errors(snapshot: Snapshot, name: str) -> int:
     """How many errors a view has, those of negative counts left out, which only its rows tell."""
-    kept = [snapshot.sizes.get(origin, (0, 0))[0] for origin in snapshot.ports(name).errors]
-    if not any(kept) or sum(kept) > MOST_ERRORS:
-        return sum(kept)
+    counts = [snapshot.sizes.get(origin, (0, 0))[0] for origin in snapshot.ports(name).errors]
+    if not any(counts) or sum(counts) > MOST_ERRORS:
+        return sum(counts)
     if name not in snapshot.errors:
         with snapshot.lock:
             time = snapshot.known(name).readable(None)
-            snapshot.errors[name] = errors_kept(snapshot.table, snapshot.ports(name), time).count
+            snapshot.errors[name] = stored_errors(snapshot.table, snapshot.ports(name), time).count
     return snapshot.errors[name]

@@ -130,5 +130,5 @@ def serve(
     try:
         sock = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 takes a free one") from error
+        raise SetupError(f"the page cannot be served at {host}:{port}: {error}; port=0 chooses a free one") from error
     return Page(monitor, sock, host, allow_writes=allow_writes, token=token, closed=closed)

@@ -68,7 +68,7 @@ class Snapshot:
             return self.table.sizes()
 
     @property
-    def kept(self) -> tuple[int, int]:
+    def retained(self) -> tuple[int, int]:
         """Updates and bytes that all arrangements keep together."""
         return sum(rows for rows, _ in self.sizes.values()), sum(size for _, size in self.sizes.values())
 

@@ -30,16 +30,16 @@ def why(monitor: Monitor, view: str, id_: str) -> dict[str, Any]:
         row = monitor.windows.select(snapshot, view, RowQuery()).row(id_)
         if row is None:
             raise Refused(404, "the row is not in the view any more: a step removed it")
-        found = View(monitor.engine, view).explain_row(row)
+        explanation = View(monitor.engine, view).explain_row(row)
     return {
-        "view": found.view,
-        "row": {name: cell(value) for name, value in found.row.items()},
-        "count": found.count,
-        "at": list(found.at),
-        "since": found.since,
-        "sufficient": found.sufficient,
-        "notes": list(found.notes),
-        "inputs": [{"source": i.source, "kept": i.kept} | table_of(i.to_arrow(), MOST) for i in found.inputs],
+        "view": explanation.view,
+        "row": {name: cell(value) for name, value in explanation.row.items()},
+        "count": explanation.count,
+        "at": list(explanation.at),
+        "since": explanation.since,
+        "sufficient": explanation.sufficient,
+        "notes": list(explanation.notes),
+        "inputs": [{"source": i.source, "kept": i.kept} | table_of(i.to_arrow(), MOST) for i in explanation.inputs],
         "operators": [
             {
                 "number": s.number,
@@ -51,6 +51,6 @@ def why(monitor: Monitor, view: str, id_: str) -> dict[str, Any]:
                 "total": s.rows.count,
                 "inputs": list(s.inputs),
             }
-            for s in found.supports
+            for s in explanation.supports
         ],
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from altneu.linear import BoundLogic, Delay, DelayFunction, Function, FunctionStep
+from altneu.linear import Function
 from altneu.linear.checked import Checked
 from altneu.linear.function import is_own, running_python
 from altneu.plan import ir
@@ -23,36 +23,16 @@ def functions_of(root: ir.Node) -> list[Function]:
     """The functions of a plan, each digest once, in the order of its nodes."""
     found: dict[str, Function] = {}
     for node in ir.walk(root):
-        for function in _of_node(node):
+        for function in node.functions():
             found.setdefault(function.digest, function)
     return list(found.values())
-
-
-def _of_node(node: ir.Node) -> Iterator[Function]:
-    match node:
-        case ir.Linear(_, logic):
-            yield from _of_delay(logic.delay)
-            for step in logic.steps:
-                if isinstance(step, FunctionStep):
-                    yield step.function
-                yield from _of_delay(getattr(step, "delay", None))
-        case ir.Reduce(_, _, ir.PythonReduce() | ir.Threshold() as reducer):
-            yield reducer.function
-        case ir.Inspect(_, function):
-            yield function
-
-
-def _of_delay(delay: Delay | None) -> Iterator[Function]:
-    for part in () if delay is None else delay.parts:
-        if isinstance(part, DelayFunction):
-            yield part.function
 
 
 def with_functions(root: ir.Node, change: Change) -> ir.Node:
     """The plan with every function changed."""
     if not functions_of(root):
         return root
-    return transform(root, lambda new, _: _changed(new, change))
+    return transform(root, lambda new, _: new.with_functions(change))
 
 
 def checked(root: ir.Node) -> ir.Node:
@@ -63,36 +43,12 @@ def checked(root: ir.Node) -> ir.Node:
     def twice(function: Function) -> Function:
         return function if is_own(function.call) else replace(function, call=Checked(function.call, function.title))
 
-    return transform(root, lambda new, _: new if isinstance(new, ir.Inspect) else _changed(new, twice))
+    return transform(root, lambda new, _: new if new.hands_on else new.with_functions(twice))
 
 
 def titles(told: Sequence[Recorded]) -> list[str]:
     """What the program's functions are called, by what was recorded of them."""
     return [str(r["name"]) for r in told if not str(r["name"]).startswith("altneu.")]
-
-
-def _changed(node: ir.Node, change: Change) -> ir.Node:
-    match node:
-        case ir.Linear(_, logic) if any(True for _ in _of_node(node)):
-            steps = tuple(_changed_step(step, change) for step in logic.steps)
-            return replace(node, logic=BoundLogic(steps, _changed_delay(logic.delay, change)))
-        case ir.Reduce(_, _, ir.PythonReduce() | ir.Threshold() as reducer):
-            return replace(node, reducer=replace(reducer, function=change(reducer.function)))
-        case ir.Inspect(_, function):
-            return replace(node, function=change(function))
-    return node
-
-
-def _changed_step(step: Any, change: Change) -> Any:
-    if isinstance(step, FunctionStep):
-        step = replace(step, function=change(step.function))
-    delay = getattr(step, "delay", None)
-    return replace(step, delay=_changed_delay(delay, change)) if delay else step
-
-
-def _changed_delay(delay: Delay, change: Change) -> Delay:
-    parts = (replace(p, function=change(p.function)) if isinstance(p, DelayFunction) else p for p in delay.parts)
-    return Delay(tuple(parts))
 
 
 # what a store knows of them -------------------------------------------------------------------------------------------

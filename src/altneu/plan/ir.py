@@ -21,18 +21,15 @@ from altneu.operators.latest.node import Latest
 from altneu.operators.linear.node import Linear
 from altneu.operators.loop.node import MAX_ROUNDS, EnterAt, Loop, Result, Variable, open_schema
 from altneu.operators.node import Node, inputs_first, inputs_of, ordered, walk
+from altneu.operators.reduce.calls import USUAL_FRAMES, Aggregate, Frame, WindowCall
 from altneu.operators.reduce.node import Reduce, Reducer
 from altneu.operators.reduce.reducers import (
-    USUAL_FRAMES,
-    Aggregate,
     Aggregates,
     CountOf,
     Distinct,
-    Frame,
     PythonReduce,
     Threshold,
     TopK,
-    WindowCall,
     WindowFunctions,
 )
 from altneu.operators.sample.node import Sample

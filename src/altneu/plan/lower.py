@@ -16,20 +16,21 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order, order_text
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.linear import BoundLogic, Negate
+from altneu.linear import BoundLogic
+from altneu.operators.arrange.lowering import lower_arranged_by
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.lowering import lower_asof, lower_update_time
 from altneu.operators.base import LOGIC_ERRORS, Hosting, Operation
-from altneu.operators.calculus.operation import DifferentiateOp, IntegrateOp, ToNeuOp
+from altneu.operators.calculus.lowering import lower_differentiate, lower_integrate, lower_to_neu
+from altneu.operators.calculus.operation import IntegrateOp
 from altneu.operators.concat.lowering import lower_concat, lower_consolidate, lower_inspect
-from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.delta_join.lowering import lower_delta_join
 from altneu.operators.join.lowering import lower_join
 from altneu.operators.latest.lowering import lower_latest
 from altneu.operators.linear.lowering import lower_linear
-from altneu.operators.linear.operation import LinearOp
-from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, FeedOp, LeaveOp
-from altneu.operators.lowering import Lowered, arrangement_id
+from altneu.operators.loop.lowering import lower_enter_at, lower_result, lower_variable
+from altneu.operators.loop.operation import EnterOp, FeedbackOp, FeedOp, LeaveOp
+from altneu.operators.lowering import Lowered, OpenLoop, arrangement_id
 from altneu.operators.node import Key
 from altneu.operators.reduce.lowering import lower_reduce
 from altneu.operators.sample.lowering import lower_sample
@@ -39,16 +40,6 @@ from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
 from altneu.trace.batch import Layout
-
-
-@dataclass(frozen=True)
-class _OpenLoop:
-    """A loop that is being lowered: its scope, what its variables are there, and how its parts are told from others."""
-
-    scope: int
-    variables: tuple[Lowered, ...]
-    name: str
-    limit: int | None
 
 
 @dataclass
@@ -68,7 +59,7 @@ class Lowering:
     arranged: dict[tuple[Port, Key, tuple[Order, ...], bool], int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)  # what is made once
     failing: dict[Port, tuple[str, Lowered]] = field(default_factory=dict)
-    loops: dict[int, _OpenLoop] = field(default_factory=dict)  # by level, those being lowered
+    loops: dict[int, OpenLoop] = field(default_factory=dict)  # by level, those being lowered
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
     spreads: dict[Port, Key] = field(default_factory=dict)
     commanded: dict[int, int] = field(default_factory=dict)  # by the arrangement of a source, what gives its rows
@@ -148,31 +139,21 @@ class Lowering:
             self.scopes.append(Scope(around, self._depth(around) + 1, "moment"))
         return found
 
-    def _moments_of(self, node: ir.Moments, below: Lowered) -> int:
-        """The scope that a node says, of the times of the loop that it was written in."""
-        scope = self.scope_of(below)
-        if node.level >= 0:
-            scope = self.loops[node.level].scope
+    def moment_scope(self, lowered: Lowered, level: int, depth: int) -> int:
+        """The scope of the moments, so many inside one another, of the times of a loop, or (-1) of the outer times."""
+        scope = self.scope_of(lowered)
+        if level >= 0:
+            scope = self.loops[level].scope
         else:
             while self.scopes[scope].kind == "moment":
                 scope = self.scopes[scope].parent
-        for _ in range(node.depth):
+        for _ in range(depth):
             scope = self._moments(scope)
         return scope
 
-    def _in_moments(self, node: ir.Differentiate | ir.ToNeu | ir.Integrate) -> Lowered:
-        below = self.lower(node.input)
-        scope = self._moments_of(node, below)
-        match node:
-            case ir.Differentiate():
-                below = self.entered(below, self.scopes[scope].parent)
-                number = self.add(DifferentiateOp(), (below.port,), node.schema, label="differentiate", scope=scope)
-            case ir.ToNeu():
-                below = self.entered(below, scope)
-                number = self.add(ToNeuOp(), (below.port,), node.schema, label="delay to neu", scope=scope)
-            case ir.Integrate():  # of what is in no moments nothing is forgotten
-                return self.left(below) if self.scope_of(below) == scope else below
-        return replace(below, port=Port(number))
+    def around(self, scope: int) -> int:
+        """The scope that a scope is in."""
+        return self.scopes[scope].parent
 
     def _schema(self, port: Port) -> pa.Schema:
         return self.nodes[port.node].schema if port.output == 0 else ERROR_SCHEMA
@@ -258,22 +239,6 @@ class Lowering:
         if source.commanded_by is None:
             sources.keep(self, source, port)
 
-    def _arranged_by(self, node: ir.ArrangedBy) -> Lowered:
-        return self.lower(node.input)
-
-    def _variable(self, node: ir.Variable) -> Lowered:
-        return self.loops[node.level].variables[node.index]
-
-    def _enter_at(self, node: ir.EnterAt) -> Lowered:
-        inside = self.entered(self.lower(node.input), self.loops[node.level].scope)
-        label = f"enter at round {node.rounds.sql}"
-        operation = EnterAtOp(node.rounds, self.loops[node.level].limit)
-        number = self.add(operation, (inside.port,), node.schema, label=label)
-        return replace(inside, port=Port(number))
-
-    def _result(self, node: ir.Result) -> Lowered:
-        return self._loop(node.loop)[node.index]
-
     def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
 
@@ -328,54 +293,27 @@ class Lowering:
             lowered = self.done[key]
         return lowered
 
-    def _loop(self, loop: ir.Loop) -> tuple[Lowered, ...]:
-        """Lower a loop, once; what its variables come to, outside it."""
+    def results_of(self, loop: ir.Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
+        """What the variables of a loop come to outside it, made once, for its name."""
         name = self.name_of(loop)
         if name not in self.results:
-            self.results[name] = self._lower_loop(loop, name)
+            self.results[name] = make(name)
         return self.results[name]
 
-    def _lower_loop(self, loop: ir.Loop, name: str) -> tuple[Lowered, ...]:
+    def loop_scope(self, loop: ir.Loop, notes: tuple[str, ...]) -> int:
+        """A new scope for a loop, inside the innermost scope of what the loop reads.
+
+        It stands here, with ``moment_scope`` and ``event_scope``, because a scope is where all that is lowered meets:
+        what is outside depends on the whole plan, not on one operator.
+        """
         level = ir.free_level(loop)
         parent = 0 if level is None else self.loops[level].scope
         if level is None and ir.coordinates(loop):
             parent = self.event_scope()
         if ir.moments(loop):
             parent = self.innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
-        scope = len(self.scopes)
-        notes = (f"computed outside the loop: {', '.join(loop.hoisted)}",) if loop.hoisted else ()
         self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds, notes))
-        initial = [self.entered(self.lower(i), scope) for i in loop.initial]
-        feeds = [arrangement_id(f"feedback|{name}|{i}", ()) for i in range(len(initial))]
-        variables = []
-        for i, first in enumerate(initial):
-            if i in loop.unread:
-                variables.append(first)  # nobody asks
-                continue
-            schema, label = loop.variable(i).schema, loop.names[i]
-            back = self.add(FeedbackOp(feeds[i]), (), schema, label=f"{label} of the round before", scope=scope)
-            at = self.add(ConcatOp(), (first.port, Port(back)), schema, label=f"variable {label}", scope=scope)
-            variables.append(Lowered(Port(at), None))
-        around = self.loops.get(loop.level)
-        limit = loop.max_rounds if loop.stops else None
-        self.loops[loop.level] = _OpenLoop(scope, tuple(variables), name, limit)
-        results = [self.entered(self.lower(body), scope) for body in loop.bodies]
-        for i, (first, result) in enumerate(zip(initial, results, strict=True)):
-            if i not in loop.unread:
-                self._feed(loop, i, feeds[i], first, result)
-        del self.loops[loop.level]
-        if around is not None:
-            self.loops[loop.level] = around
-        return tuple(self.left(r) for r in results)
-
-    def _feed(self, loop: ir.Loop, i: int, name: str, first: Lowered, result: Lowered) -> None:
-        """What a body makes, less what the variable began as, comes round: together that is what it made."""
-        schema, scope, label = loop.variable(i).schema, self.scope_of(result), loop.names[i]
-        away = self.add(LinearOp(BoundLogic((Negate(),))), (first.port,), schema, label="negate")
-        change = self.add(ConcatOp(), (result.port, Port(away)), schema, label=f"change of {label}")
-        layout = Layout(schema, tuple(schema.names), self.lattice_in(scope))
-        feed = FeedOp(name, layout, loop.max_rounds if loop.stops else None)
-        self.add(feed, (Port(change),), schema, exchange=layout.key, label=f"next {label}")
+        return len(self.scopes) - 1
 
     def plan(self, views: Mapping[str, ViewPorts]) -> Plan:
         """What was lowered so far as a plan."""
@@ -404,15 +342,15 @@ OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.Consolidate: lower_consolidate,
     ir.Sample: lower_sample,
     ir.Inspect: lower_inspect,
-    ir.ArrangedBy: Lowering._arranged_by,
-    ir.Differentiate: Lowering._in_moments,
-    ir.ToNeu: Lowering._in_moments,
-    ir.Integrate: Lowering._in_moments,
-    ir.Variable: Lowering._variable,
-    ir.EnterAt: Lowering._enter_at,
-    ir.Result: Lowering._result,
+    ir.ArrangedBy: lower_arranged_by,
+    ir.Differentiate: lower_differentiate,
+    ir.ToNeu: lower_to_neu,
+    ir.Integrate: lower_integrate,
+    ir.Variable: lower_variable,
+    ir.EnterAt: lower_enter_at,
+    ir.Result: lower_result,
 }
-"""How each node is lowered; what has a scope of its own, loops and moments, is lowered here."""
+"""How each node is lowered; a loop is with the first of its results."""
 
 
 def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:

@@ -1,4 +1,4 @@
-"""``view.explain_row(row)``."""
+"""``view.explain_row(row)``: the input rows that a row of a view rests on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALIKE = 3
 
 
 def explain_row(engine: Engine, name: str, row: Mapping[str, Any] | Sequence[Any], at: Time) -> Explanation:
-    """The input rows that a row of a view rests on; ``View.explain_row`` says it all."""
+    """The input rows that a row of a view rests on; documented as ``View.explain_row``."""
     known = engine.known(name)
     refuse_without_contents(engine.ports(name), name)
     time = known.readable(at)
@@ -45,11 +45,10 @@ def explain_row(engine: Engine, name: str, row: Mapping[str, Any] | Sequence[Any
     while isinstance(node, ir.ArrangedBy):
         node = node.input
     finder = Finder.of(engine, time)
-    found = counted(contents(engine.table, engine.ports(name).contents, time))
-    one, count = _the_row(name, found, row)
+    rows = counted(contents(engine.table, engine.ports(name).contents, time))
+    one, count = _the_row(name, rows, row)
     traced = Tracer(finder).follow([(node, one)])
-    asking = _Asking(finder, node, one, count)
-    inputs, sufficient = asking.inputs(traced)
+    inputs, sufficient = _Explained(finder, node, one, count).inputs(traced)
     return Explanation(
         name,
         dict(zip(one.schema.names, one.to_pylist()[0], strict=True)),
@@ -63,52 +62,52 @@ def explain_row(engine: Engine, name: str, row: Mapping[str, Any] | Sequence[Any
     )
 
 
-def _the_row(name: str, found: Updates, row: Mapping[str, Any] | Sequence[Any]) -> tuple[Rows, int]:
-    """The row of a view that is meant, and how often it is there.
+def _the_row(name: str, rows: Updates, row: Mapping[str, Any] | Sequence[Any]) -> tuple[Rows, int]:
+    """The row among those of a view that ``row`` describes, and how often it is there.
 
     Raises:
-        ReadError: there is none, or there are several.
+        ReadError: no row or several rows match.
     """
-    names = found.schema.names
+    names = rows.schema.names
     if isinstance(row, Mapping):
-        lacking = [n for n in row if n not in names]
-        if lacking:
-            raise ReadError(f"view {name!r} has no column {lacking[0]!r}; it has: {', '.join(names)}")
-        given = dict(row)
+        unknown = [n for n in row if n not in names]
+        if unknown:
+            raise ReadError(f"view {name!r} has no column {unknown[0]!r}; it has: {', '.join(names)}")
+        by_column = dict(row)
     else:
         values = list(row) if isinstance(row, tuple | list) else [row]
         if len(values) != len(names):
             raise ReadError(f"view {name!r} has {len(names)} columns ({', '.join(names)}), and the row {len(values)}")
-        given = dict(zip(names, values, strict=True))
-    fields = [found.schema.field(n) for n in given]
+        by_column = dict(zip(names, values, strict=True))
+    fields = [rows.schema.field(n) for n in by_column]
     try:
-        columns = tuple(array_of([given[f.name]], f.type) for f in fields)
+        columns = tuple(array_of([by_column[f.name]], f.type) for f in fields)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise ReadError(f"the row does not fit view {name!r}: {error}") from None
     wanted = Rows(pa.schema(fields), columns, 1)
-    meant = agreeing(found, wanted)
-    if len(meant) == 1:
-        return meant.rows, int(meant.diffs[0])
-    shown = show_row(list(given), list(given.values()))
-    if not len(meant):
-        raise ReadError(f"view {name!r} has no row {shown} at that time{_nearest(found, wanted)}")
-    some = "; ".join(show_row(names, r) for r in meant.rows.slice(0, min(_ALIKE, len(meant))).to_pylist())
-    raise ReadError(f"view {name!r} has {len(meant)} rows with {shown}, such as {some}; say which")
+    matches = agreeing(rows, wanted)
+    if len(matches) == 1:
+        return matches.rows, int(matches.diffs[0])
+    shown = show_row(list(by_column), list(by_column.values()))
+    if not len(matches):
+        raise ReadError(f"view {name!r} has no row {shown} at that time{_nearest(rows, wanted)}")
+    some = "; ".join(show_row(names, r) for r in matches.rows.slice(0, min(_ALIKE, len(matches))).to_pylist())
+    raise ReadError(f"view {name!r} has {len(matches)} rows with {shown}, such as {some}; say which")
 
 
-def _nearest(found: Updates, wanted: Rows) -> str:
+def _nearest(rows: Updates, wanted: Rows) -> str:
     """Rows that agree on the first columns, for the message."""
     for width in range(len(wanted.schema) - 1, 0, -1):
-        some = agreeing(found, wanted.select(wanted.schema.names[:width]))
-        if len(some):
-            rows = some.rows.slice(0, min(_ALIKE, len(some))).to_pylist()
-            return "; it has " + "; ".join(show_row(found.schema.names, r) for r in rows)
+        matches = agreeing(rows, wanted.select(wanted.schema.names[:width]))
+        if len(matches):
+            shown = matches.rows.slice(0, min(_ALIKE, len(matches))).to_pylist()
+            return "; it has " + "; ".join(show_row(rows.schema.names, r) for r in shown)
     return ""
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """What was asked for: rows of a collection, and how often they are there."""
+class _Explained:
+    """The row that is explained: the collection it belongs to, and how often it is there."""
 
     finder: Finder
     node: ir.Node
@@ -118,8 +117,8 @@ class _Asking:
     def inputs(self, traced: Traced) -> tuple[list[InputRows], bool | None]:
         """The input rows with their times, and whether the row follows from them alone.
 
-        Where it does not (a row is lacking because of others, which were not asked for), all input rows are taken that
-        agree with it on what the operators hand on.
+        Where it does not (rows may be missing because of others, which were not traced), all input rows are taken that
+        agree with it on the columns that operators pass on.
         """
         sources = {n.name: n for n in ir.walk(self.node) if isinstance(n, ir.Source)}
         times = ir.coordinates(self.node) or ("time",)
@@ -129,55 +128,56 @@ class _Asking:
             for some in parts
         ]
         rows = {name: self.finder.find(sources[name], rows) for name, rows in traced.leaves.items()}
-        unread = [name for name, found in rows.items() if found is None]
+        unread = [name for name, updates in rows.items() if updates is None]
         partly += [InputRows(name, _timeless(traced.leaves[name]), False, times) for name in unread]
-        found = {name: updates for name, updates in rows.items() if updates is not None}
+        by_source = {name: updates for name, updates in rows.items() if updates is not None}
         sufficient = None
         if not partly:
-            sufficient = self._follows(found)
+            sufficient = self._follows(by_source)
             if not sufficient and (wider := self._all_that_agree()) is not None:
-                found, sufficient = wider, self._follows(wider)
-        kept = [
+                by_source, sufficient = wider, self._follows(wider)
+        whole = [
             InputRows(name, in_order(consolidated(updates)), True, times)
-            for name, updates in found.items()
+            for name, updates in by_source.items()
             if len(updates)
         ]
-        return [*kept, *partly], sufficient
+        return [*whole, *partly], sufficient
 
-    def _follows(self, found: Mapping[str, Updates]) -> bool:
+    def _follows(self, by_source: Mapping[str, Updates]) -> bool:
+        """Whether the query over these input rows alone has the row as often."""
         scratch = Scratch()
-        scratch.inputs = Inputs({name: [updates] for name, updates in found.items() if len(updates)})
-        made = counted(agreeing(scratch.contents(self.node, self.finder.at), self.row))
-        return made.diffs.tolist() == [self.count]
+        scratch.inputs = Inputs({name: [updates] for name, updates in by_source.items() if len(updates)})
+        result = counted(agreeing(scratch.contents(self.node, self.finder.at), self.row))
+        return result.diffs.tolist() == [self.count]
 
     def _all_that_agree(self) -> dict[str, Updates] | None:
-        """All input rows that agree with the row on what operators hand on; None where they are not kept."""
-        asked: dict[str, dict[tuple[str, ...], Rows]] = {}
-        found: dict[str, Updates] = {}
+        """All input rows that agree with the row on what operators pass on; None where they are not kept."""
+        demands: dict[str, dict[tuple[str, ...], Rows]] = {}
+        by_source: dict[str, Updates] = {}
 
-        def ask(node: ir.Node, rows: Rows) -> None:
-            by_columns = asked.setdefault(node.fingerprint, {})
+        def demand(node: ir.Node, rows: Rows) -> None:
+            by_columns = demands.setdefault(node.fingerprint, {})
             names = tuple(rows.schema.names)
             known = by_columns.get(names)
             by_columns[names] = (
                 rows if known is None or not names else distinct(Rows.concat([known, rows], rows.schema))
             )
 
-        ask(self.node, self.row)
+        demand(self.node, self.row)
         for node in reversed(list(ir.walk(self.node))):
-            wanted = list(asked.get(node.fingerprint, {}).values())
+            wanted = list(demands.get(node.fingerprint, {}).values())
             if isinstance(node, ir.Source):
                 updates = self.finder.find(node, EVERYTHING)
                 if updates is None:
                     return None
-                found[node.name] = updates.filter(np.logical_or.reduce([agree(updates, rows) for rows in wanted]))
+                by_source[node.name] = updates.filter(np.logical_or.reduce([agree(updates, rows) for rows in wanted]))
                 continue
             looped = isinstance(node, ir.Result | ir.Loop)
             for rows in wanted:
                 narrowed = [EVERYTHING] * len(node.inputs) if looped else narrow(node, rows)
                 for below, some in zip(node.inputs, narrowed, strict=True):
-                    ask(below, some)
-        return found
+                    demand(below, some)
+        return by_source
 
 
 def _timeless(rows: Rows) -> Updates:

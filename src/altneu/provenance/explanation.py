@@ -1,4 +1,4 @@
-"""What an explanation says: the input rows, how the row came of them, and whether it follows from them alone."""
+"""The explanation of a row: its input rows, the operators between, and whether the input rows alone produce it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SHOWN = 10
 class InputRows:
     """Rows of a source that a row rests on.
 
-    ``updates`` are theirs, up to the time that was asked about. Where nothing keeps the source's rows (``kept`` is
-    false) they are what is known of them: some of their columns, and neither times nor counts.
+    ``updates`` are theirs, up to the time of the explanation. Where nothing keeps the source's rows (``kept`` is
+    false), only some of their columns are known, and neither times nor counts.
     """
 
     source: str
@@ -41,7 +41,7 @@ class Support:
     """One operator on the way: which of its rows the row rests on, and the operators that these come from.
 
     ``rounds`` are the rounds of the loop it is in, outermost loop first. Where ``known`` is false the rows are not
-    kept, and what is known of them is some of their columns.
+    kept, and only some of their columns are known.
     """
 
     number: int
@@ -58,8 +58,8 @@ class Explanation:
 
     ``count`` is how often it is there at the time ``at``. ``sufficient`` says that the view's query over the input
     rows alone has the row as often (it was computed); None where not all input rows are kept. ``since`` is the time up
-    to which times are folded: what happened at or before it is said to have happened then. ``notes`` say what could not
-    be followed, and what to do about it.
+    to which times are compacted: updates at or before it are shown at it. ``notes`` say what could not be followed,
+    and what to do about it.
     """
 
     view: str
@@ -78,14 +78,14 @@ class Explanation:
         Raises:
             KeyError: the row does not rest on rows of that source.
         """
-        told = [found.to_arrow() for found in self.inputs if found.source == source]
-        if told:  # of rows that are not kept several things may be known
-            return max(told, key=lambda rows: len(rows.schema))
-        known = ", ".join(found.source for found in self.inputs) or "(none)"
+        tables = [rows.to_arrow() for rows in self.inputs if rows.source == source]
+        if tables:  # of rows that are not kept, several sets of columns may be known
+            return max(tables, key=lambda table: len(table.schema))
+        known = ", ".join(rows.source for rows in self.inputs) or "(none)"
         raise KeyError(f"the row does not rest on rows of a source {source!r}; it does on those of: {known}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything it says, as lists and dictionaries; values are as Python has them."""
+        """The whole explanation as lists and dictionaries, with values of Python's types."""
         return {
             "view": self.view,
             "row": dict(self.row),
@@ -96,12 +96,12 @@ class Explanation:
             "notes": list(self.notes),
             "inputs": [
                 {
-                    "source": found.source,
-                    "kept": found.kept,
-                    "columns": found.to_arrow().schema.names,
-                    "rows": [list(row) for row in Rows.from_batch(found.to_arrow()).to_pylist()],
+                    "source": rows.source,
+                    "kept": rows.kept,
+                    "columns": rows.to_arrow().schema.names,
+                    "rows": [list(row) for row in Rows.from_batch(rows.to_arrow()).to_pylist()],
                 }
-                for found in self.inputs
+                for rows in self.inputs
             ],
             "operators": [
                 {
@@ -122,8 +122,8 @@ class Explanation:
         often = "" if self.count == 1 else f", {self.count} times"
         shown = show_row(list(self.row), tuple(self.row.values()))
         lines = [f"{shown} is in view {self.view} at time {_time(self.at)}{often}"]
-        for found in self.inputs:
-            lines += _input_lines(found, self.since)
+        for rows in self.inputs:
+            lines += _input_lines(rows, self.since)
         by_number = {s.number: s for s in self.supports}
         seen: set[int] = set()
 
@@ -153,21 +153,21 @@ def _time(at: tuple[int, ...]) -> str:
     return str(at[0]) if len(at) == 1 else str(at)
 
 
-def _input_lines(found: InputRows, since: int) -> list[str]:
-    names = found.updates.schema.names
-    rows = found.updates.rows.to_pylist()
-    if not found.kept:
-        lines = [f"  source {found.source}, whose rows nothing keeps: those with"]
-        told = [show_row(names, row) if names else "any values" for row in rows]
+def _input_lines(inputs: InputRows, since: int) -> list[str]:
+    updates, names = inputs.updates, inputs.updates.schema.names
+    rows = updates.rows.to_pylist()
+    if not inputs.kept:
+        lines = [f"  source {inputs.source}, whose rows nothing keeps: those with"]
+        texts = [show_row(names, row) if names else "any values" for row in rows]
     else:
-        lines = [f"  source {found.source}"]
-        told = [
+        lines = [f"  source {inputs.source}"]
+        texts = [
             f"{show_row(names, row)} {_when(tuple(time), since)}{'' if diff == 1 else f', {diff:+} times'}"
-            for row, time, diff in zip(rows, found.updates.times.T.tolist(), found.updates.diffs.tolist(), strict=True)
+            for row, time, diff in zip(rows, updates.times.T.tolist(), updates.diffs.tolist(), strict=True)
         ]
-    lines += [f"    {line}" for line in told[:_SHOWN]]
-    if len(told) > _SHOWN:
-        lines.append(f"    … and {len(told) - _SHOWN:,} more")
+    lines += [f"    {line}" for line in texts[:_SHOWN]]
+    if len(texts) > _SHOWN:
+        lines.append(f"    … and {len(texts) - _SHOWN:,} more")
     return lines
 
 

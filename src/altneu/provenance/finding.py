@@ -1,4 +1,4 @@
-"""Reading the rows of any collection of a plan that agree with wanted ones: from arrangements, else made again."""
+"""The rows of any collection of a plan that agree with given ones: read from an arrangement, or else recomputed."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def distinct(rows: Rows) -> Rows:
 def agree(updates: Updates, wanted: Rows) -> npt.NDArray[np.bool_]:
     """Which updates are of rows that agree with one of the wanted ones on its columns; null agrees with null.
 
-    Rows are told by their hashes: two that collide could only add a row to an explanation, which is looked at as a
-    whole in the end.
+    Rows are compared by their hashes: a collision could only add a row to an explanation, which is checked as a whole
+    in the end.
     """
     if not len(wanted.schema):
         return np.full(len(updates), wanted.count > 0)
@@ -72,11 +72,11 @@ def agreeing(updates: Updates, wanted: Rows) -> Updates:
 
 
 Place = tuple[str, tuple[str, ...], bytes]
-Finding = Generator[tuple[ir.Node, Rows], tuple[Updates | None], Updates | None]
+Search = Generator[tuple[ir.Node, Rows], tuple[Updates | None], Updates | None]
 
 
 def _place(node: ir.Node, wanted: Rows) -> Place:
-    """What tells questions apart: a collection, and the hashes of what its rows are to agree with."""
+    """What identifies a search: a collection, and the hashes of what its rows are to agree with."""
     hashes = hash_rows(wanted).tobytes() if len(wanted.schema) else bytes([wanted.count > 0])
     return node.fingerprint, tuple(wanted.schema.names), hashes
 
@@ -85,7 +85,7 @@ def _place(node: ir.Node, wanted: Rows) -> Place:
 class Finder:
     """Rows of a session's collections at a time.
 
-    Shape:  ``plan`` is the session's, ``existing`` names the arrangements that hold state and ``filled`` the sources
+    Shape:  ``plan`` is the session's, ``existing`` names the arrangements that have state and ``filled`` the sources
             that ever had rows; ``at`` is a time, coordinate by coordinate.
     """
 
@@ -94,55 +94,55 @@ class Finder:
     existing: Some[str]
     filled: Some[str]
     at: At
-    _found: dict[Place, tuple[Updates | None]] = field(default_factory=dict, compare=False, repr=False)
+    _results: dict[Place, tuple[Updates | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, engine: Engine, at: At) -> Finder:
-        """What reads a session at a time."""
+        """The finder of a session's rows at a time."""
         journal = engine.journal
         return cls(engine.plan, engine.table, journal.existing(), journal.filled, at)
 
     @cached_property
     def _arrangements(self) -> Mapping[str, list[str]]:
-        """The arrangements that hold all rows of a collection, by its fingerprint; none of loops and moments."""
-        found: dict[str, list[str]] = {}
+        """The arrangements with all rows of a collection, by its fingerprint; none of loops and moments."""
+        arrangements: dict[str, list[str]] = {}
         for node in self.plan.nodes:
             operation = node.operation
             if not isinstance(operation, ArrangeOp) or (operation.transforms and not operation.commanded):
                 continue
             outside = not (self.plan.loop_around(node.scope) or self.plan.has_moments(node))
             if outside and operation.arrangement in self.existing:
-                found.setdefault(node.logical, []).append(operation.arrangement)
-        return found
+                arrangements.setdefault(node.logical, []).append(operation.arrangement)
+        return arrangements
 
     def find(self, node: ir.Node, wanted: Rows) -> Updates | None:
         """The updates, up to the time, of the rows of a collection that agree with wanted ones; None: not kept.
 
-        Cost:   a lookup where an arrangement's key is asked for, else a pass over an arrangement; where there is none,
-                what its operator makes of what is found of its inputs. What was found is kept.
+        Cost:   a lookup where ``wanted`` has an arrangement's key, else a pass over an arrangement; where there is
+                none, its operator over what this finds of its inputs. Results are cached.
         """
-        asked = [self._asked(node, wanted)]
-        found: Updates | None = None
-        answer: tuple[Updates | None] | None = None
-        while asked:
-            place, answering = asked[-1]
+        searches = [self._started(node, wanted)]
+        updates: Updates | None = None
+        result: tuple[Updates | None] | None = None
+        while searches:
+            place, search = searches[-1]
             try:
-                below, rows = answering.send(answer)  # type: ignore[arg-type]
+                below, rows = search.send(result)  # type: ignore[arg-type]
             except StopIteration as stop:
-                found = stop.value
-                answer = self._found[place] = (found,)
-                asked.pop()
+                updates = stop.value
+                result = self._results[place] = (updates,)
+                searches.pop()
                 continue
-            answer = self._found.get(_place(below, rows))
-            if answer is None:
-                asked.append(self._asked(below, rows))
-        return found
+            result = self._results.get(_place(below, rows))
+            if result is None:
+                searches.append(self._started(below, rows))
+        return updates
 
-    def _asked(self, node: ir.Node, wanted: Rows) -> tuple[Place, Finding]:
-        return _place(node, wanted), self._finding(node, wanted)
+    def _started(self, node: ir.Node, wanted: Rows) -> tuple[Place, Search]:
+        return _place(node, wanted), self._search(node, wanted)
 
-    def _finding(self, node: ir.Node, wanted: Rows) -> Finding:
-        """Yields what has to be found of inputs, and is sent that."""
+    def _search(self, node: ir.Node, wanted: Rows) -> Search:
+        """Yields each input with the rows to find in it, and is sent the result of that search."""
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         if names := self._arrangements.get(node.fingerprint):
@@ -153,13 +153,13 @@ class Finder:
             return None
         looped = isinstance(node, ir.Result)
         inputs = list(ir.read_from_outside(node.loop)) if isinstance(node, ir.Result) else list(node.inputs)
-        asked = [EVERYTHING] * len(inputs) if looped else narrow(node, wanted)
-        found = []
-        for below, rows in zip(inputs, asked, strict=True):
+        narrowed = [EVERYTHING] * len(inputs) if looped else narrow(node, wanted)
+        known = []
+        for below, rows in zip(inputs, narrowed, strict=True):
             (updates,) = yield below, rows
-            found.append(updates)
-        known = [updates for updates in found if updates is not None]
-        if len(known) < len(found):
+            if updates is not None:
+                known.append(updates)
+        if len(known) < len(inputs):
             return None
         return agreeing(evaluated(node, inputs, known, self.at), wanted)
 
@@ -188,22 +188,22 @@ def until(updates: Updates, at: At) -> Updates:
     return updates.filter(~late) if late.any() else updates
 
 
-def evaluated(node: ir.Node, inputs: Sequence[ir.Node], found: Sequence[Updates], at: At) -> Updates:
-    """What a node makes of updates of collections below it, up to a time: computed in a session of its own.
+def evaluated(node: ir.Node, inputs: Sequence[ir.Node], updates_of: Sequence[Updates], at: At) -> Updates:
+    """The output of a node over updates of its inputs, up to a time: computed in a session of its own.
 
-    A constant is left as it is, whatever was found of it.
+    A constant is left as it is, whatever its updates.
     """
     scratch = Scratch()
     sources = {
         below.fingerprint: scratch.source(f"#{i}", below, updates)
-        for i, (below, updates) in enumerate(zip(inputs, found, strict=True))
+        for i, (below, updates) in enumerate(zip(inputs, updates_of, strict=True))
         if not isinstance(below, ir.Constant)
     }
     return scratch.contents(replaced(node, sources), at)
 
 
 class Scratch:
-    """A session in memory for one question."""
+    """A session in memory for one computation."""
 
     def __init__(self) -> None:
         self.inputs = Inputs()
@@ -222,8 +222,7 @@ class Scratch:
             engine.maintain("#", Collection(node))
             engine.wait_again(self.inputs)
             engine.advance(at[0] + 1)
-            found = history(engine.table, engine.ports("#").contents, 0, at[0] + 1)
-            return until(found, at)
+            return until(history(engine.table, engine.ports("#").contents, 0, at[0] + 1), at)
 
 
 def _all(batches: Sequence[Batch], layout: Layout) -> Updates:
@@ -235,5 +234,5 @@ def _looked_up(batches: Sequence[Batch], layout: Layout, wanted: Rows) -> Update
     if not batches:
         return Updates.empty(layout.schema, layout.lattice.width)
     keys = distinct(wanted.select(layout.key))
-    found = find_in(batches, hash_rows(keys), keys)
-    return Updates(layout.join(keys.take(found.probe), found.values), found.times, found.diffs)
+    matches = find_in(batches, hash_rows(keys), keys)
+    return Updates(layout.join(keys.take(matches.probe), matches.values), matches.times, matches.diffs)

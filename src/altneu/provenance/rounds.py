@@ -1,10 +1,10 @@
-"""Following rows back through a loop: round by round, each to the round in which it came to be."""
+"""Following rows back through a loop: round by round, each to the round in which it arose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from altneu.provenance.finding import EVERYTHING, Finder, counted
 from altneu.runtime.inputs import Inputs
 from altneu.trace.update import Updates
 
-if TYPE_CHECKING:
-    from altneu.provenance.tracing import Tracer
-
 _NOT_FOLLOWED = (
     "the loop cannot be traced round by round, because the session does not keep all of its inputs (declare its "
     "sources with keep=True), or because the loop inspects times: the explanation lists all of its inputs"
@@ -30,7 +27,19 @@ _NOT_FOLLOWED = (
 VARIABLE, OUTSIDE, ENTERING = "#variable", "#outside", "#entering"
 
 
-def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
+class RoundTracer(Protocol):
+    """What a loop needs of the tracer that follows rows through it (``tracing.Tracer``, which stands above)."""
+
+    finder: Finder
+
+    def note(self, text: str) -> None:
+        """Add a note to the explanation."""
+
+    def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
+        """The rows of each source that rows of a round rest on; ``finder`` finds rows of that round."""
+
+
+def unrolled(tracer: RoundTracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
     """The rows of the collections from outside that rows of a loop's result rest on.
 
     The loop is run again in a session whose times are its rounds: its variables are sources there, its bodies views.
@@ -39,13 +48,13 @@ def unrolled(tracer: Tracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.N
     Cost:   that of the loop from the beginning.
     """
     outside = list(ir.read_from_outside(node.loop))
-    found = [tracer.finder.find(below, EVERYTHING) for below in outside]
-    if any(updates is None for updates in found) or _is_about_time(node.loop):
-        tracer.traced.notes[_NOT_FOLLOWED] = None
-        for below, updates in zip(outside, found, strict=True):
+    contents = [tracer.finder.find(below, EVERYTHING) for below in outside]
+    if any(updates is None for updates in contents) or _is_about_time(node.loop):
+        tracer.note(_NOT_FOLLOWED)
+        for below, updates in zip(outside, contents, strict=True):
             yield below, EVERYTHING if updates is None else counted(updates).rows
         return
-    known = {n.fingerprint: counted(u) for n, u in zip(outside, found, strict=True) if u is not None}
+    known = {n.fingerprint: counted(u) for n, u in zip(outside, contents, strict=True) if u is not None}
     with Engine(retain="all") as engine:
         unrolling = _Unrolling(node.loop, engine, known)
         last = unrolling.run()
@@ -64,8 +73,7 @@ def _is_about_time(loop: ir.Loop) -> bool:
 
     for body in loop.bodies:
         for node in inside(body):
-            moved = isinstance(node, ir.Linear) and not node.logic.keeps_times
-            if moved or isinstance(node, ir.Moments | ir.Latest) or node.is_by_arrival:
+            if node.reads_times:
                 return True
     return False
 
@@ -78,7 +86,7 @@ class _Unrolling:
     engine: Engine
     known: dict[str, Updates]
     sources: dict[str, ir.Node] = field(default_factory=dict)  # by their names: what they stand for outside
-    given: dict[str, Updates] = field(default_factory=dict)
+    inserts: dict[str, Updates] = field(default_factory=dict)
     latest: int = 0  # the last round in which something enters
     bodies: list[ir.Node] = field(default_factory=list)  # of those sources
 
@@ -90,7 +98,7 @@ class _Unrolling:
             first = self.loop.initial[i]
             self.engine.maintain(f"variable {i}", Collection(self._variable(i)))
             self._insert(f"{VARIABLE} {i}", self.known[first.fingerprint], 0)
-        for name, updates in self.given.items():
+        for name, updates in self.inserts.items():
             self._insert(name, updates)
         for at in range(self.loop.max_rounds):
             self.engine.advance(at + 1)
@@ -114,7 +122,7 @@ class _Unrolling:
         if old.fingerprint not in self.known or isinstance(old, ir.Constant):
             return new
         name = f"{OUTSIDE} {old.fingerprint}"
-        self.sources[name], self.given[name] = old, self.known[old.fingerprint]
+        self.sources[name], self.inserts[name] = old, self.known[old.fingerprint]
         return ir.Source(name, old.schema, keep=True)
 
     def _entering(self, node: ir.EnterAt) -> ir.Source:
@@ -123,7 +131,7 @@ class _Unrolling:
         rounds = node.rounds.evaluate(updates.rows)
         values = rounds.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         values = values if rounds.failed is None else np.where(rounds.failed, 0, values)
-        self.given[name] = Updates(updates.rows, np.maximum(values, 0)[None, :], updates.diffs)
+        self.inserts[name] = Updates(updates.rows, np.maximum(values, 0)[None, :], updates.diffs)
         self.latest = max(self.latest, int(values.max(initial=0)))
         self.sources[name] = node.input
         return ir.Source(name, node.schema, keep=True)
@@ -132,54 +140,53 @@ class _Unrolling:
         if not len(updates) or name not in self.engine.sources:
             return
         times = updates.times[:1] if at is None else np.full((1, len(updates)), at)
-        given = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
-        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [given]})))
+        inserted = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
+        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [inserted]})))
 
     def _change(self, i: int, at: int) -> Updates:
-        """What a variable has in the next round less what it has in this one."""
+        """The change of a variable from this round to the next."""
         schema = self.loop.variable(i).schema
-        made = counted(_under(schema, self.engine.last_changes(f"body {i}")))
+        change = counted(_under(schema, self.engine.last_changes(f"body {i}")))
         if at:
-            return made
-        first = _under(schema, self.known[self.loop.initial[i].fingerprint])
-        less = Updates(first.rows, first.times, -first.diffs)
-        return counted(Updates.concat([made, less], schema, 1))
+            return change
+        initial = _under(schema, self.known[self.loop.initial[i].fingerprint])
+        negated = Updates(initial.rows, initial.times, -initial.diffs)
+        return counted(Updates.concat([change, negated], schema, 1))
 
-    def follow(self, tracer: Tracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
+    def follow(self, tracer: RoundTracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
         """Rows of a variable in the last round, back to the rows from outside."""
-        asked: dict[tuple[int, int], list[Rows]] = {}
+        pending: dict[tuple[int, int], list[Rows]] = {}  # by round and variable
         leaves: dict[str, tuple[ir.Node, list[Rows]]] = {}
 
         def want(i: int, some: Rows, at: int) -> None:
-            for since, part in self._settled(i, some, at):
+            for since, part in self._by_since(i, some, at):
                 if since == 0:
                     leaves.setdefault(f"{VARIABLE} {i}", (self.loop.initial[i], []))[1].append(part)
                 else:
-                    asked.setdefault((since - 1, i), []).append(part)
+                    pending.setdefault((since - 1, i), []).append(part)
 
         want(index, rows, last)
-        while asked:
-            at = max(r for r, _ in asked)
-            roots = [(self.bodies[i], _together(asked.pop((at, i)))) for r, i in list(asked) if r == at]
-            inner = tracer.inside(Finder.of(self.engine, (at,)), at)
-            traced = inner.follow([(root, Rows(root.schema, some.columns, some.count)) for root, some in roots])
-            tracer.add(inner)
-            for name, some in traced.leaves.items():
+        while pending:
+            at = max(r for r, _ in pending)
+            roots = [(self.bodies[i], _together(pending.pop((at, i)))) for r, i in list(pending) if r == at]
+            wanted = [(root, Rows(root.schema, some.columns, some.count)) for root, some in roots]
+            for name, some in tracer.follow_in_round(Finder.of(self.engine, (at,)), at, wanted).items():
                 if name.startswith(VARIABLE):
                     want(int(name.removeprefix(f"{VARIABLE} ")), some, at)
                 else:
                     leaves.setdefault(name, (self.sources[name], []))[1].append(some)
         for below, parts in leaves.values():
-            yield below, Rows(below.schema, (found := _together(parts)).columns, found.count)
+            rows = _together(parts)
+            yield below, Rows(below.schema, rows.columns, rows.count)
 
-    def _settled(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
+    def _by_since(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
         """Rows of a variable in a round, by the round since which they have been there as often."""
-        found = Finder.of(self.engine, (at,)).find(self._variable(i), rows)
-        assert found is not None
-        wanted = Rows(found.schema, rows.columns, rows.count)
-        own, theirs = hash_rows(wanted), hash_rows(found.rows)
+        updates = Finder.of(self.engine, (at,)).find(self._variable(i), rows)
+        assert updates is not None
+        wanted = Rows(updates.schema, rows.columns, rows.count)
+        own, theirs = hash_rows(wanted), hash_rows(updates.rows)
         last = dict[int, int]()
-        for h, t in zip(theirs.tolist(), found.times[0].tolist(), strict=True):
+        for h, t in zip(theirs.tolist(), updates.times[0].tolist(), strict=True):
             last[h] = max(last.get(h, 0), t)
         since = np.array([last.get(h, 0) for h in own.tolist()], np.int64)
         for t in np.unique(since).tolist():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from altneu.trace.update import Updates, consolidate
 
 @dataclass
 class Demand:
-    """What is asked for of one collection: rows of it, and rows of which some columns are all that is known."""
+    """The rows of one collection to be traced: whole rows, and rows of which only some columns are known."""
 
     node: ir.Node
     rows: list[Rows] = field(default_factory=list)
@@ -32,9 +32,9 @@ class Demand:
 
 @dataclass
 class Traced:
-    """What following rows back came to.
+    """The result of following rows back.
 
-    ``leaves`` are the rows of each source, ``partly`` what is known of rows that are not kept; ``supports`` the
+    ``leaves`` are the rows of each source, ``partly`` the known columns of rows that are not kept; ``supports`` the
     operators on the way.
     """
 
@@ -44,13 +44,13 @@ class Traced:
     notes: dict[str, None] = field(default_factory=dict)
 
     def leaf(self, source: str, rows: Rows) -> None:
-        """Note rows of a source."""
+        """Add rows of a source."""
         known = self.leaves.get(source)
         self.leaves[source] = distinct(rows if known is None else Rows.concat([known, rows], rows.schema))
 
 
 class Tracer:
-    """Follows rows of some collections back to their sources, each collection once, what reads it first."""
+    """Follows rows of some collections back to their sources, each collection once, after all that read it."""
 
     def __init__(self, finder: Finder, rounds: tuple[int, ...] = (), number: int = 0) -> None:
         self.finder, self.rounds, self.number = finder, rounds, number
@@ -58,7 +58,7 @@ class Tracer:
         self.traced = Traced()
 
     def follow(self, wanted: Sequence[tuple[ir.Node, Rows]]) -> Traced:
-        """What rows of collections rest on."""
+        """Follow rows of collections back."""
         for node, rows in wanted:
             self.want(node, rows, None)
         order = list(ir.walk(*(node for node, _ in wanted)))
@@ -67,18 +67,21 @@ class Tracer:
                 self._trace(self.demands[node.fingerprint])
         return self.traced
 
-    def inside(self, finder: Finder, at: int) -> Tracer:
-        """What follows rows back in a round of a loop, where ``finder`` finds them."""
-        return Tracer(finder, (*self.rounds, at), self.number)
-
-    def add(self, inner: Tracer) -> None:
-        """Take up the operators that were met in a round; sources there are collections from outside."""
+    def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
+        """The rows of each source that rows of a round rest on; sources there are collections from outside the loop."""
+        inner = Tracer(finder, (*self.rounds, at), self.number)
+        traced = inner.follow(wanted)
         self.number = inner.number
-        self.traced.supports += [s for s in inner.traced.supports if not s.label.startswith("source #")]
-        self.traced.notes |= inner.traced.notes
+        self.traced.supports += [s for s in traced.supports if not s.label.startswith("source #")]
+        self.traced.notes |= traced.notes
+        return traced.leaves
+
+    def note(self, text: str) -> None:
+        """Add a note to the explanation."""
+        self.traced.notes[text] = None
 
     def want(self, node: ir.Node, rows: Rows, reader: int | None) -> None:
-        """Ask for rows of a collection; of fewer columns than it has: for all rows that agree."""
+        """Demand rows of a collection; rows of fewer columns than it has stand for all that agree with them."""
         demand = self.demands.setdefault(node.fingerprint, Demand(node))
         if reader is not None and reader not in demand.readers:
             demand.readers.append(reader)
@@ -102,24 +105,24 @@ class Tracer:
                 self.traced.partly.setdefault(node.name, []).extend(partly)
             return
         for known in partly:
-            for below, asked in zip(node.inputs, narrow(node, known), strict=True):
-                self.want(below, asked, number)
+            for below, some in zip(node.inputs, narrow(node, known), strict=True):
+                self.want(below, some, number)
         if not rows.count:
             return
-        for below, found in self.support(node, rows):
-            if found.count:
-                self.want(below, found, number)
+        for below, some in self.support(node, rows):
+            if some.count:
+                self.want(below, some, number)
 
     def _rows(self, demand: Demand) -> tuple[Rows, list[Rows]]:
-        """The rows that are asked for, those found that were only partly known among them, and what was not found."""
-        parts, lacking = list(demand.rows), []
+        """The rows of a demand, whole where the finder finds them, and those that stay partly known."""
+        parts, missing = list(demand.rows), []
         for known in demand.partly:
-            found = self.finder.find(demand.node, known)
-            if found is None:
-                lacking.append(known)
+            updates = self.finder.find(demand.node, known)
+            if updates is None:
+                missing.append(known)
             else:
-                parts.append(counted(found).rows)
-        return distinct(Rows.concat(parts, demand.node.schema)), lacking
+                parts.append(counted(updates).rows)
+        return distinct(Rows.concat(parts, demand.node.schema)), missing
 
     # operator by operator --------------------------------------------------------------------------------------------
 
@@ -128,61 +131,55 @@ class Tracer:
         if isinstance(node, ir.Result):
             yield from unrolled(self, node, rows)
             return
-        asked = narrow(node, rows)
-        found = [self.finder.find(below, some) for below, some in zip(node.inputs, asked, strict=True)]
-        known = [updates for updates in found if updates is not None]
-        for below, some, updates in zip(node.inputs, asked, found, strict=True):
+        narrowed = narrow(node, rows)
+        candidates = [self.finder.find(below, some) for below, some in zip(node.inputs, narrowed, strict=True)]
+        known = [updates for updates in candidates if updates is not None]
+        for below, some, updates in zip(node.inputs, narrowed, candidates, strict=True):
             if updates is None:
                 yield below, distinct(some) if some.schema.names else EVERYTHING
         if isinstance(node, ir.Join | ir.MultiJoin):
-            if len(known) == len(found):
-                yield from zip(node.inputs, self._met(node, rows, known), strict=True)
+            if len(known) == len(candidates):
+                yield from zip(node.inputs, self._matches(node, rows, known), strict=True)
             return
-        for side, (below, updates) in enumerate(zip(node.inputs, found, strict=True)):
+        for side, (below, updates) in enumerate(zip(node.inputs, candidates, strict=True)):
             if updates is not None:
                 yield below, self._of_one(node, side, rows, updates)
 
-    def _of_one(self, node: ir.Node, side: int, rows: Rows, found: Updates) -> Rows:
-        """The rows of one input, of those found of it."""
+    def _of_one(self, node: ir.Node, side: int, rows: Rows, candidates: Updates) -> Rows:
+        """The rows of one input that rows of a node rest on, among candidates."""
         match node:
             case ir.Linear():
-                return self._through(node, rows, found)
-            case ir.AsOf():  # what shows what the rows show: of several alike all
-                shown = chosen(rows, {column: name for name, s, column in node.outputs if s == side})
-                return counted(agreeing(found, shown if shown.schema.names else EVERYTHING)).rows
+                return self._through(node, rows, candidates)
             case ir.Reduce():
-                return self._group(node, rows, found)
-            case ir.Latest():
-                return rows
-            case ir.UpdateTime(below):
-                return counted(agreeing(found, rows.select(below.schema.names))).rows
+                return self._group(node, rows, candidates)
             case _:
-                return counted(agreeing(found, rows)).rows
+                shown = chosen(rows, node.shown(side))
+                return counted(agreeing(candidates, shown if shown.schema.names else EVERYTHING)).rows
 
-    def _through(self, node: ir.Linear, rows: Rows, found: Updates) -> Rows:
-        """The input rows of which linear logic makes these rows: a further coordinate of their times tells which."""
-        each = _by_row(found)
+    def _through(self, node: ir.Linear, rows: Rows, candidates: Updates) -> Rows:
+        """The input rows from which linear logic computes these rows, found by a coordinate that numbers them."""
+        each = _by_row(candidates)
         tagged = Updates(each.updates.rows, np.vstack([each.updates.times, each.number]), each.updates.diffs)
-        made = agreeing(run_logic(node.logic, tagged)[0], rows)
-        own = np.array(self.finder.at[: len(made.times) - 1], np.int64)[:, None]
-        made = made.filter(np.asarray((made.times[:-1] <= own).all(axis=0)))
-        left = _numbered(made.rows, "#tag", made.times[-1])
-        there = consolidate(Updates(left, np.zeros((1, len(made)), np.int64), made.diffs), Epoch())
-        return each.rows.take(np.unique(there.rows.column("#tag").to_numpy()))
+        output = agreeing(run_logic(node.logic, tagged)[0], rows)
+        own = np.array(self.finder.at[: len(output.times) - 1], np.int64)[:, None]
+        output = output.filter(np.asarray((output.times[:-1] <= own).all(axis=0)))
+        numbered = _numbered(output.rows, "#tag", output.times[-1])
+        accumulated = consolidate(Updates(numbered, np.zeros((1, len(output)), np.int64), output.diffs), Epoch())
+        return each.rows.take(np.unique(accumulated.rows.column("#tag").to_numpy()))
 
-    def _met(self, node: ir.Join | ir.MultiJoin, rows: Rows, found: Sequence[Updates]) -> list[Rows]:
-        """The rows of each side that meet to make these rows: a further column of each side tells which."""
-        sides = [counted(updates).rows for updates in found]
+    def _matches(self, node: ir.Join | ir.MultiJoin, rows: Rows, candidates: Sequence[Updates]) -> list[Rows]:
+        """The rows of each side that are joined in these rows, numbered by a further column of each side."""
+        sides = [counted(updates).rows for updates in candidates]
         numbered = [_numbered(side, f"#row {i}") for i, side in enumerate(sides)]
         sources = [ir.Source(f"#{i}", side.schema) for i, side in enumerate(numbered)]
         more = [(f"#row {i}", i) for i in range(len(sides))]
         if isinstance(node, ir.Join):
-            asked: ir.Node = replace(
+            join: ir.Node = replace(
                 node, left=sources[0], right=sources[1], outputs=(*node.outputs, *((n, i, n) for n, i in more))
             )
         else:
             fields = [pa.field(n, pa.int64(), nullable=False) for n, _ in more]
-            asked = replace(
+            join = replace(
                 node,
                 parts=tuple(sources),
                 variables=tuple((*names, n) for names, (n, _) in zip(node.variables, more, strict=True)),
@@ -190,34 +187,23 @@ class Tracer:
                 schema=pa.schema([*node.schema, *fields]),
             )
         ones = [Updates(s, np.zeros((1, s.count), np.int64), np.ones(s.count, np.int64)) for s in numbered]
-        made = agreeing(evaluated(asked, sources, ones, (0,)), rows)
-        return [side.take(np.unique(made.rows.column(n).to_numpy())) for side, (n, _) in zip(sides, more, strict=True)]
+        output = agreeing(evaluated(join, sources, ones, (0,)), rows)
+        return [
+            side.take(np.unique(output.rows.column(n).to_numpy())) for side, (n, _) in zip(sides, more, strict=True)
+        ]
 
-    def _group(self, node: ir.Reduce, rows: Rows, found: Updates) -> Rows:
-        """The rows of a group that decide what is made of it."""
-        group = counted(found)
-        match node.reducer:
-            case ir.TopK():
-                winners = self.finder.find(node, rows.select(node.key))
-                return rows if winners is None else counted(agreeing(winners, rows.select(node.key))).rows
-            case ir.Aggregates(calls) if calls and all(_is_extreme(c) for c in calls):
-                return self._extremes(node, rows, group)
-            case _:
-                return group.rows
-
-    def _extremes(self, node: ir.Reduce, rows: Rows, group: Updates) -> Rows:
-        """Of minima and maxima the rows that have them, and one row of a group whose values are all null."""
-        assert isinstance(node.reducer, ir.Aggregates)
-        keep = np.zeros(len(group), np.bool_)
-        for i, call in enumerate(node.reducer.calls):
-            names = {k: k for k in node.key} | {call.arguments[0]: f"#{i}"}
-            asked = hash_rows(chosen(rows, names))
-            keep |= np.isin(hash_rows(group.rows.select(list(names))), asked)
+    def _group(self, node: ir.Reduce, rows: Rows, candidates: Updates) -> Rows:
+        """The rows of a group that decide its result."""
+        group = counted(candidates)
+        if node.reducer.picks_rows:
+            winners = self.finder.find(node, rows.select(node.key))
+            return rows if winners is None else counted(agreeing(winners, rows.select(node.key))).rows
+        witnesses = node.reducer.witnesses
+        keep = np.full(len(group), not witnesses, np.bool_)
+        for own in witnesses:  # of a group whose values are all null one row that has such a value
+            names = {**{k: k for k in node.key}, **own}
+            keep |= np.isin(hash_rows(group.rows.select(list(names))), hash_rows(chosen(rows, names)))
         return group.rows.filter(keep)
-
-
-def _is_extreme(call: ir.Aggregate) -> bool:
-    return call.function in ("min", "max") and len(call.arguments) == 1 and not call.options
 
 
 @dataclass(frozen=True)

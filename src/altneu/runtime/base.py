@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import chain
@@ -21,7 +21,17 @@ import pyarrow as pa
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Outputs, Pieces, Region, StepMode, has_events
+from altneu.operators.base import (
+    MANY_ROWS,
+    ArrangementState,
+    Message,
+    Outputs,
+    Pieces,
+    Region,
+    Snapshot,
+    StepMode,
+    has_events,
+)
 from altneu.order import (
     Antichain,
     Lattice,
@@ -33,6 +43,7 @@ from altneu.order import (
 from altneu.plan.physical import Plan, Port, pended
 from altneu.runtime.keeper import ranges
 from altneu.runtime.memory import give_back
+from altneu.runtime.outcome import Outcome
 from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
 from altneu.trace.spine import Merging, Spine, merge
 from altneu.trace.update import Updates, consolidate
@@ -43,9 +54,8 @@ FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges 
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
-Snapshot = Mapping[str, ArrangementState]
-Sent = tuple[int, int, Message]
-"""A shard, a channel, and what is sent there."""
+Sending = tuple[int, int, Message]
+"""A shard, a channel, and the message that a running stage sends there."""
 
 
 class Gathered:
@@ -80,17 +90,6 @@ class Gathered:
         return Updates.concat(self._parts, self._parts[0].schema, self.lattice.width)
 
 
-@dataclass
-class StageResult:
-    """What a stage makes in one shard; ``measured`` of each node: rows in, rows out, errors, seconds."""
-
-    outbox: list[tuple[int, int, Message]] = field(default_factory=list)  # shard, channel, rows
-    states: dict[str, ArrangementState] = field(default_factory=dict)
-    new: dict[str, Batch] = field(default_factory=dict)
-    taps: dict[int, Updates] = field(default_factory=dict)
-    measured: dict[int, list[Any]] = field(default_factory=dict)
-
-
 def run(
     plan: Plan,
     stage: int,
@@ -99,17 +98,17 @@ def run(
     inbox: Mapping[int, list[Message]],
     region: Region,
     mode: StepMode,
-) -> StageResult:
+) -> Outcome:
     """Run one stage in one shard.
 
-    Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the result's outbox
-            names the shard and channel of every message.
+    Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the outcome has the
+            shard and channel of every message that is sent.
     Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
             region reaches the outputs in this step, later ones go to holds (tests/oracle).
     """
     running = begin(plan, stage, shard, snapshot, inbox, region, mode)
-    running.result.outbox.extend(running.sent())
-    return running.result
+    running.outcome.sent.extend(running.sent())
+    return running.outcome
 
 
 def begin(
@@ -146,7 +145,7 @@ class _Stage:
         self.plan, self.stage, self.shard = plan, stage, shard
         self.snapshot, self.inbox, self.region, self.mode = snapshot, inbox, region, mode
         self.values: dict[Port, Message] = {}
-        self.result = StageResult()
+        self.outcome = Outcome()
         self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
         self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
         self.gathered: dict[int, Gathered] = {}
@@ -155,10 +154,10 @@ class _Stage:
         self._awake: set[int] = set()  # these, and those that have run
         self._left: dict[Port, int] = {}  # how many nodes have still to read a value
 
-    def sent(self) -> Iterator[Sent]:
+    def sent(self) -> Iterator[Sending]:
         """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
 
-        The messages that they send; when all are taken, ``result`` has the rest.
+        The messages that they send; when all are taken, ``outcome`` has the rest.
         """
         before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
         for node in self._woken():
@@ -219,10 +218,11 @@ class _Stage:
                     del self.values[port]
 
     def _measure(self, i: int, *counts: float) -> None:
-        known = self.result.measured.get(i)
-        self.result.measured[i] = [*counts] if known is None else [a + b for a, b in zip(known, counts, strict=True)]
+        measured = self.outcome.measured.counts
+        known = measured.get(i)
+        measured[i] = [*counts] if known is None else [a + b for a, b in zip(known, counts, strict=True)]
 
-    def _send(self, port: Port, value: Message) -> Iterator[Sent]:
+    def _send(self, port: Port, value: Message) -> Iterator[Sending]:
         for number in self.plan.outlets.get(port, ()):
             key = self.plan.channels[number].key
             if key is None or isinstance(value, Arranged) or self.mode.shards == 1:
@@ -236,7 +236,7 @@ class _Stage:
 
     # what flows -----------------------------------------------------------------------------------------------------
 
-    def _stream(self, i: int, made: Iterator[Pieces]) -> Iterator[Sent]:
+    def _stream(self, i: int, made: Iterator[Pieces]) -> Iterator[Sending]:
         """Table functions and joins: what is more than a piece flows, less is a value as any other."""
         first, second = next(made, None), next(made, None)
         if first is None:
@@ -246,7 +246,7 @@ class _Stage:
             return
         yield from self._flow(i, chain((first, second), made))
 
-    def _flow(self, i: int, made: Iterable[Pieces]) -> Iterator[Sent]:
+    def _flow(self, i: int, made: Iterable[Pieces]) -> Iterator[Sending]:
         """Pass on what a node makes, piece by piece."""
         for parts in made:
             for output, part in enumerate(parts):
@@ -254,7 +254,7 @@ class _Stage:
                     self._measure(i, 0, 0 if output else len(part), len(part) if output else 0, 0.0)
                     yield from self._pass(Port(i, output), part)
 
-    def _pass(self, port: Port, part: Updates) -> Iterator[Sent]:
+    def _pass(self, port: Port, part: Updates) -> Iterator[Sending]:
         """Give a piece to all who read a port."""
         yield from self._send(port, part)
         for node in self._readers.get(port, ()):
@@ -404,7 +404,7 @@ class _Here:
         return self._stage._ready.pop(self._number, (None,) * outputs)
 
     def show(self, updates: Updates) -> None:
-        self._stage.result.taps[self._number] = updates
+        self._stage.outcome.taps[self._number] = [updates]
 
     def measure(self, came: int | None = None, went: int | None = None) -> None:
         if came is not None:
@@ -418,19 +418,19 @@ class _Here:
         return self._stage.snapshot.get(name)
 
     def known(self, name: str) -> ArrangementState | None:
-        return self._stage.result.states.get(name) or self._stage.snapshot.get(name)
+        return self._stage.outcome.states.get((name, self.shard)) or self._stage.snapshot.get(name)
 
     def state(self, name: str, layout: Layout) -> ArrangementState:
         return self.known(name) or ArrangementState.empty(layout)
 
     def keep(self, name: str, state: ArrangementState) -> None:
-        self._stage.result.states[name] = state
+        self._stage.outcome.states[name, self.shard] = state
 
     def put(self, name: str, state: ArrangementState, new: Batch) -> None:
         if not self.mode.apart:
             state = replace(state, spine=inserted(self._stage.plan, name, state.spine, new, self.region))
-        self._stage.result.states[name] = state
-        self._stage.result.new[name] = new
+        self._stage.outcome.states[name, self.shard] = state
+        self._stage.outcome.new[name] = [new]
 
     @property
     def pended(self) -> tuple[str, Layout]:

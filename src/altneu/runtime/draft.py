@@ -7,8 +7,8 @@ from typing import Any
 
 from altneu.operators.base import ArrangementState
 from altneu.plan.physical import PENDED, Plan
-from altneu.runtime.files import Data
 from altneu.runtime.state import Held, StateTable
+from altneu.runtime.stored import StoredState
 from altneu.trace.hold import Holds
 
 
@@ -29,7 +29,7 @@ class Draft(StateTable):
         found = super().get(name, shard)
         return found if found is not None or name in self.anew else self.table.get(name, shard)
 
-    def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
+    def _note_hold(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
         """What waits is asked for a stage at a time, by ``waiting``."""
         if state.holds.buckets if isinstance(state, ArrangementState) else state["hold"]:
             self.holding.add(key)
@@ -48,14 +48,14 @@ class Draft(StateTable):
             return Held.of_stored(self.stored[key])
         return None if name in self.anew else self.table.held.get(key)
 
-    def named(self, names: Collection[str]) -> dict[tuple[str, int], Data]:
+    def named(self, names: Collection[str]) -> dict[tuple[str, int], StoredState]:
         """What states are called in the store, so that tasks can open them."""
         self.table.settle()
         self.settle()
         below = {k: v for k, v in self.table.stored.items() if k[0] in names and k[0] not in self.anew}
         return below | {k: v for k, v in self.stored.items() if k[0] in names}
 
-    def kept(self) -> tuple[dict[tuple[str, int], ArrangementState], dict[tuple[str, int], Data]]:
+    def kept(self) -> tuple[dict[tuple[str, int], ArrangementState], dict[tuple[str, int], StoredState]]:
         """What the commit keeps of this: the states that only this process has, and those that the store has."""
 
         def part(found: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], Any]:

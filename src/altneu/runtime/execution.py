@@ -10,9 +10,9 @@ from altneu.errors import ReadError
 from altneu.operators.base import Region, StepMode
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.inputs import Inputs
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
-from altneu.runtime.schedule import Outcome
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.order import Antichain, Lattice
+from altneu.runtime.stored import Data, Frontier, StoredBatch
 from altneu.store import Folder, SegmentRef, open_segment, read_between, read_blocks
 from altneu.trace.batch import Block, Description, Layout, LazyBatch, blocks_from, cut_blocks
 
-Data = dict[str, Any]  # {"segment": …} or {"blob": name}
 _KEY_HASH = "#key_hash"
 
 
-def frontier_to_json(frontier: Antichain) -> list[list[int]]:
+def frontier_to_json(frontier: Antichain) -> Frontier:
     """A frontier as lists of coordinates."""
     return [list(map(int, column)) for column in frontier.elements.T]
 
 
-def frontier_from_json(lattice: Lattice, value: list[list[int]]) -> Antichain:
+def frontier_from_json(lattice: Lattice, value: Frontier) -> Antichain:
     """The frontier that ``frontier_to_json`` wrote."""
     return Antichain(lattice, np.array(value, np.int64).reshape(-1, lattice.width).T)
 
 
-def description_from_json(layout: Layout, value: Data) -> Description:
-    """What a batch tells, as it was named."""
-    return Description(*(frontier_from_json(layout.lattice, value[k]) for k in ("lower", "upper", "since")))
+def description_from_json(layout: Layout, value: StoredBatch) -> Description:
+    """The bounds of the times of a stored batch."""
+    return Description(
+        frontier_from_json(layout.lattice, value["lower"]),
+        frontier_from_json(layout.lattice, value["upper"]),
+        frontier_from_json(layout.lattice, value["since"]),
+    )
 
 
 def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
@@ -71,9 +74,9 @@ class Files:
             return read_blocks(*self._segment(data), number, number + 1)[0]
         return self.open(data)[number]
 
-    def batch(self, layout: Layout, told: Data) -> LazyBatch:
+    def batch(self, layout: Layout, stored: StoredBatch) -> LazyBatch:
         """The batch that ``batch_to_json`` named, opened where it is touched."""
-        return self.lazy(layout, description_from_json(layout, told), told["rows"], told["data"])
+        return self.lazy(layout, description_from_json(layout, stored), stored["rows"], stored["data"])
 
     def lazy(self, layout: Layout, description: Description, rows: int, data: Data) -> LazyBatch:
         """The batch whose data is somewhere."""

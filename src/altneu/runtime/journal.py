@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -16,9 +16,9 @@ from altneu.errors import StoreError
 from altneu.order import Lattice
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
-from altneu.runtime.files import Data
-from altneu.runtime.schedule import Outcome
+from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
+from altneu.runtime.stored import StoredBatch, StoredChanges, state_of
 from altneu.store import MemoryStore, Store
 from altneu.store.release import __version__
 from altneu.trace.batch import Batch, Layout
@@ -27,7 +27,7 @@ from altneu.trace.update import Updates
 KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
 
-Outputs = Mapping[str, list[Batch | Data]]
+Outputs = Mapping[str, Sequence[Batch | StoredBatch]]
 
 
 class Journal:
@@ -51,7 +51,7 @@ class Journal:
         for key, value in store.state.items():
             if key.startswith("arrangement/"):
                 _, name, shard = key.split("/")
-                self.table.put_stored(name, int(shard), value)  # type: ignore[arg-type]
+                self.table.put_stored(name, int(shard), state_of(value))
         self.table.committed()
 
     def _recall(self) -> None:
@@ -135,8 +135,8 @@ class Journal:
                 earlier = self._new or {}
                 new = {n: [*earlier.get(n, ()), *new.get(n, ())] for n in {**earlier, **new}}
             if self.table.durable:
-                named: Outputs = {name: [self._name(b) for b in batches] for name, batches in new.items()}
-                values |= {f"new/{name}": {"upper": lower, "batches": told} for name, told in named.items()}
+                named = {name: [self._name(b) for b in batches] for name, batches in new.items()}
+                values |= {f"new/{name}": _changes(lower, batches) for name, batches in named.items()}
                 stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
                 new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
@@ -303,8 +303,8 @@ class Journal:
         known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
         return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
 
-    def _name(self, batch: Batch | Data) -> Data:
-        return batch if isinstance(batch, dict) else self.table.names.of(batch)
+    def _name(self, batch: Batch | StoredBatch) -> StoredBatch:
+        return self.table.names.of(batch) if isinstance(batch, Batch) else batch
 
     def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
         self.table.settle()
@@ -337,8 +337,7 @@ class Journal:
     def first_outputs(self, name: str, layout: Layout, most: int) -> Updates:
         """Updates of a view's contents in the last advance, at most so many; no more than these is copied."""
         parts: list[Updates] = []
-        for told in (self._new or {}).get(name, ()):
-            batch = batch_from_json(layout, told, self.table.open_data) if isinstance(told, dict) else told
+        for batch in self._opened(layout, (self._new or {}).get(name, ())):
             for block in batch.blocks:
                 room = most - sum(map(len, parts))
                 if room > 0:
@@ -350,27 +349,29 @@ class Journal:
 
         Of an advance that did not come to its end they are those of the steps that were committed.
         """
-        found: Any = (self._new or {}).get(name, [])
-        if self._new is None:
-            found = stored_outputs(self.store, name, self.lower)
-        batches = [batch_from_json(layout, b, self.table.open_data) if isinstance(b, dict) else b for b in found]
-        return Updates.concat([b.updates() for b in batches], layout.schema, layout.lattice.width)
+        new: Sequence[Batch | StoredBatch]
+        new = stored_outputs(self.store, name, self.lower) if self._new is None else self._new.get(name, ())
+        batches = self._opened(layout, new)
+        return Updates.concat([batch.updates() for batch in batches], layout.schema, layout.lattice.width)
+
+    def _opened(self, layout: Layout, batches: Iterable[Batch | StoredBatch]) -> Iterator[Batch]:
+        for batch in batches:
+            yield batch if isinstance(batch, Batch) else batch_from_json(layout, batch, self.table.open_data)
 
 
-def stored_outputs(store: Store, name: str, lower: int) -> list[Data]:
+def stored_outputs(store: Store, name: str, lower: int) -> list[StoredBatch]:
     """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
     stored: Any = store.state.get(f"new/{name}")
     return stored["batches"] if stored is not None and stored["upper"] == lower else []
 
 
+def _changes(upper: int, batches: list[StoredBatch]) -> StoredChanges:
+    return {"upper": upper, "batches": batches}
+
+
 def _states_of(kept: Mapping[str, Any]) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
     return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
-
-
-def batch_rows(batch: Batch | Data) -> int:
-    """Updates in a batch, opened or only named."""
-    return int(batch["rows"]) if isinstance(batch, dict) else len(batch)
 
 
 @cache

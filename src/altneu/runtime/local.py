@@ -9,21 +9,22 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from altneu.operators.base import ArrangementState, Message, Region, StepMode
+from altneu.operators.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.plan.physical import Plan, ViewPorts
-from altneu.runtime.base import Snapshot
 from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.memory import shares
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.schedule import Inbox as Waiting
-from altneu.runtime.schedule import Outcome, Run, Segment
+from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.wire import open_parcel, rows_in
+from altneu.runtime.spark.wire import open_message, rows_in
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import MessageRef
 
 
 class ShardView(Mapping[str, ArrangementState]):
@@ -87,12 +88,8 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                     inbox_of(to, target).add(channel, message)
                 else:
                     made.sent.append((target, channel, message))
-            made.states |= {(name, shard): state for name, state in working.result.states.items()}
-            for name in working.result.new.keys() & kept:
-                made.new.setdefault(name, []).append(working.result.new[name])
-            for node, updates in working.taps.items():
-                made.taps.setdefault(node, []).extend(updates)
-            made.measured.add(working.result.measured)
+            working.outcome.retain_new(kept)
+            made.add(working.outcome)
     return made
 
 
@@ -106,8 +103,8 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
     snapshot: Snapshot = ShardView(step.states, shard)
     for channel, parts in inbox.items():
         for found in parts:
-            if isinstance(found, dict):
-                yield channel, open_parcel(step.plan, channel, found, snapshot, region, step.states.files)
+            if isinstance(found, MessageRef):
+                yield channel, open_message(step.plan, channel, found, snapshot, region, step.states.files)
             else:
                 yield channel, found
 

@@ -20,13 +20,14 @@ import numpy as np
 
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
-from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Region, StepMode
+from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.operators.loop.operation import FeedOp
 from altneu.plan.physical import Plan
-from altneu.runtime.base import Sent, Snapshot, StageResult, begin, inserted
+from altneu.runtime.base import Sending, begin, inserted
 from altneu.runtime.keeper import Growing, Keeper
-from altneu.runtime.measured import SECONDS, Counted
+from altneu.runtime.measured import SECONDS
 from altneu.runtime.memory import give_back
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.spark.wire import whole_of
 from altneu.runtime.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.trace.batch import Arranged, Batch, Layout
@@ -118,7 +119,7 @@ def together(parts: list[Updates]) -> Iterator[Updates]:
 
 @dataclass
 class StageRun:
-    """One run of a stage in one shard; when all of ``sent`` has been taken, ``result`` has everything else.
+    """One run of a stage in one shard; when all of ``sent`` has been taken, ``outcome`` has everything else.
 
     ``take`` is given each state as soon as it is made, so that what it replaces is let go of before the next is merged.
     """
@@ -132,13 +133,12 @@ class StageRun:
     mode: StepMode
     keeper: Keeper
     take: Callable[[str, ArrangementState], None] | None = None
-    result: StageResult = field(default_factory=StageResult)
-    taps: dict[int, list[Updates]] = field(default_factory=lambda: defaultdict(list))
+    outcome: Outcome = field(init=False)
     _made: dict[str, Growing] = field(default_factory=dict)
     _holds: dict[str, Holds] = field(default_factory=dict)
     _passed_on: dict[tuple[int, int], None] = field(default_factory=dict)
 
-    def sent(self) -> Iterator[Sent]:
+    def sent(self) -> Iterator[Sending]:
         """Run it, in as many parts as it takes; what it sends."""
         try:
             cuts = self._cuts()
@@ -200,22 +200,21 @@ class StageRun:
 
     # all at once ----------------------------------------------------------------------------------------------------
 
-    def _whole(self) -> Iterator[Sent]:
+    def _whole(self) -> Iterator[Sending]:
         mode = _apart(self.mode, self._most_held)
         inbox = self.inbox.all()
         running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
-        self.result = running.result
+        outcome = self.outcome = running.outcome
         yield from running.sent()
         del running, inbox  # what operators made on the way goes before batches are merged
-        for name, new in self.result.new.items():
-            state = self.result.states[name]
-            state = self.result.states[name] = replace(state, spine=self._inserted(name, state.spine, new))
+        for name, (new,) in outcome.new.items():
+            assert isinstance(new, Batch)
+            state = outcome.states[name, self.shard]
+            state = outcome.states[name, self.shard] = replace(state, spine=self._inserted(name, state.spine, new))
             if self.take is not None:
                 self.take(name, state)
             if len(new) >= MANY_ROWS:
                 give_back()
-        for node, updates in self.result.taps.items():
-            self.taps[node].append(updates)
 
     def _inserted(self, name: str, spine: Spine, new: Batch) -> Spine:
         """A spine with what is new to it, which takes its arrangement some time more."""
@@ -223,16 +222,17 @@ class StageRun:
         merging = self.keeper.merged if self.keeper.at_once else None
         made = inserted(self.plan, name, spine, new, self.region, merging)
         node = self.plan.arrangements[name]
-        if node in self.result.measured:
-            self.result.measured[node][SECONDS] += perf_counter() - before
+        measured = self.outcome.measured.counts
+        if node in measured:
+            measured[node][SECONDS] += perf_counter() - before
         return made
 
     # in parts -------------------------------------------------------------------------------------------------------
 
-    def _in_parts(self, cuts: list[Cut]) -> Iterator[Sent]:
+    def _in_parts(self, cuts: list[Cut]) -> Iterator[Sending]:
+        self.outcome = Outcome()
         self._give_held()
         self.inbox.put_away()
-        measured = Counted(self.result.measured)
         for number, cut in enumerate(cuts):
             messages, held = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), held)
@@ -243,8 +243,7 @@ class StageRun:
                     self._passed_on[shard, channel] = None
                 else:
                     yield shard, channel, message
-            measured.add(running.result.measured)
-            self._gather(running.result)
+            self._gather(running.outcome)
         yield from self._finish()
 
     def _give_held(self) -> None:
@@ -262,16 +261,16 @@ class StageRun:
         due, self._holds[name] = self._state(name).holds.take(self.region.rounds, self.region.upper)
         return due
 
-    def _gather(self, made: StageResult) -> None:
-        for node, updates in made.taps.items():
-            self.taps[node].append(updates)
-        for name, new in made.new.items():
+    def _gather(self, part: Outcome) -> None:
+        for name, (new,) in part.new.items():
+            assert isinstance(new, Batch)
             if name not in self._made:
                 self._made[name] = self.keeper.growing(new.layout, new.description)
             self._made[name].add(new)
-        for name, state in made.states.items():
-            self.result.states.setdefault(name, self._state(name))
+        for (name, shard), state in part.states.items():
+            self.outcome.states.setdefault((name, shard), self._state(name))
             self._holds[name] = self._held(self._holds[name], state.holds)
+        self.outcome.add(Outcome(taps=part.taps, measured=part.measured))
 
     def _held(self, rest: Holds, more: Holds) -> Holds:
         """What is held with what a part has added: runs that fill much of the room stay apart."""
@@ -282,24 +281,22 @@ class StageRun:
         kept = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
         return Holds.of(more.schema, more.lattice, kept).add(small.updates(), room)
 
-    def _finish(self) -> Iterator[Sent]:
-        for name, pieces in self._made.items():
-            self.result.new[name] = pieces.finish()
+    def _finish(self) -> Iterator[Sending]:
+        finished = {name: pieces.finish() for name, pieces in self._made.items()}
+        self.outcome.new = {name: [new] for name, new in finished.items()}
         for shard, channel in self._passed_on:
             operation = self.plan.nodes[self.plan.channels[channel].port.node].operation
             assert isinstance(operation, ArrangeOp)
-            yield shard, channel, self._whole_of(operation.arrangement)
-        for name, state in self.result.states.items():
-            spine = state.spine
-            if name in self.result.new:
-                spine = self._inserted(name, spine, self.result.new[name])
-            self.result.states[name] = ArrangementState(spine, self._holds[name])
+            yield shard, channel, self._whole_of(operation.arrangement, finished)
+        for (name, shard), state in self.outcome.states.items():
+            spine = self._inserted(name, state.spine, finished[name]) if name in finished else state.spine
+            self.outcome.states[name, shard] = ArrangementState(spine, self._holds[name])
 
-    def _whole_of(self, name: str) -> Arranged:
+    def _whole_of(self, name: str, finished: Mapping[str, Batch]) -> Arranged:
         """An arrangement as readers in other stages see it."""
         layout, state = self.plan.layouts[name], self._state(name)
-        if name in self.result.new:
-            return Arranged(layout, state.spine.batches, self.result.new[name])
+        if name in finished:
+            return Arranged(layout, state.spine.batches, finished[name])
         return Arranged(layout, (), whole_of(state, self.region.inside(layout.lattice).since))
 
 

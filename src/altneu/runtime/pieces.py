@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 
 from altneu.errors import HistoryGoneError, StoreCorruptError
-from altneu.runtime.files import Data, Files, frontier_from_json
+from altneu.runtime.files import Files, frontier_from_json
 from altneu.runtime.read import At, summed
 from altneu.runtime.state import batch_from_json, blob_names
+from altneu.runtime.stored import StoredBatch
 from altneu.store import Folder, SegmentRef, Store
 from altneu.trace.batch import Batch, Layout, reaches
 from altneu.trace.update import Updates, consolidate
@@ -23,11 +24,11 @@ class Piece:
 
     layout: Layout
     directory: Folder | None
-    batches: tuple[Data, ...]
+    batches: tuple[StoredBatch, ...]
     blobs: dict[str, bytes]
 
     @classmethod
-    def of(cls, store: Store, layout: Layout, batches: Sequence[Data]) -> Piece:
+    def of(cls, store: Store, layout: Layout, batches: Sequence[StoredBatch]) -> Piece:
         """Batches that a commit names."""
         blobs = {name: bytes(store.blob(name)) for told in batches for name in blob_names(told)}
         return cls(layout, store.segment_directory, tuple(batches), blobs)
@@ -52,11 +53,11 @@ class Piece:
         used = {name for told in kept for name in blob_names(told)}
         return Piece(self.layout, self.directory, tuple(kept), {n: b for n, b in self.blobs.items() if n in used})
 
-    def _open(self, told: Data) -> Batch:
+    def _open(self, stored: StoredBatch) -> Batch:
         try:
-            return batch_from_json(self.layout, told, Files(self.directory, self.blobs.__getitem__).open)
+            return batch_from_json(self.layout, stored, Files(self.directory, self.blobs.__getitem__).open)
         except StoreCorruptError as error:
-            if self.directory is None or self.directory.has(SegmentRef.from_json(told["data"]).name):
+            if self.directory is None or self.directory.has(SegmentRef.from_json(stored["data"]).name):
                 raise
             raise HistoryGoneError(
                 f"{error}; it was there when this was planned: the reader's lease has run out, a longer one keeps "

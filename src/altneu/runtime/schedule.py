@@ -8,21 +8,20 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from sys import maxsize
 
 from altneu.errors import NoFixpointError
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
-from altneu.operators.base import ArrangementState, Message, Region, StepMode
+from altneu.operators.base import Message, Region, StepMode
 from altneu.order import epochs
 from altneu.plan.physical import LoopUnit, Plan, Schedule, Stages
 from altneu.runtime.draft import Draft
-from altneu.runtime.files import Data
-from altneu.runtime.measured import Counted
+from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.progress import watch
-from altneu.runtime.spark.wire import Parcel, Sent, rows_in
+from altneu.runtime.spark.wire import rows_in
 from altneu.runtime.state import Held, StateTable
-from altneu.trace.batch import Batch
+from altneu.runtime.stored import MessageRef
 from altneu.trace.hold import Holds, Rounds
 from altneu.trace.update import Updates
 
@@ -35,7 +34,7 @@ _STILL_CHANGES = (
 )
 _logger = logging.getLogger("altneu")
 
-Inbox = Mapping[int, list[Message | Parcel]]
+Inbox = Mapping[int, list[Message | MessageRef]]
 
 
 @dataclass(frozen=True)
@@ -45,26 +44,6 @@ class Segment:
     stages: Stages
     scope: int = 0
     rounds: Rounds = ()
-
-
-@dataclass
-class Outcome:
-    """What a segment, or a whole step, changes, before it is committed: nothing in the state table has moved yet.
-
-    ``states`` are only in this process, ``stored`` ones named by what tasks have written; ``sent`` goes to stages
-    outside the segment; ``passed`` counts the rows that went from stage to stage inside; ``measured`` is what
-    the nodes of the plan did.
-    """
-
-    placement: str = "driver"
-    states: dict[tuple[str, int], ArrangementState] = field(default_factory=dict)
-    stored: dict[tuple[str, int], Data] = field(default_factory=dict)
-    new: dict[str, list[Batch | Data]] = field(default_factory=dict)
-    taps: dict[int, list[Updates]] = field(default_factory=dict)
-    received: dict[str, int] = field(default_factory=dict)
-    sent: list[Sent] = field(default_factory=list)
-    passed: int = 0
-    measured: Counted = field(default_factory=Counted)
 
 
 class Run:
@@ -77,13 +56,14 @@ class Run:
         self.plan, self.region, self.mode = plan, region, mode
         self.states = Draft(table, plan, mode.anew)
         self.outcome = Outcome()
-        self._inbox: dict[tuple[int, int], dict[int, list[Message | Parcel]]] = {}
+        self._inbox: dict[tuple[int, int], dict[int, list[Message | MessageRef]]] = {}
         self._growth: dict[Stages, float] = {}  # what the last large round made of a row
 
     def insert(self, inputs: Mapping[str, list[Updates]]) -> None:
         """Rows of sources."""
         for name, parts in inputs.items():
-            self._count({name: sum(map(len, parts))})
+            received = self.outcome.received
+            received[name] = received.get(name, 0) + sum(map(len, parts))
             if name in self.plan.sources:
                 self._deliver((0, -1 - self.plan.sources[name], part) for part in parts)
 
@@ -199,20 +179,9 @@ class Run:
             self.states.put(*key, state)
         for key, value in made.stored.items():
             self.states.put_stored(*key, value)
-        for name, batches in made.new.items():
-            self.outcome.new.setdefault(name, []).extend(batches)
-        for node, updates in made.taps.items():
-            self.outcome.taps.setdefault(node, []).extend(updates)
-        self.outcome.measured.add_segment(made.measured, in_loop=bool(segment.rounds))
-        self._count(made.received)
-        if made.placement != "driver":
-            self.outcome.placement = made.placement
+        self.outcome.add_segment(made, in_loop=bool(segment.rounds))
 
     def _deliver(self, sent: Iterator[Sent] | list[Sent]) -> None:
         for shard, channel, message in sent:
             stage = self.plan.channels[channel].stage if channel >= 0 else 0
             self._inbox.setdefault((stage, shard), defaultdict(list))[channel].append(message)
-
-    def _count(self, received: Mapping[str, int]) -> None:
-        for name, rows in received.items():
-            self.outcome.received[name] = self.outcome.received.get(name, 0) + rows

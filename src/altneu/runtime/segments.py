@@ -10,9 +10,10 @@ from itertools import pairwise
 import pyarrow as pa
 
 from altneu.order import Antichain, fixed
-from altneu.runtime.files import Data, Files, to_ipc
+from altneu.runtime.files import Files, to_ipc
 from altneu.runtime.keeper import Growing, Keeper
 from altneu.runtime.state import BLOB_BYTES, lazy_run, run_to_json
+from altneu.runtime.stored import Data, in_segment
 from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
 from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
 from altneu.trace.hold import Run
@@ -46,7 +47,7 @@ class Writer:
     def segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Data:
         """Write a segment, whatever its size."""
         place = self.place
-        return write_segment(place.folder, batches, schema, place.number, durable=place.durable).to_json()
+        return in_segment(write_segment(place.folder, batches, schema, place.number, durable=place.durable))
 
     def opened(self, schema: pa.Schema) -> SegmentWriter:
         """A segment to be written a record batch at a time."""
@@ -89,7 +90,8 @@ class GrowingSegment(Growing):
         self._put_away()
         with self.segment as segment:
             ref = segment.finish()
-        data, files = ref.to_json(), self.keeper.files
+        files = self.keeper.files
+        data: Data = in_segment(ref)
         if self.colliding:  # which is known only now, and is told at the beginning of a segment
             schema = stored_schema(self.layout, self.colliding)
             again = (files.open_part(data, i) for i in range(sum(blocks for blocks, *_ in self.written)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,8 @@ import pyarrow as pa
 from altneu.columnar.rows import Rows
 from altneu.operators.base import ArrangementState
 from altneu.order import Antichain, Lattice, fixed, lifted_frontier
-from altneu.runtime.files import Data, Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
+from altneu.runtime.files import Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
+from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
 from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, told_apart_from
 from altneu.trace.hold import Holds, LazyRun, Rounds, Run
@@ -35,7 +36,7 @@ WriteData = Callable[[list[pa.RecordBatch], pa.Schema], Data]
 OpenData = Callable[[Data], list[pa.RecordBatch]]
 
 
-def batch_to_json(batch: Batch, write: WriteData) -> Data:
+def batch_to_json(batch: Batch, write: WriteData) -> StoredBatch:
     """Name a batch; its data is written by ``write``."""
     data = batch.stored if isinstance(batch, LazyBatch) else None
     if data is None:
@@ -50,7 +51,7 @@ def batch_to_json(batch: Batch, write: WriteData) -> Data:
     }
 
 
-def batch_from_json(layout: Layout, value: Data, open_data: OpenData) -> Batch:
+def batch_from_json(layout: Layout, value: StoredBatch, open_data: OpenData) -> Batch:
     """Open the batch that ``batch_to_json`` named."""
     return Batch.from_record_batches(layout, description_from_json(layout, value), open_data(value["data"]))
 
@@ -76,40 +77,47 @@ def updates_from_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, widt
 class Names:
     """What immutable batches and runs are called in the store: what is written once is not written again."""
 
-    def __init__(self, write: WriteData, seal: Callable[[Data], Data] = dict) -> None:
-        self.write, self.seal = write, seal
-        self.known: dict[int, tuple[Batch | Updates, Data]] = {}
+    def __init__(self, write: WriteData, *, admit: bool = False) -> None:
+        self.write, self.admit = write, admit
+        self.known: dict[int, tuple[Batch | Updates, StoredBatch | StoredRun]] = {}
         self._rows = self._rows_used = 0
 
-    def of(self, part: Batch | Updates) -> Data:
-        """The name of a batch or of a run's updates, written now if it never was."""
-        found = self.known.get(id(part))
-        if found is None:
-            made = batch_to_json(part, self.write) if isinstance(part, Batch) else run_to_json(part, self.write)
-            found = self._note(part, self.seal(made))
-        return found[1]
+    def of(self, batch: Batch) -> StoredBatch:
+        """The name of a batch, which is written now if it never was."""
+        known = self.known.get(id(batch))
+        return cast(StoredBatch, known[1] if known else self._add(batch, batch_to_json(batch, self.write)))
 
-    def of_run(self, run: Run) -> Data:
-        """The name of a run's updates."""
-        return run.stored if isinstance(run, LazyRun) else self.of(run.whole)
+    def of_run(self, run: Run) -> StoredRun:
+        """The name of a run's updates, in the same way."""
+        if isinstance(run, LazyRun):
+            stored: StoredRun = run.stored
+            return stored
+        updates = run.whole
+        known = self.known.get(id(updates))
+        return known[1] if known else self._add(updates, run_to_json(updates, self.write))
 
-    def _note(self, part: Batch | Updates, name: Data) -> tuple[Batch | Updates, Data]:
+    def _add(self, part: Batch | Updates, name: StoredBatch | StoredRun) -> StoredBatch | StoredRun:
+        if self.admit:
+            name = cast(StoredBatch | StoredRun, Admitted(name))
+        self._note(part, name)
+        return name
+
+    def _note(self, part: Batch | Updates, name: StoredBatch | StoredRun) -> None:
         self._rows += len(part)
         self.known[id(part)] = part, name  # keeps it alive, so that its id stays its own
-        return self.known[id(part)]
 
-    def note(self, state: ArrangementState, value: Data) -> None:
+    def note(self, state: ArrangementState, value: StoredState) -> None:
         """Remember what the parts of a state are called that was opened from ``value``."""
         for batch, name in zip(state.spine.batches, value["batches"], strict=True):
             self._note(batch, name)
-        for (_, run), told in zip(state.holds.runs, value["hold"], strict=True):
+        for (_, run), future in zip(state.holds.runs, value["hold"], strict=True):
             if not isinstance(run, LazyRun):
-                self._note(run.whole, told["run"])
+                self._note(run.whole, future["run"])
 
     def undo(self, uncommitted: str, blobs: Collection[str]) -> None:
         """Let go of names of blobs, which begin with ``uncommitted``, that are not there any more."""
 
-        def gone(name: Data) -> bool:
+        def gone(name: StoredBatch | StoredRun) -> bool:
             return any(blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name))
 
         self.known = {i: found for i, found in self.known.items() if not gone(found[1])}
@@ -125,53 +133,54 @@ class Names:
         self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
 
 
-def run_to_json(updates: Updates, write: WriteData) -> Data:
+def run_to_json(updates: Updates, write: WriteData) -> StoredRun:
     """Name the updates of a run; they are written by ``write``."""
     batch = updates_to_batch(updates)
     return {"rows": len(updates), "data": write([batch], batch.schema)}
 
 
-def state_to_json(state: ArrangementState, names: Names) -> Data:
-    """Name everything one arrangement keeps in one shard."""
-    return {
-        "batches": [names.of(b) for b in state.spine.batches if len(b)],
-        "hold": [
-            {"run": names.of_run(run), "skip": run.skip, "least": run.least(state.holds.outer)}
-            | ({"rounds": list(rounds)} if rounds else {})
-            for rounds, run in state.holds.runs
-        ],
-    }
+def state_to_json(state: ArrangementState, names: Names) -> StoredState:
+    """Name everything one arrangement has in one shard."""
+    batches = [names.of(batch) for batch in state.spine.batches if len(batch)]
+    return {"batches": batches, "hold": [_future_to_json(state.holds, *run, names) for run in state.holds.runs]}
 
 
-def state_from_json(layout: Layout, value: Data, open_data: OpenData) -> ArrangementState:
+def _future_to_json(holds: Holds, rounds: Rounds, run: Run, names: Names) -> StoredFuture:
+    future: StoredFuture = {"run": names.of_run(run), "skip": run.skip, "least": run.least(holds.outer)}
+    if rounds:
+        future["rounds"] = list(rounds)
+    return future
+
+
+def state_from_json(layout: Layout, value: StoredState, open_data: OpenData) -> ArrangementState:
     """Open everything that one arrangement keeps in one shard."""
-    spine = Spine.of(layout, [batch_from_json(layout, told, open_data) for told in value["batches"]])
-    runs = [Run(_open_run(layout, told["run"], open_data), told["skip"]) for told in value["hold"]]
+    spine = Spine.of(layout, [batch_from_json(layout, batch, open_data) for batch in value["batches"]])
+    runs = [Run(_open_run(layout, future["run"], open_data), future["skip"]) for future in value["hold"]]
     return ArrangementState(spine, _holds_of(layout, value, runs))
 
 
-def lazy_state(layout: Layout, value: Data, files: Files) -> ArrangementState:
+def lazy_state(layout: Layout, value: StoredState, files: Files) -> ArrangementState:
     """What one arrangement keeps in one shard, opened where it is touched."""
-    spine = Spine.of(layout, [files.batch(layout, told) for told in value["batches"]])
-    runs = [lazy_run(layout, told["run"], told["skip"], told["least"], files) for told in value["hold"]]
+    spine = Spine.of(layout, [files.batch(layout, batch) for batch in value["batches"]])
+    runs = [lazy_run(layout, future["run"], future["skip"], future["least"], files) for future in value["hold"]]
     return ArrangementState(spine, _holds_of(layout, value, runs))
 
 
-def lazy_run(layout: Layout, told: Data, skip: int, least: int, files: Files) -> LazyRun:
+def lazy_run(layout: Layout, stored: StoredRun, skip: int, least: int, files: Files) -> LazyRun:
     """A run of an arrangement's hold, opened when some of it is due."""
     outer = fixed(layout.lattice)
-    counts, nothing = (told["rows"], files.size(told["data"])), Updates.empty(layout.schema, outer.width)
-    return LazyRun(told, counts, skip, least, outer, nothing, lambda: _open_run(layout, told, files.open))
+    counts, nothing = (stored["rows"], files.size(stored["data"])), Updates.empty(layout.schema, outer.width)
+    return LazyRun(stored, counts, skip, least, outer, nothing, lambda: _open_run(layout, stored, files.open))
 
 
-def _holds_of(layout: Layout, value: Data, runs: Sequence[Run]) -> Holds:
-    rounds = [tuple(told.get("rounds", ())) for told in value["hold"]]
+def _holds_of(layout: Layout, value: StoredState, runs: Sequence[Run]) -> Holds:
+    rounds = [tuple(future.get("rounds", ())) for future in value["hold"]]
     return Holds.of(layout.schema, layout.lattice, zip(rounds, runs, strict=True))
 
 
-def _open_run(layout: Layout, told: Data, open_data: OpenData) -> Updates:
+def _open_run(layout: Layout, stored: StoredRun, open_data: OpenData) -> Updates:
     """Open a run, which was stored in order and lies in one record batch."""
-    (batch,) = open_data(told["data"])
+    (batch,) = open_data(stored["data"])
     return updates_from_batch(batch, layout.schema, fixed(layout.lattice).width)
 
 
@@ -191,7 +200,7 @@ class Held:
         return cls(tuple((rounds, run.least(holds.outer), len(run)) for rounds, run in holds.runs))
 
     @classmethod
-    def of_stored(cls, value: Data) -> Held:
+    def of_stored(cls, value: StoredState) -> Held:
         """Of a stored one."""
         return cls(tuple((tuple(r.get("rounds", ())), r["least"], r["run"]["rows"] - r["skip"]) for r in value["hold"]))
 
@@ -249,7 +258,7 @@ class StateTable:
     lattice: Lattice
     durable: bool
     live: dict[tuple[str, int], ArrangementState] = field(default_factory=dict)
-    stored: dict[tuple[str, int], Data] = field(default_factory=dict)
+    stored: dict[tuple[str, int], StoredState] = field(default_factory=dict)
     fresh: set[tuple[str, int]] = field(default_factory=set)
     told: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
     names: Names = field(init=False)
@@ -258,7 +267,7 @@ class StateTable:
     held: dict[tuple[str, int], Held] = field(default_factory=dict)  # of each hold that has anything
 
     def __post_init__(self) -> None:
-        self.names = Names(self.write, Admitted)
+        self.names = Names(self.write, admit=True)
 
     @property
     def files(self) -> Files:
@@ -290,7 +299,7 @@ class StateTable:
         if self.durable:
             self.fresh.add((name, shard))
 
-    def put_stored(self, name: str, shard: int, value: Data) -> None:
+    def put_stored(self, name: str, shard: int, value: StoredState) -> None:
         """Replace a state by the one a task made and wrote."""
         self.stored[name, shard] = value
         self._note_hold((name, shard), value)
@@ -298,7 +307,7 @@ class StateTable:
         self.fresh.discard((name, shard))
         self.told.add((name, shard))
 
-    def _note_hold(self, key: tuple[str, int], state: ArrangementState | Data) -> None:
+    def _note_hold(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
         held = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
         if held.rows:
             self.held[key] = held
@@ -342,17 +351,18 @@ class StateTable:
                     self.put(name, shard, replace(state, spine=spine))
                 continue
             value = self.stored[name, shard]
-            ends = (frontier_from_json(lattice, told["upper"]).elements for told in value["batches"])
-            kept = [told for told, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
-            if len(kept) < len(value["batches"]):
-                self.put_stored(name, shard, {**value, "batches": kept})
+            ends = (frontier_from_json(lattice, batch["upper"]).elements for batch in value["batches"])
+            rest = [batch for batch, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
+            if len(rest) < len(value["batches"]):
+                self.put_stored(name, shard, {**value, "batches": rest})
 
     def columns_of(self, name: str) -> pa.Schema | None:
         """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""
         for shard in self.shards_of(name):
             value = self.stored.get((name, shard), {"batches": [], "hold": []})
-            for told in (*value["batches"], *(held["run"] for held in value["hold"])):
-                for batch in self.open_data(told["data"]):
+            parts = (*(batch["data"] for batch in value["batches"]), *(run["run"]["data"] for run in value["hold"]))
+            for data in parts:
+                for batch in self.open_data(data):
                     return pa.schema([f for f in batch.schema if not f.name.startswith("#")])
         return None
 
@@ -390,8 +400,8 @@ class StateTable:
         if state is not None:
             return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
         value = self.stored[name, shard]
-        told = (*(b["data"] for b in value["batches"]), *(r["run"]["data"] for r in value["hold"]))
-        return sum(map(files.size, told))
+        data = (*(batch["data"] for batch in value["batches"]), *(run["run"]["data"] for run in value["hold"]))
+        return sum(map(files.size, data))
 
     def mark(self) -> tuple[dict[Any, Any], ...]:
         """What ``restore`` needs to undo everything since."""
@@ -420,7 +430,7 @@ class StateTable:
             name = f"b{self.store.next_number}.{len(self.blobs)}"
             self.blobs[name] = to_ipc(batches, schema)
             return {"blob": name}
-        return self.store.write_segment(batches, schema).to_json()
+        return in_segment(self.store.write_segment(batches, schema))
 
     def settle(self) -> None:
         """Name everything fresh, so that tasks can open it and a commit can tell it."""
@@ -434,7 +444,7 @@ class StateTable:
         for held in (self.live, self.stored, self.names.known, self.blobs, self.held):
             held.clear()
 
-    def uncommitted(self) -> dict[tuple[str, int], Data]:
+    def uncommitted(self) -> dict[tuple[str, int], StoredState]:
         """Every stored value that no commit tells yet."""
         return {key: self.stored[key] for key in sorted(self.told)}
 

@@ -1,7 +1,7 @@
-"""Sinks: tables and files outside that follow a view, exactly once.
+"""Sinks: external tables and files that follow a view, exactly once.
 
-A sink keeps a *mark* with its target, which says up to which time the target has come, and moves it in one go with the
-data. So it may be stopped, or killed, at any moment, and goes on from the mark.
+A sink stores a *mark* in its target: the time up to which the target has the view's changes. It updates data and mark
+atomically, so that it can be stopped or killed at any moment and continues from the mark.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def parquet(
 ) -> ParquetSink:
     """A sink into a folder of Parquet files.
 
-    ``mode="append"`` adds a file of changes (``changes()``) a run, named by the times that it covers. ``"merge"`` keeps
-    a table with the view's contents, each row as often as it is there; ``"upsert"`` the same, and refuses two rows of
-    one ``key``. Such a table is several files, rows spread over ``buckets`` by their keys; a run writes those anew that
-    change, and then one pointer file, so that readers that take ``sink.files()`` (or ``parquet_files(path)``) see one
-    version whole; files of the last ``keep`` versions stay for those who read them.
+    With ``mode="append"`` each run adds a file of changes (as ``changes()`` returns them), named by the times that it
+    covers. ``"merge"`` maintains a table with the view's contents, each row as often as its count; ``"upsert"`` does
+    the same and refuses two rows with the same ``key``. Such a table has several files, into which rows are partitioned
+    by key (``buckets``). A run rewrites the buckets that change, and then one pointer file, so that readers that read
+    ``sink.files()`` (or ``parquet_files(path)``) see one complete version; the files of the last ``keep`` versions are
+    kept for them.
 
-    Cost:   a run writes the buckets that change whole.
+    Cost:   a run rewrites each bucket that changes.
     """
     return ParquetSink(view, path, mode, key, errors=errors, lease=lease, buckets=buckets, keep=keep)
 
@@ -62,12 +63,12 @@ def database(
     errors: OnErrors = "raise",
     lease: float | str = "1 hour",
 ) -> DatabaseSink:
-    """A sink into a table of a database, by a driver of Python's DB-API; ``connect()`` gives a connection.
+    """A sink into a table of a database, through Python's DB-API; ``connect()`` must return a connection.
 
-    ``mode="upsert"`` keeps one row a ``key``; ``"merge"`` each row once, with how often it is there in ``row_count``;
-    ``"append"`` adds the changes, with their time and diff. The rows and the mark, a line of the table
-    ``altneu_marks``, change in one transaction. The table is made if it is not there; ``types`` gives columns other
-    types than those of ``dialect``, a name that sqlglot knows.
+    ``mode="upsert"`` maintains one row for each ``key``; ``"merge"`` each row once, with its count in ``row_count``;
+    ``"append"`` adds the changes, with their time and diff. The rows and the mark, a row of the table
+    ``altneu_marks``, change in one transaction. The table is created if it does not exist; ``types`` replaces the
+    column types of ``dialect``, which is the name of a dialect of sqlglot.
     """
     make = partial(_dbapi, connect, paramstyle)
     rest: dict[str, Any] = {"dialect": dialect, "errors": errors, "lease": lease, "types": dict(types or {})}
@@ -92,10 +93,10 @@ def jdbc(  # noqa: PLR0913  # a connection, a table and what is to be in it
     errors: OnErrors = "raise",
     lease: float | str = "1 hour",
 ) -> DatabaseSink:
-    """A sink into a table of a database, by a JDBC driver of Spark's JVM; otherwise as ``database``.
+    """A sink into a table of a database, through a JDBC driver in Spark's JVM; otherwise as ``database``.
 
-    ``properties`` are the connection's (user, password), and ``driver`` the driver's class. ``dialect`` is taken from
-    the address unless it is given.
+    ``properties`` are those of the connection (user, password), and ``driver`` is the class of the driver. ``dialect``
+    is by default derived from the address.
     """
     make = partial(Jdbc, spark, url, dict(properties or {}))
     name = [*url.split(":"), "", ""][1] if dialect is None else dialect

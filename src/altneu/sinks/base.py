@@ -1,4 +1,4 @@
-"""What all sinks have in common: a mark that moves with the data, and what to do when history is gone."""
+"""The common part of all sinks: a mark that moves with the data, and recovery when history is no longer retained."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = ("append", "upsert", "merge")
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a target has come: all changes of a store's view before ``frontier`` are in it.
+    """The progress of a target: it has all changes of a store's view before ``frontier``.
 
     Shape:  ``store`` is the id of the view's history: of the store (of a session in memory its own) and the commit that
             added the view.
@@ -39,16 +39,16 @@ class Mark:
 
 
 class Sink(ABC):
-    """Keeps something outside right, exactly once: the mark moves together with the data, or neither does.
+    """Keeps an external target equal to a view, exactly once: data and mark are updated atomically.
 
-    ``run`` takes the view's changes since the mark. Where their history is gone, or the target followed another store,
-    it takes the difference of the whole contents instead. While it is not run the session keeps the history after the
-    mark for the time of its ``lease``.
+    ``run`` applies the view's changes since the mark. If their history is no longer retained, or the target followed
+    another store, it applies the difference of the whole contents instead. Between runs the session retains the history
+    after the mark, for as long as the sink's ``lease``.
 
-    Of a view without contents there are changes alone. Where all of them are still known, as before the second step, a
-    new target gets all of them; else it begins with those that come after the first ``run``, which only
-    ``mode="append"`` can. Changes that are lost, because a target was not brought forward for longer than its lease,
-    cannot be made up for: that is a SinkError.
+    A view without contents has changes only. While all of them are still retained, as before the second step, a new
+    target gets all of them; afterwards it begins with those after its first ``run``, which is possible with
+    ``mode="append"`` alone. Changes that are lost because a target was not run for longer than its lease cannot be
+    recovered: ``run`` raises a SinkError.
 
     Law:    a sink that is killed anywhere and run again ends equal to the view (tests/sinks/test_kill.py).
     """
@@ -81,30 +81,31 @@ class Sink(ABC):
 
     @property
     def identity(self) -> str:
-        """What tells the target from every other one, so that each has a lease of its own."""
+        """An id of the target, by which each target has a lease of its own."""
         return self.where
 
     @abstractmethod
     def mark(self) -> Mark | None:
-        """How far the target has come; None for one that has nothing yet."""
+        """The mark of the target; None for a target without data."""
 
     @abstractmethod
     def contents(self) -> Updates:
-        """What the target holds: its rows, each with its count."""
+        """The rows of the target, each with its count."""
 
     @abstractmethod
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
-        """Bring the target from one mark to another, wholly or not at all.
+        """Bring the target from one mark to another, atomically.
 
-        ``updates`` are changes at their times; in another mode than "append" they are added up, all at one time.
+        ``updates`` are changes at their times; in other modes than "append" they are consolidated at one time.
         """
 
     def run(self) -> int:
-        """Bring the target to the last closed time; how many changes that took.
+        """Bring the target to the last closed time; returns the number of changes applied.
 
         Raises:
-            ViewHasErrorsError: the view has errors, which nothing outside should take for an answer.
-            SinkError: the target is ahead of the view, or holds what it should not; it is left as it is.
+            ViewHasErrorsError: the view has errors, so that its contents may be wrong.
+            SinkError: the target is ahead of the view, or its rows are not those that it should have; it is left as it
+                is.
         """
         with self.followed.lock:
             end, before = self.followed.known.lower, self.mark()
@@ -125,9 +126,9 @@ class Sink(ABC):
             return len(updates)
 
     def attach(self) -> Subscription:
-        """Run after every commit from now on; ``close()`` of what is returned ends it.
+        """Run after every commit from now on, until ``close()`` of the returned object.
 
-        What the target raises is raised by ``advance``, whose step is committed; the next step tries again.
+        ``advance`` raises the target's errors after its step is committed; the next step tries again.
         """
         self.run()
         return self.view.subscribe(on_time_end=self._run_for, snapshot=False)
@@ -158,7 +159,7 @@ class Sink(ABC):
             self.view.raise_errors(at)
 
     def _missing(self, before: Mark | None, end: int) -> Updates:
-        """What the target lacks: the changes since its mark, or the difference of the whole contents."""
+        """The updates that the target lacks: the changes since its mark, or the difference of the whole contents."""
         if before is None and self.followed.changes_only:
             return self._first_changes(end)
         if before is None:
@@ -174,18 +175,18 @@ class Sink(ABC):
                 "come, are gone or of another store, and the view was made with contents=False, so that nothing tells "
                 "what is missing; choose an empty target, and give the sink a longer lease="
             )
-        there, wanted = self.contents(), self.followed.snapshot(end - 1)
-        if len(wanted.times) > 1:
+        there, expected = self.contents(), self.followed.snapshot(end - 1)
+        if len(expected.times) > 1:
             raise SinkError(
                 f"the history since {before.frontier - 1} of view {self.view.name!r} is gone, and as it has two times "
                 f"it cannot be compared with {self.where}; empty the target, and give the sink a longer lease="
             )
-        gone = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
-        return consolidate(Updates.concat([wanted, gone], wanted.schema, 1), Epoch())
+        removed = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
+        return consolidate(Updates.concat([expected, removed], expected.schema, 1), Epoch())
 
     def _first_changes(self, end: int) -> Updates:
-        """What a new target gets of a view without contents: all of its changes, or none of those until now."""
-        if self.followed.known.tells_apart(0):
+        """The first updates of a new target of a view without contents: all of its changes, or no past ones."""
+        if self.followed.known.distinguishes(0):
             return self.followed.updates(0, end)
         if self.mode != "append":
             raise SinkError(
@@ -209,10 +210,10 @@ class Sink(ABC):
 
 
 def refuse_negative(contents: Updates, view: str) -> None:
-    """Refuse contents in which a row was taken away more often than it was there.
+    """Refuse contents in which a row has a negative count.
 
     Raises:
-        SinkError: naming the first of them.
+        SinkError: one has; the message names the first.
     """
     bad = negatives(contents, view)
     if bad is not None:

@@ -42,13 +42,13 @@ PARAMETER = "\0"  # where a statement has a parameter: no name has this characte
 
 
 class Connection(Protocol):
-    """What a database sink asks of a driver; nothing is committed until ``commit``."""
+    """The operations that a database sink needs of a driver; nothing is committed until ``commit``."""
 
     def execute(self, sql: str) -> None:
         """Run a statement without parameters."""
 
     def batch(self, sql: str, rows: Sequence[Row], types: Sequence[pa.DataType]) -> list[int]:
-        """Run a statement for each row of parameters; how many rows of the table each changed."""
+        """Run a statement for each row of parameters; returns how many rows of the table each changed."""
 
     def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
         """The rows of a query, as Python values of these types."""
@@ -57,20 +57,20 @@ class Connection(Protocol):
         """Whether a query can be run."""
 
     def commit(self) -> None:
-        """Make all since the last commit happen, at once."""
+        """Commit everything since the last commit."""
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class DatabaseSink(Sink):
     """A table of a database; see ``altneu.sinks.database`` and ``altneu.sinks.jdbc``.
 
-    ``dialect`` is a database's name as sqlglot knows it, or "derby": by it names are quoted and columns get their
-    types. Statements are plain INSERT, UPDATE and DELETE, which every database takes.
+    ``dialect``, the name of a dialect of sqlglot or "derby", decides how names are quoted and which types columns have.
+    Statements are plain INSERT, UPDATE and DELETE, which every database accepts.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class DatabaseSink(Sink):
         super().__init__(view, mode, key, errors, lease)
         self._connect, self._table, self._dialect, self._types = connect, table, dialect, types
         self._described, self._id = described, uuid.uuid4().hex
-        self._made_as = f"mode={mode!r}" + (f", key={list(key)!r}" if key else "")
+        self._declared = f"mode={mode!r}" + (f", key={list(key)!r}" if key else "")
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
         self.followed.check_names(controls)
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
@@ -109,7 +109,7 @@ class DatabaseSink(Sink):
 
     @property
     def identity(self) -> str:
-        """What tells this table from those of other databases: an id that is kept with the mark."""
+        """An id of this table, unique among databases, which is stored with the mark."""
         return self._id
 
     # the parts of a statement ---------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class DatabaseSink(Sink):
         return exp.to_identifier(name, quoted=True).sql(dialect=dialect)
 
     def _name(self, table: str) -> str:
-        """A table's name, each part of ``schema.table`` quoted by itself."""
+        """The name of a table, with each part of ``schema.table`` quoted."""
         return ".".join(self._quoted(part) for part in table.split("."))
 
     def _columns(self, names: Sequence[str]) -> str:
@@ -135,7 +135,7 @@ class DatabaseSink(Sink):
         return exp.DataType.build(type_name(field.type), dialect="spark").sql(dialect=self._dialect)
 
     def _create(self, connection: Connection) -> None:
-        """Make the two tables where they are not there; a user's own table is taken as it is."""
+        """Create the two tables if they do not exist; a table of the user's is used as it is."""
         there = [connection.runs(self._probe(table)) for table in (MARKS, self._table)]  # one that fails rolls back
         if not there[0]:
             text = [pa.field(name, pa.string(), nullable=False) for name in _MARK_COLUMNS[:-1]]
@@ -166,7 +166,7 @@ class DatabaseSink(Sink):
     # reading ----------------------------------------------------------------------------------------------------------
 
     def mark(self) -> Mark | None:
-        """How far the table has come."""
+        """The mark of the table."""
         connection = self._connect()
         try:
             self._create(connection)
@@ -176,35 +176,35 @@ class DatabaseSink(Sink):
 
     def _mark(self, connection: Connection) -> Mark | None:
         sql = f"SELECT {self._columns(_MARK_COLUMNS)} FROM {self._name(MARKS)}"
-        for name, own, made_as, store, view, frontier in connection.query(sql, _MARK_TYPES):
+        for name, own, declared, store, view, frontier in connection.query(sql, _MARK_TYPES):
             if name == self._table:
-                if made_as != self._made_as:
+                if declared != self._declared:
                     raise SinkError(
-                        f"{self.where} was made with {made_as}, and this sink has {self._made_as}: go on as it was "
-                        "made, or choose another table"
+                        f"{self.where} was created with {declared}, and this sink has {self._declared}: use the same, "
+                        "or choose another table"
                     )
                 self._id = own
                 return Mark(store, view, frontier)
         return None
 
     def contents(self) -> Updates:
-        """What the table holds."""
+        """The rows of the table."""
         schema, types = self.view.schema, self._schema.types
         connection = self._connect()
         try:
             sql = f"SELECT {self._columns(self._schema.names)} FROM {self._name(self._table)}"
-            found = list(connection.query(sql, types))
+            result = list(connection.query(sql, types))
         finally:
             connection.close()
         width = len(schema)
-        rows = Rows.from_pylist([row[:width] for row in found], schema)
-        diffs = np.array([1 if self.mode == "upsert" else row[-1] for row in found], np.int64)
-        return consolidate(Updates(rows, np.zeros((1, len(found)), np.int64), diffs), Epoch())
+        rows = Rows.from_pylist([row[:width] for row in result], schema)
+        diffs = np.array([1 if self.mode == "upsert" else row[-1] for row in result], np.int64)
+        return consolidate(Updates(rows, np.zeros((1, len(result)), np.int64), diffs), Epoch())
 
     # writing ----------------------------------------------------------------------------------------------------------
 
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
-        """Change rows and mark in one transaction; who finds the mark moved meanwhile leaves all as it is."""
+        """Change rows and mark in one transaction, which is rolled back if another process has moved the mark."""
         if self._dialect == "sqlite":
             self._refuse_nan(updates)
         connection = self._connect()
@@ -231,7 +231,7 @@ class DatabaseSink(Sink):
                 )
 
     def _refuse_rows(self, connection: Connection) -> None:
-        """A table that nobody has marked and that has rows: nobody can say what of the view they are."""
+        """Refuse a table that has rows and no mark, since it is unknown which of the view's changes it has."""
         sql = f"SELECT count(*) FROM {self._name(self._table)}"
         if next(connection.query(sql, [pa.int64()]))[0]:
             raise SinkError(
@@ -244,12 +244,12 @@ class DatabaseSink(Sink):
         if before is None:
             marks = ", ".join(PARAMETER for _ in _MARK_COLUMNS)
             sql = f"INSERT INTO {table} ({self._columns(_MARK_COLUMNS)}) VALUES ({marks})"
-            line = (self._table, self._id, self._made_as, after.store, after.view, after.frontier)
+            line = (self._table, self._id, self._declared, after.store, after.view, after.frontier)
             connection.batch(sql, [line], _MARK_TYPES)
             return
         target, _, _, store, _, frontier = map(self._quoted, _MARK_COLUMNS)
-        found = " AND ".join(f"{name} = {PARAMETER}" for name in (target, store, frontier))
-        sql = f"UPDATE {table} SET {store} = {PARAMETER}, {frontier} = {PARAMETER} WHERE {found}"
+        condition = " AND ".join(f"{name} = {PARAMETER}" for name in (target, store, frontier))
+        sql = f"UPDATE {table} SET {store} = {PARAMETER}, {frontier} = {PARAMETER} WHERE {condition}"
         row = (after.store, after.frontier, self._table, before.store, before.frontier)
         changed = connection.batch(sql, [row], [pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64()])
         if changed != [1]:
@@ -266,21 +266,21 @@ class DatabaseSink(Sink):
             connection.batch(sql, rows, self._schema.types)
 
     def _upsert(self, connection: Connection, updates: Updates) -> None:
-        """Rows that go, that change, and that come: by their keys each is one of these."""
+        """Delete, update and insert rows, by their keys."""
         names, others = self.view.schema.names, [n for n in self.view.schema.names if n not in self.key]
         places = [names.index(name) for name in self.key]
-        gone: dict[Row, Row] = {}
-        come: dict[Row, Row] = {}
+        removed: dict[Row, Row] = {}
+        added: dict[Row, Row] = {}
         for row, diff in zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True):
             key = tuple(row[i] for i in places)
-            side = come if diff > 0 else gone
+            side = added if diff > 0 else removed
             if abs(diff) > 1 or key in side:
                 self._refuse_key(key)
             if any(part is None for part in key):
                 raise SinkError(f"a row of view {self.view.name!r} has no value in its key {self.key}: {row!r:.200}")
             side[key] = row
-        self._delete(connection, [key for key in gone if key not in come], names=self.key)
-        changed = [(come[key], key) for key in come if key in gone]
+        self._delete(connection, [key for key in removed if key not in added], names=self.key)
+        changed = [(added[key], key) for key in added if key in removed]
         if others and changed:
             sql = (
                 f"UPDATE {self._name(self._table)} SET {', '.join(f'{self._quoted(n)} = {PARAMETER}' for n in others)} "
@@ -289,7 +289,7 @@ class DatabaseSink(Sink):
             rows = [(*(row[names.index(n)] for n in others), *key) for row, key in changed]
             types = [self.view.schema.field(n).type for n in (*others, *self.key)]
             self._one_each(connection.batch(sql, rows, types), rows)
-        self._insert(connection, [row for key, row in come.items() if key not in gone])
+        self._insert(connection, [row for key, row in added.items() if key not in removed])
 
     def _refuse_key(self, key: Row) -> None:
         named_key = dict(zip(self.key, key, strict=True))
@@ -307,41 +307,41 @@ class DatabaseSink(Sink):
                 )
 
     def _delete(self, connection: Connection, rows: Sequence[Row], names: Sequence[str]) -> None:
-        for where, found in self._where(rows, names):
-            part = [rows[i] for i in found]
+        for where, places in self._where(rows, names):
+            part = [rows[i] for i in places]
             types = [self._schema.field(n).type for n, v in zip(names, part[0], strict=True) if v is not None]
             values = [tuple(v for v in row if v is not None) for row in part]
             changed = connection.batch(f"DELETE FROM {self._name(self._table)} WHERE {where}", values, types)
             self._one_each(changed, values)
 
     def _where(self, rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
-        """Conditions that find rows by their values, null being one, and which rows each is for."""
+        """Conditions that match rows by their values, nulls included, and the rows of each condition."""
 
         def nulls(i: int) -> tuple[bool, ...]:
             return tuple(value is None for value in rows[i])
 
-        for mask, found in itertools.groupby(sorted(range(len(rows)), key=nulls), nulls):
+        for mask, places in itertools.groupby(sorted(range(len(rows)), key=nulls), nulls):
             tests = [
                 f"{self._quoted(n)} IS NULL" if m else f"{self._quoted(n)} = {PARAMETER}"
                 for n, m in zip(names, mask, strict=True)
             ]
-            yield " AND ".join(tests) or "1 = 1", list(found)
+            yield " AND ".join(tests) or "1 = 1", list(places)
 
     def _merge(self, connection: Connection, updates: Updates) -> None:
-        """Rows with their counts: those that are there already change theirs, and go when it comes to nothing."""
+        """Add to the counts of existing rows, delete those whose count becomes 0, and insert the others."""
         names = self.view.schema.names
         count, table = self._quoted("row_count"), self._name(self._table)
         listed, diffs = updates.rows.to_pylist(), updates.diffs.tolist()
         missing: list[int] = []
-        for where, found in self._where(listed, names):
-            rows = [listed[i] for i in found]
+        for where, places in self._where(listed, names):
+            rows = [listed[i] for i in places]
             types = [f.type for f, v in zip(self.view.schema, rows[0], strict=True) if v is not None]
             values = [tuple(v for v in row if v is not None) for row in rows]
-            added = [(diffs[i], *value) for i, value in zip(found, values, strict=True)]
+            added = [(diffs[i], *value) for i, value in zip(places, values, strict=True)]
             sql = f"UPDATE {table} SET {count} = {count} + {PARAMETER} WHERE {where}"
             changed = connection.batch(sql, added, [pa.int64(), *types])
-            missing += [i for i, there in zip(found, changed, strict=True) if not there]
-            lost = [value for i, value in zip(found, values, strict=True) if diffs[i] < 0]
+            missing += [i for i, there in zip(places, changed, strict=True) if not there]
+            lost = [value for i, value in zip(places, values, strict=True) if diffs[i] < 0]
             if lost:
                 connection.batch(f"DELETE FROM {table} WHERE {count} = 0 AND {where}", lost, types)
         refuse_negative(updates.take(np.array(missing, np.int64)), self.view.name)

@@ -70,20 +70,20 @@ class DbApi:
         return True
 
     def commit(self) -> None:
-        """Make all since the last commit happen."""
+        """Commit everything since the last commit."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 
 def _plain(value: Any) -> Any:
-    """A value as every driver takes it; SQLite knows no decimals and its own dates are on their way out."""
+    """A value that every driver accepts; SQLite has no decimals, and its adapters for dates are deprecated."""
     if isinstance(value, Decimal | BeyondPython):
         return str(value)
     return (
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_type(value: Any, data_type: pa.DataType) -> Any:
-    """What a database gave for a value of this type."""
+    """A value of this type from a driver's value."""
     if value is None:
         return None
     if pt.is_boolean(data_type):
@@ -104,10 +104,10 @@ def _of_type(value: Any, data_type: pa.DataType) -> Any:
     if pt.is_decimal(data_type):
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-data_type.scale))
     if pt.is_timestamp(data_type):
-        found = _read(dt.datetime, value, data_type) if isinstance(value, str) else value
-        if isinstance(found, BeyondPython):
-            return found
-        return found if (found.tzinfo is None) == (data_type.tz is None) else _zoned(found, data_type)
+        timestamp = _read(dt.datetime, value, data_type) if isinstance(value, str) else value
+        if isinstance(timestamp, BeyondPython):
+            return timestamp
+        return timestamp if (timestamp.tzinfo is None) == (data_type.tz is None) else _zoned(timestamp, data_type)
     if pt.is_date(data_type):
         return _read(dt.date, value, data_type) if isinstance(value, str) else value
     if pt.is_floating(data_type):
@@ -116,19 +116,19 @@ def _of_type(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _read(python: type[dt.date], value: str, data_type: pa.DataType) -> Any:
-    """A date or a timestamp of its text."""
+    """A date or timestamp from its text."""
     try:
         return python.fromisoformat(value)
     except ValueError:
         return beyond_python(value, data_type)
 
 
-def _zoned(found: dt.datetime, data_type: pa.DataType) -> dt.datetime:
-    return found.replace(tzinfo=dt.UTC) if data_type.tz else found.astimezone(dt.UTC).replace(tzinfo=None)
+def _zoned(timestamp: dt.datetime, data_type: pa.DataType) -> dt.datetime:
+    return timestamp.replace(tzinfo=dt.UTC) if data_type.tz else timestamp.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 class Jdbc:
-    """A connection of ``java.sql`` in the JVM of a Spark session, with whatever drivers that has."""
+    """A connection of ``java.sql`` in the JVM of a Spark session, with the drivers on its class path."""
 
     def __init__(self, spark: SparkSession, url: str, properties: Mapping[str, str]) -> None:
         jvm = getattr(spark, "_jvm", None)
@@ -171,7 +171,7 @@ class Jdbc:
         return changed
 
     def _setter(self, statement: Any, place: int, data_type: pa.DataType) -> Callable[[Any], None]:
-        """How parameter ``place`` gets a value of this type."""
+        """The setter of parameter ``place`` for values of this type."""
         java = self._jvm.java
         kinds: list[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], Any], Any]] = [
             (pt.is_boolean, "BOOLEAN", bool, statement.setBoolean),
@@ -183,8 +183,8 @@ class Jdbc:
             (pt.is_timestamp, "TIMESTAMP", self._timestamp, statement.setTimestamp),
             (pt.is_binary, "VARBINARY", bytearray, statement.setBytes),
         ]
-        found = next(((n, c, s) for test, n, c, s in kinds if test(data_type)), ("VARCHAR", str, statement.setString))
-        name, convert, setter = found
+        setting = next(((n, c, s) for test, n, c, s in kinds if test(data_type)), ("VARCHAR", str, statement.setString))
+        name, convert, setter = setting
         null = getattr(java.sql.Types, name)
 
         def put(value: Any) -> None:
@@ -202,37 +202,37 @@ class Jdbc:
         return java.sql.Date.valueOf(value.isoformat())
 
     def _timestamp(self, value: dt.datetime | BeyondPython) -> Any:
-        """Its digits as they are in UTC: a table keeps no zone, and the JVM's must not matter."""
+        """The timestamp with its digits in UTC: tables store no time zone, and that of the JVM must not matter."""
         java = self._jvm.java
         if isinstance(value, BeyondPython):
             seconds, micros = divmod(value.since_1970, 1_000_000)
             digits = java.time.LocalDateTime.ofEpochSecond(seconds, micros * 1000, java.time.ZoneOffset.UTC)
             return java.sql.Timestamp.valueOf(digits)
-        found = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-        return java.sql.Timestamp.valueOf(found.isoformat(" "))
+        timestamp = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+        return java.sql.Timestamp.valueOf(timestamp.isoformat(" "))
 
     def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
         """The rows of a query."""
         statement = self._connection.createStatement()
         try:
-            found = statement.executeQuery(sql)
-            while found.next():
-                yield tuple(self._get(found, i + 1, data_type) for i, data_type in enumerate(types))
+            result = statement.executeQuery(sql)
+            while result.next():
+                yield tuple(self._get(result, i + 1, data_type) for i, data_type in enumerate(types))
         finally:
             statement.close()
 
-    def _get(self, found: Any, place: int, data_type: pa.DataType) -> Any:
+    def _get(self, result: Any, place: int, data_type: pa.DataType) -> Any:
         if pt.is_binary(data_type):
-            value = found.getBytes(place)
+            value = result.getBytes(place)
         elif pt.is_string(data_type) or pt.is_decimal(data_type) or pt.is_temporal(data_type):
-            value = found.getString(place)
+            value = result.getString(place)
         elif pt.is_floating(data_type):
-            value = found.getDouble(place)
+            value = result.getDouble(place)
         elif pt.is_boolean(data_type):
-            value = found.getBoolean(place)
+            value = result.getBoolean(place)
         else:
-            value = found.getLong(place)
-        return None if found.wasNull() else _of_type(value, data_type)
+            value = result.getLong(place)
+        return None if result.wasNull() else _of_type(value, data_type)
 
     def runs(self, sql: str) -> bool:
         """Whether a query can be run."""
@@ -246,14 +246,14 @@ class Jdbc:
         return True
 
     def commit(self) -> None:
-        """Make all since the last commit happen."""
+        """Commit everything since the last commit."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Forget all since the last commit."""
+        """Roll back everything since the last commit."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.rollback()  # Derby closes none with a transaction open, be it of a query
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Parquet as a target: files of changes, or a table whose readers see one version of it, whole, at every moment."""
+"""Parquet as a target: files of changes, or a table whose readers see one complete version at every moment."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _EMPTY = Epoch()
 
 @dataclass(frozen=True)
 class Version:
-    """What the pointer file of a target says.
+    """The contents of a target's pointer file.
 
-    Shape:  ``files`` has the file of each bucket that has rows; ``old`` the files of earlier versions that readers may
-            still have open, the oldest first.
+    Shape:  ``files`` has the file of each bucket with rows; ``old`` the files of earlier versions that readers may
+            still have open, oldest first.
     """
 
     mark: Mark
@@ -71,10 +71,10 @@ class Version:
 
     @classmethod
     def from_bytes(cls, data: memoryview, where: str) -> Version:
-        """Read it.
+        """Parse the text of a pointer file.
 
         Raises:
-            SinkError: it is none.
+            SinkError: it is not a pointer file.
         """
         try:
             said: Any = json.loads(bytes(data))
@@ -128,21 +128,21 @@ class ParquetSink(Sink):
     def _version(self) -> Version | None:
         if not self._folder.has(TABLE):
             return None
-        found = Version.from_bytes(self._folder.read(TABLE), self._folder.where(TABLE))
+        version = Version.from_bytes(self._folder.read(TABLE), self._folder.where(TABLE))
         mine = (self.mode, self.key, to_ddl(self.view.schema))
-        if (found.mode, found.key, found.schema) != mine:
+        if (version.mode, version.key, version.schema) != mine:
             raise SinkError(
-                f"{self.where} was made with mode={found.mode!r}, key={list(found.key)} and columns {found.schema}; "
-                "go on as it was made, or choose another folder"
+                f"{self.where} was created with mode={version.mode!r}, key={list(version.key)} and columns "
+                f"{version.schema}; use the same, or choose another folder"
             )
-        return found
+        return version
 
     def mark(self) -> Mark | None:
-        """How far it has come: of changes the files themselves tell, should the pointer not have been written."""
+        """The mark; in mode "append" it is read from the names of the files, in case the pointer was not written."""
         version = self._version()
         if self.mode != "append":
             return None if version is None else version.mark
-        ends = [int(found[2]) for name in self._folder.names() if (found := _RANGE.fullmatch(name))]
+        ends = [int(match[2]) for name in self._folder.names() if (match := _RANGE.fullmatch(name))]
         if not ends:
             return None if version is None else version.mark
         if version is None:
@@ -150,13 +150,13 @@ class ParquetSink(Sink):
         return version.mark if version.mark.frontier >= max(ends) else self._mark_of(max(ends))
 
     def _mark_of(self, end: int) -> Mark:
-        """The mark that the last file of changes carries."""
-        name = next(n for n in self._folder.names() if (found := _RANGE.fullmatch(n)) and int(found[2]) == end)
+        """The mark in the last file of changes."""
+        name = next(n for n in self._folder.names() if (match := _RANGE.fullmatch(n)) and int(match[2]) == end)
         said = pq.read_schema(self._folder.path / name).metadata or {}
         return Mark(said.get(b"altneu.store", b"").decode(), said.get(b"altneu.views.view", b"").decode(), end)
 
     def contents(self) -> Updates:
-        """What the target holds."""
+        """The rows of the target."""
         schema = self.view.schema
         if self.mode != "append":
             version = self._version()
@@ -174,7 +174,7 @@ class ParquetSink(Sink):
         return pq.read_table(self._folder.path / name, partitioning=None).cast(self.view.schema)
 
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
-        """Write what has changed; it counts when the pointer, or the file of changes, has its name."""
+        """Write the changes; they take effect when the pointer, or the file of changes, gets its final name."""
         lock = self._folder.child("_lock")
         lock.make()
         writer = lock.writer()  # one at a time: of two the second is told so
@@ -236,12 +236,12 @@ class ParquetSink(Sink):
     def _check_keys(self, rows: Rows) -> None:
         keys = rows.select(self.key)
         ones = Updates(keys, np.zeros((1, rows.count), np.int64), np.ones(rows.count, np.int64))
-        found = consolidate(ones, _EMPTY)
-        twice = np.flatnonzero(found.diffs > 1)
+        counts = consolidate(ones, _EMPTY)
+        twice = np.flatnonzero(counts.diffs > 1)
         if len(twice):
-            key = dict(zip(self.key, found.rows.take(twice[:1]).to_pylist()[0], strict=True))
+            key = dict(zip(self.key, counts.rows.take(twice[:1]).to_pylist()[0], strict=True))
             raise SinkError(
-                f"view {self.view.name!r} has {found.diffs[twice[0]]} rows of key {key}; choose a key that tells rows "
+                f"view {self.view.name!r} has {counts.diffs[twice[0]]} rows of key {key}; choose a key that tells rows "
                 'apart, or mode="merge"'
             )
 
@@ -254,7 +254,7 @@ class ParquetSink(Sink):
         self._folder.put(name, memoryview(sink.getvalue()))
 
     def _clear(self, version: Version) -> None:
-        """Remove files that neither this version nor one of those just before it has, and what was left half done."""
+        """Remove files that are in none of the retained versions, and unfinished files."""
         named = {*version.files.values(), *(name for names in version.old for name in names)}
         for name in self._folder.names():
             if _PART.fullmatch(name) and name not in named:
@@ -262,7 +262,7 @@ class ParquetSink(Sink):
         self._folder.clear_unfinished()
 
     def files(self) -> list[str]:
-        """The files that make the table now, to read with anything; they stay there for the next ``keep`` versions."""
+        """The files of the present version, for any reader; they stay for the next ``keep`` versions."""
         return parquet_files(self._folder.path)
 
 
@@ -271,10 +271,10 @@ def _counted(rows: Rows, diffs: Ints) -> Updates:
 
 
 def parquet_files(path: str | os.PathLike[str]) -> list[str]:
-    """The files of a table that a sink keeps, all of one version: ``spark.read.parquet(*parquet_files(path))``.
+    """The files of a sink's table, all of one version: ``spark.read.parquet(*parquet_files(path))``.
 
     Raises:
-        SinkError: there is no table of a sink.
+        SinkError: the folder has no table of a sink.
     """
     folder = LocalFolder(Path(path))
     if not folder.has(TABLE):

@@ -39,7 +39,7 @@ def asof(
     Raises:
         PlanError: not exactly one comparison of both sides, or other conditions.
     """
-    found, rest = links(conditions, left, right)
+    equalities, rest = links(conditions, left, right)
     theirs = [c for c in rest if columns_in(c) and right.has(c)]
     compared = [c for c in rest if not any(c is t for t in theirs)]
     if len(compared) != 1 or type(compared[0]) not in _MEANS:
@@ -54,9 +54,9 @@ def asof(
         mine, other, kind = other, mine, _TURNED[kind]
     if not (left.has(mine) and right.has(other)):
         raise PlanError(f"ASOF JOIN: `{comparison.sql('spark')}` does not compare one side with the other")
-    if found:
-        left, right, keys, late = keyed(left, right, found)
-        if late or any(safe for _, _, safe in found):
+    if equalities:
+        left, right, keys, late = keyed(left, right, equalities)
+        if late or any(safe for _, _, safe in equalities):
             raise PlanError("ASOF JOIN: a column is compared once, and with =")
     else:
         keys = (), ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Self
 
 from sqlglot import exp
 
@@ -14,36 +15,24 @@ from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, cast, parse
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
+from altneu.sql.binding import Answer
 from altneu.sql.fromclause import FromClause
-from altneu.sql.parentheses import FIELDS, holds_joins
+from altneu.sql.parentheses import FIELDS, is_parenthesised
 from altneu.sql.quantified import spelled_out
 from altneu.sql.recursion import with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, is_bound
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
+from altneu.sql.trees import clocked
 from altneu.types import type_name
 from altneu.types.syntax import place_of
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a query gives: its relation, of which ``*`` are the outputs.
-
-    ``empties`` are the values of its columns over no rows, None for null, where it aggregates without GROUP BY: such a
-    query has one row, whatever there is to aggregate. ``order`` is that of a query whose rows are shown: columns of the
-    plan, with descending and nulls first of each.
-    """
-
-    relation: Relation
-    empties: tuple[Expr | None, ...] | None = None
-    order: tuple[tuple[str, bool, bool], ...] = ()
-
-
 class Binder:
-    """Binds queries; ``known`` looks up what stands in FROM, after ``names``."""
+    """Binds queries; ``known`` looks up the tables in FROM that are not among ``names``."""
 
     def __init__(
         self, known: Callable[[exp.Table], Relation], names: Mapping[str, Callable[[], Relation]] = MappingProxyType({})
@@ -66,7 +55,7 @@ class Binder:
                 return binder.select(tree, around)
             case exp.SetOperation():
                 return binder.set_operations(tree, around)
-            case exp.Subquery() if tree.args.get("joins") or holds_joins(tree):
+            case exp.Subquery() if tree.args.get("joins") or is_parenthesised(tree):
                 shown = tree.sql("spark")[:80]
                 raise PlanError(f"a join in parentheses is not a query: `{shown}`; write SELECT * before it, and FROM")
             case exp.Subquery():
@@ -81,12 +70,12 @@ class Binder:
 
     def table(self, tree: exp.Table) -> Relation:
         """A name in FROM."""
-        made = self._names.get(tree.name.lower()) if not tree.db else None
-        return made() if made is not None else self._known(tree)
+        relation = self._names.get(tree.name.lower()) if not tree.db else None
+        return relation() if relation is not None else self._known(tree)
 
-    def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Binder:
+    def naming(self, names: Mapping[str, Callable[[], Relation]]) -> Self:
         """A binder that knows more names, which hide those that it knew."""
-        return Binder(self._known, {**self._names, **names})
+        return type(self)(self._known, {**self._names, **names})
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
@@ -101,21 +90,21 @@ class Binder:
         scope, items = tables.generated(self, scope, items)
         stage = grouped.Stage.of(self, tree, scope, items)
         relation, outputs = stage.relation, stage.outputs
-        made = _outputs(relation, outputs)
-        answer = Answer(made, stage.empties)
+        shown = _outputs(relation, outputs)
+        answer = Answer(shown, stage.empties)
         if tree.args.get("distinct"):
             answer = replace(answer, relation=distinct(answer.relation))
             return self.ordered(tree, answer, Scope(answer.relation, around))
-        return self.ordered(tree, answer, Scope(_with_source(relation, made, outputs), around))
+        return self.ordered(tree, answer, Scope(_with_source(relation, shown, outputs), around))
 
     def ordered(self, tree: exp.Expr, answer: Answer, scope: Scope) -> Answer:
-        """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the query around; else no order.
+        """ORDER BY with LIMIT and OFFSET: the first rows, for each row of the outer query; else no order.
 
-        Of a query that is shown, and not limited, the order is told beside the rows.
+        A query that is shown and has no LIMIT returns its order beside the rows.
         """
         limit, offset = _count(tree, "limit"), _count(tree, "offset")
         if not ordering.counts(tree) or (answer.empties is not None and not offset and limit != 0):
-            return answer  # what aggregates without GROUP BY has one row
+            return answer  # an aggregate without GROUP BY has one row
         order = tree.args.get("order")
         outputs = [f.column for f in scope.relation.fields[: len(answer.relation.shown)]]
         keys = [ordering.key_of(key, scope, outputs) for key in order.expressions] if order else []
@@ -128,17 +117,17 @@ class Binder:
         per = list(dict.fromkeys(scope.relation.carried.values()))
         read = dict.fromkeys([*per, *outputs, *sorted(c for key in keys for c in columns_in(key))])
         schema = scope.relation.node.schema
-        kept = Collection(projected(scope.relation.node, [(c, parse(bound(c), schema)) for c in read]))
+        rows = Collection(projected(scope.relation.node, [(c, parse(bound(c), schema)) for c in read]))
 
         def first(count: int) -> Collection:
-            return kept.top_k(count, keys, per) if count else kept.filter("false")  # type: ignore[arg-type]
+            return rows.top_k(count, keys, per) if count else rows.filter("false")  # type: ignore[arg-type]
 
         skipped = offset or 0
-        chosen = kept if limit is None else first(skipped + limit)
+        chosen = rows if limit is None else first(skipped + limit)
         if skipped:
             chosen = chosen.concat(first(skipped).negate())
-        made = projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
-        return Answer(answer.relation.with_node(made))
+        node = projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
+        return Answer(answer.relation.with_node(node))
 
     # set operations -------------------------------------------------------------------------------------------------
 
@@ -152,9 +141,9 @@ class Binder:
             answer = self.set_operation(operation, answer, around)
         return answer
 
-    def set_operation(self, tree: exp.SetOperation, begun: Answer, around: Around | None) -> Answer:
-        """One of them, of a query that was answered already and another one."""
-        answers = [begun, self.query(tree.expression, around)]
+    def set_operation(self, tree: exp.SetOperation, first_answer: Answer, around: Around | None) -> Answer:
+        """One set operation of a query that is bound already and another one."""
+        answers = [first_answer, self.query(tree.expression, around)]
         if any(a.empties is not None and a.relation.carried for a in answers):
             raise PlanError(
                 f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the query around; join "
@@ -167,13 +156,13 @@ class Binder:
             left, right = left.distinct(), right.distinct()
         match tree:
             case exp.Union():
-                made = left.concat(right)
-                made = made.distinct() if tree.args.get("distinct") else made
+                result = left.concat(right)
+                result = result.distinct() if tree.args.get("distinct") else result
             case exp.Except():
-                made = _less(left, right)
+                result = _less(left, right)
             case _:
-                made = left.concat(_less(left, right).negate())
-        relation = first.with_node(made.node)
+                result = left.concat(_less(left, right).negate())
+        relation = first.with_node(result.node)
         return self.ordered(tree, Answer(relation), Scope(relation, around))
 
     # expressions ----------------------------------------------------------------------------------------------------
@@ -181,8 +170,8 @@ class Binder:
     def value(self, tree: exp.Expr, scope: Scope) -> tuple[Scope, exp.Expr]:
         """An expression over a relation, with what its subqueries add to that."""
         lifted = Subqueries(self, scope)
-        found = lifted.value(clocked(tree))
-        return lifted.scope, lifted.scope.resolve(found)
+        value = lifted.value(clocked(tree))
+        return lifted.scope, lifted.scope.resolve(value)
 
 
 def _less(left: Collection, right: Collection) -> Collection:
@@ -190,16 +179,8 @@ def _less(left: Collection, right: Collection) -> Collection:
 
 
 def positive(count: int) -> int:
-    """A count where it is one, none where it is owed."""
+    """A count, or 0 in place of a negative one."""
     return max(count, 0)
-
-
-def clocked(tree: exp.Expr) -> exp.Expr:
-    """``mz_now()`` under the name that expressions have for it."""
-    for call in tree.find_all(exp.Anonymous):
-        if call.name.lower() == "mz_now":
-            call.set("this", "logical_now")
-    return tree
 
 
 def _refuse_clock(tree: exp.Expr) -> None:
@@ -228,28 +209,18 @@ def _starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
     if not isinstance(star, exp.Star):
         return [item]
     table = item.table.lower() if isinstance(item, exp.Column) else None
-    found = [f for f in (relation.shown if table is None else relation.fields) if table in (None, f.table.lower())]
-    if not found:
+    fields = [f for f in (relation.shown if table is None else relation.fields) if table in (None, f.table.lower())]
+    if not fields:
         known = sorted({f.table for f in relation.fields if f.table})
         what = item.sql("spark")
         if table is None:
             raise PlanError("`*` without FROM stands for nothing")
         raise PlanError(f"{what} ({place_of(item)}): there is no {table!r} in FROM; there are: {', '.join(known)}")
     left_out = {c.name.lower() for c in star.args.get("except_") or ()}
-    unknown = left_out - {f.name.lower() for f in found}
+    unknown = left_out - {f.name.lower() for f in fields}
     if unknown:
-        raise UnknownColumnError(min(unknown), [f.name for f in found], "EXCEPT")
-    return [exp.alias_(bound(f.column), f.name, quoted=True) for f in found if f.name.lower() not in left_out]
-
-
-def name_of(item: exp.Expr) -> str:
-    """The column that a SELECT item makes: its alias, a column's or a field's own name, else its text."""
-    if isinstance(item, exp.Alias):
-        return item.alias
-    inner = item.unnest()
-    if isinstance(inner, exp.Column):
-        return str(inner.parts[-1].name)
-    return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark", normalize_functions="lower"))
+        raise UnknownColumnError(min(unknown), [f.name for f in fields], "EXCEPT")
+    return [exp.alias_(bound(f.column), f.name, quoted=True) for f in fields if f.name.lower() not in left_out]
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
@@ -268,13 +239,13 @@ def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relatio
     return Relation(projected(relation.node, columns), tuple(fields), carried, relation.plain)
 
 
-def _with_source(relation: Relation, made: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
-    """Outputs and the columns that they were made of, for ORDER BY; outputs are found first."""
+def _with_source(relation: Relation, shown: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:
+    """Outputs and the columns that they are computed from, for ORDER BY; names of outputs come first."""
     schema = relation.node.schema
     columns = [(n, parse(bound(n), schema)) for n in schema.names]
     fields: list[Field] = []
-    plain: dict[str, str] = {}  # what is one column twice is no two columns for a name to choose from
-    for field, (_, value) in zip(made.shown, outputs, strict=True):
+    plain: dict[str, str] = {}  # a column that is output twice is not ambiguous
+    for field, (_, value) in zip(shown.shown, outputs, strict=True):
         column = plain.get(value.column_name) if value.is_column else None
         if column is None:
             column = fresh(f"^out {field.column}", (n for n, _ in columns))
@@ -299,8 +270,8 @@ def _with_order(
         outputs.append((name, parse(key.this, schema)))
         descending, first = bool(key.args.get("desc")), key.args.get("nulls_first")
         order.append((name, descending, not descending if first is None else bool(first)))
-    made = projected(scope.relation.node, outputs)
-    return replace(answer, relation=answer.relation.with_node(made), order=tuple(order))
+    node = projected(scope.relation.node, outputs)
+    return replace(answer, relation=answer.relation.with_node(node), order=tuple(order))
 
 
 def distinct(relation: Relation) -> Relation:
@@ -309,14 +280,14 @@ def distinct(relation: Relation) -> Relation:
 
 
 def _equally_carried(left: Relation, right: Relation) -> tuple[Relation, Relation]:
-    """Both sides with nulls among what they carry, or neither: where one was found by equality, it has none."""
+    """Both sides with nulls among the carried columns, or neither: columns carried by an equality have none."""
     if left.plain == right.plain:
         return left, right
-    made = []
+    sides = []
     for side in (left, right):
         nulls = [exp.Is(this=bound(c), expression=exp.Null()) for c in side.carried.values()] if side.plain else []
-        made.append(replace(side.filtered(*(exp.Not(this=null) for null in nulls)), plain=False))
-    return made[0], made[1]
+        sides.append(replace(side.filtered(*(exp.Not(this=null) for null in nulls)), plain=False))
+    return sides[0], sides[1]
 
 
 def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Relation]:
@@ -336,15 +307,15 @@ def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Rela
     for a, b, name in pairs:
         one, other = parse(bound(a), left.node.schema), parse(bound(b), right.node.schema)
 
-        def said(name: str = name, one: Expr = one, other: Expr = other) -> str:
+        def types_of_both(name: str = name, one: Expr = one, other: Expr = other) -> str:
             types = f"{type_name(one.type)} on one side and {type_name(other.type)} on the other"
             return f"{what}: column {name!r} is {types}"
 
-        kind = common_type((one.type, other.type), said)
+        kind = common_type((one.type, other.type), types_of_both)
         outputs[0].append((name, cast(one, kind)))
         outputs[1].append((name, cast(other, kind)))
-    made = [r.with_node(projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
-    return made[0], left.with_node(made[1].node)
+    aligned = [r.with_node(projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
+    return aligned[0], left.with_node(aligned[1].node)
 
 
 def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
@@ -353,4 +324,4 @@ def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
     return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
 
 
-__all__ = ["Answer", "Binder", "clocked", "distinct", "is_bound", "name_of", "projected"]
+__all__ = ["Binder", "distinct", "projected"]

@@ -13,19 +13,19 @@ from altneu.errors import ExpressionSyntaxError
 from altneu.expressions.dialect import SparkExpressions
 
 MUTUAL = "mutual"
-"""Under this name a ``WITH`` has what follows ``MUTUALLY RECURSIVE``: the limit of rounds and what happens there."""
+"""The key of a ``WITH`` tree's ``meta`` for ``MUTUALLY RECURSIVE``: the limit of rounds, and whether it is an error."""
 
 _Base: Any = SparkExpressions.Parser
 
 
 class SparkQueries(SparkExpressions):
-    """Spark SQL with what streams and recursion ask for beside it."""
+    """Spark SQL with the extensions for streams and recursion."""
 
     class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The parser of expressions, for whole queries."""
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-            """As sqlglot, which takes the ``window(`` of a GROUP BY for a clause of windows; that has a name there."""
+            """As sqlglot, but the ``window(`` of a GROUP BY is a function; a WINDOW clause has a name there."""
             for token, following in pairwise(raw_tokens):
                 if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
                     token.token_type = TokenType.VAR
@@ -36,10 +36,10 @@ class SparkQueries(SparkExpressions):
             index = self._index
             if (skip_with_token or self._match(TokenType.WITH)) and self._match_text_seq("MUTUALLY", "RECURSIVE"):
                 limit = self._parse_limit_of_rounds()
-                found: exp.With | None = super()._parse_with(skip_with_token=True)
-                if found is not None:
-                    found.meta[MUTUAL] = limit
-                return found
+                mutual: exp.With | None = super()._parse_with(skip_with_token=True)
+                if mutual is not None:
+                    mutual.meta[MUTUAL] = limit
+                return mutual
             self._retreat(index)
             plain: exp.With | None = super()._parse_with(skip_with_token=skip_with_token)
             return plain
@@ -67,7 +67,7 @@ def parse_query(text: str) -> exp.Expr:
     'SELECT a FROM t WHERE b > 1'
 
     Raises:
-        ExpressionSyntaxError: the text is no query; the message shows where.
+        ExpressionSyntaxError: the text is not a query; the message shows where.
     """
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=SparkQueries) if tree is not None]
@@ -76,8 +76,8 @@ def parse_query(text: str) -> exp.Expr:
     except RecursionError:
         raise ExpressionSyntaxError("a query is nested too deeply; split it into views or WITH parts") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
-        found = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else _kind(trees[0])
-        raise ExpressionSyntaxError(f"the text must be one query (SELECT, VALUES, WITH ...), got {found}")
+        shown = "nothing" if not trees else f"{len(trees)} statements" if len(trees) > 1 else _kind(trees[0])
+        raise ExpressionSyntaxError(f"the text must be one query (SELECT, VALUES, WITH ...), got {shown}")
     return trees[0]
 
 
@@ -86,13 +86,13 @@ def _kind(tree: exp.Expr) -> str:
 
 
 def syntax_error(error: sqlglot.errors.SqlglotError) -> str:
-    """What a parser's error says, with its place."""
+    """The message of a parser's error, with its place."""
     details = getattr(error, "errors", None)
     if not details:
         return f"cannot parse the query: {str(error).splitlines()[0]}"
     first = details[0]
     near = first.get("highlight") or ""
-    said = str(first.get("description", "syntax error")).rstrip(".")
-    if said.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
-        said = "an operand or argument is missing"
-    return f"line {first.get('line')}, column {first.get('col')}: {said}" + (f" near {near!r}" if near else "")
+    description = str(first.get("description", "syntax error")).rstrip(".")
+    if description.startswith("Required keyword"):  # sqlglot goes on with the names of its own classes
+        description = "an operand or argument is missing"
+    return f"line {first.get('line')}, column {first.get('col')}: {description}" + (f" near {near!r}" if near else "")

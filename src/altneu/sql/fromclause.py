@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,18 +16,16 @@ from altneu.linear import Project
 from altneu.plan import ir
 from altneu.sql import tables
 from altneu.sql.asof import asof
-from altneu.sql.grouped import has_aggregate
+from altneu.sql.binding import QueryBinder
 from altneu.sql.joins import Part, inner, meet, outer, partners
 from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
-from altneu.sql.subqueries import Subqueries, bind_inside, has_subquery, is_subquery, with_empties
+from altneu.sql.subqueries import Subqueries, bind_inside, with_empties
 from altneu.sql.times import TIMED, timed
+from altneu.sql.trees import clocked, has_aggregate, has_subquery, is_subquery
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
 
 Order = Sequence[tuple[str, bool, bool]]
 _KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -37,13 +34,11 @@ _KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 class FromClause:
     """Joins the items of a FROM as its conditions link them.
 
-    ``parts`` are what is joined freely, ``conditions`` what is to be asked of them; an outer join or a table function
-    comes after both. Conditions of WHERE are asked as early as their columns are there.
+    ``parts`` are joined in any order, with ``conditions``; an outer join or a table function comes after both.
+    Conditions of WHERE are applied as soon as their columns exist.
     """
 
-    def __init__(self, binder: Binder, tree: exp.Select, around: Around | None) -> None:
-        from altneu.sql.binder import clocked
-
+    def __init__(self, binder: QueryBinder, tree: exp.Select, around: Around | None) -> None:
         self.binder, self.tree, self.around = binder, tree, around
         self.parts: list[Part] = []
         self.fields: list[Field] = []
@@ -51,16 +46,16 @@ class FromClause:
         self.merged: dict[str, tuple[str, str]] = {}  # columns of full joins by USING, each of two
         self.conditions: list[exp.Expr] = []
         clause = tree.args.get("where")
-        found = conjuncts(clocked(clause.this)) if clause else []
-        if any(has_aggregate(c) for c in found):
+        parts = conjuncts(clocked(clause.this)) if clause else []
+        if any(has_aggregate(c) for c in parts):
             raise PlanError("WHERE tests each row, and an aggregate belongs to a group: test it in HAVING")
-        self.where = [c for c in found if not has_subquery(c)]
-        self.nested = [c for c in found if has_subquery(c)]
+        self.where = [c for c in parts if not has_subquery(c)]
+        self.nested = [c for c in parts if has_subquery(c)]
         self.joins: list[exp.Join] = []
         self.orders: dict[int, Order] = {}  # of the queries in FROM whose order counts
 
     def relation(self) -> Relation:
-        """The rows that FROM and WHERE leave."""
+        """The rows of FROM that WHERE selects."""
         first = self.tree.args.get("from_")
         items: list[exp.Expr] = []
         if first:
@@ -68,13 +63,13 @@ class FromClause:
             items = [item]
         self.joins = [*self.joins, *(self.tree.args.get("joins") or ())]
         plain = [item for item in (*items, *(j.this for j in self.joins)) if _is_plain(item)]
-        found = {id(item): self._item(item) for item in plain}
-        bound_items = {place: relation for place, relation in found.items() if relation is not None}
+        relations = {id(item): self._item(item) for item in plain}
+        bound_items = {place: relation for place, relation in relations.items() if relation is not None}
         if TIMED in self.tree.meta:
             others = len(self.joins) + len(self.tree.args.get("laterals") or ())
             alone = timed(bound_items.get(id(items[0])) if items else None, others)
             bound_items = {id(item): alone for item in items}
-        equated = self._equated(bound_items) if len(bound_items) == len(found) else None
+        equated = self._equated(bound_items) if len(bound_items) == len(relations) else None
         joins_around = bool(self.around and self.around.taken) and equated is None
         if joins_around and not self._pads_left:
             self._add_around()
@@ -84,7 +79,7 @@ class FromClause:
             self._join(join, bound_items.get(id(join.this)))
         for lateral in self.tree.args.get("laterals") or ():
             self._lateral(lateral, "left" if lateral.args.get("outer") else "inner", [])
-        if joins_around and self._pads_left:  # a right join would take it away from the rows that it pads
+        if joins_around and self._pads_left:  # a right join would set it to null in the rows that it pads
             self._add_around()
         return self._finished(equated)
 
@@ -96,7 +91,7 @@ class FromClause:
     # what is joined -------------------------------------------------------------------------------------------------
 
     def _item(self, item: exp.Expr) -> Relation | None:
-        """A table, a view or a query in FROM, under its alias; None: one that reads the query around."""
+        """A table, a view or a query in FROM, under its alias; None: one that reads the outer query."""
         several = as_query(item)
         if several is None and isinstance(item, exp.Table) and isinstance(item.this, exp.Values):
             relation = tables.values(item.this)
@@ -114,7 +109,7 @@ class FromClause:
         return relation if item.args.get("joins") else _aliased(relation, item)
 
     def _ordered(self, item: exp.Expr) -> exp.Expr:
-        """The query of an item; that an ASOF JOIN has on its right is asked for its order."""
+        """The query of an item; on the right of an ASOF JOIN, one that returns its order."""
         tree = _query_in(item)
         if any(join.this is item and (join.args.get("method") or "").upper() == "ASOF" for join in self.joins):
             tree = tree.copy()
@@ -137,15 +132,15 @@ class FromClause:
     def _named(self, relation: Relation) -> tuple[Part, list[Field]]:
         taken = {n for part in self.parts for n in part.names}
         names: dict[str, str] = {}
-        given: dict[str, str] = {}
+        by_column: dict[str, str] = {}
         fields = []
         for f in relation.fields:
-            if f.column not in given:
-                wanted = f.column if f.column not in taken else f"{f.table or 'query'}.{f.name}"
-                given[f.column] = fresh(wanted, taken)
-                taken.add(given[f.column])
-                names[given[f.column]] = f.column
-            fields.append(replace(f, column=given[f.column]))
+            if f.column not in by_column:
+                name = f.column if f.column not in taken else f"{f.table or 'query'}.{f.name}"
+                by_column[f.column] = fresh(name, taken)
+                taken.add(by_column[f.column])
+                names[by_column[f.column]] = f.column
+            fields.append(replace(f, column=by_column[f.column]))
         return Part(relation.node, names), fields
 
     def _join(self, join: exp.Join, relation: Relation | None) -> None:
@@ -170,10 +165,10 @@ class FromClause:
         else:
             self._put(relation)
             self._merge(join, len(self.fields) - len(relation.fields), "inner")
-            self._ask(conditions)
+            self._add_conditions(conditions)
 
-    def _ask(self, conditions: Sequence[exp.Expr]) -> None:
-        """Conditions of an inner join; those with subqueries are asked at the end, which is the same."""
+    def _add_conditions(self, conditions: Sequence[exp.Expr]) -> None:
+        """Add conditions of an inner join; those with subqueries are applied at the end, with the same result."""
         self.nested += [c for c in conditions if has_subquery(c)]
         self.conditions += [self._scope().resolve(c) for c in conditions if not has_subquery(c)]
 
@@ -197,23 +192,23 @@ class FromClause:
         left = self._closed(early=True)
         before = list(self.fields)
         right = self._put(relation)
-        asked = self._resolved(conditions) + self._merge(join, len(before), "left")
+        resolved = self._resolved(conditions) + self._merge(join, len(before), "left")
         self.fields = before
-        self.parts = [partners(left, right, asked, keep=keep)]
+        self.parts = [partners(left, right, resolved, keep=keep)]
 
     def _asof(self, join: exp.Join, relation: Relation, conditions: list[exp.Expr], *, keeps: bool) -> None:
         left = self._closed(early=True)
         right = self._put(relation)
-        asked = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
-        self.parts = [asof(left, right, asked, keeps=keeps, ties=self.orders.get(id(join.this), ()))]
+        resolved = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
+        self.parts = [asof(left, right, resolved, keeps=keeps, ties=self.orders.get(id(join.this), ()))]
 
     def _merge(self, join: exp.Join, first: int, how: JoinKind) -> list[exp.Expr]:
-        """USING and NATURAL: equalities, and one column for each pair; an inner join asks them itself."""
+        """USING and NATURAL: equalities, and one column for each pair; an inner join adds them to its conditions."""
         sides = [f for f in self.fields[:first] if not f.hidden], self.fields[first:]
         names = [c.name for c in join.args.get("using") or ()]
         if (join.args.get("method") or "").upper() == "NATURAL":
             names = [f.name for f in sides[0] if any(f.name.lower() == g.name.lower() for g in sides[1])]
-        made: list[exp.Expr] = []
+        equalities: list[exp.Expr] = []
         merged: list[Field] = []
         for name in names:
             pair = [next((f for f in side if not f.hidden and f.name.lower() == name.lower()), None) for side in sides]
@@ -223,7 +218,7 @@ class FromClause:
             a, b = pair
             assert a is not None
             assert b is not None
-            made.append(exp.EQ(this=bound(a.column), expression=bound(b.column)))
+            equalities.append(exp.EQ(this=bound(a.column), expression=bound(b.column)))
             shown = b.column if how == "right" else a.column
             if how == "full":
                 shown = fresh(f"^using {a.column}", self.merged)
@@ -232,8 +227,8 @@ class FromClause:
             self.fields = [replace(f, hidden=True) if f in (a, b) else f for f in self.fields]
         self.fields = [*merged, *self.fields]
         if how == "inner":
-            self.conditions += made
-        return made
+            self.conditions += equalities
+        return equalities
 
     def _coalesced(self) -> None:
         """Compute the columns that a full join has merged."""
@@ -249,7 +244,7 @@ class FromClause:
     # what depends on each row ---------------------------------------------------------------------------------------
 
     def _lateral(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr]) -> None:
-        """A table function, or a query that reads the items before it, or without LATERAL the query around alone."""
+        """A table function, or a query that reads the items before it, or without LATERAL the outer query alone."""
         scope = Scope(self._whole(), self.around)
         generator = _generator(item) if as_query(item) is None else None
         if isinstance(item, exp.Subquery | exp.Table) and generator is None:
@@ -266,7 +261,7 @@ class FromClause:
         else:
             self._lateral_query(item, how, conditions, scope)
             conditions = [] if how == "left" else conditions
-        self._ask([c for c in conditions if c != exp.true()])
+        self._add_conditions([c for c in conditions if c != exp.true()])
 
     def _lateral_query(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr], scope: Scope) -> None:
         several = as_query(item)
@@ -284,27 +279,27 @@ class FromClause:
         ]
         self.fields += fields
         conditions = [c for c in conditions if c != exp.true()]
-        if answer.empties is not None and taken:  # a row of aggregates for each row here, whatever it finds
+        if answer.empties is not None and taken:  # a row of aggregates for each row here, even over no rows
             if how == "left" and conditions:
                 raise PlanError("LEFT JOIN LATERAL of aggregates takes ON true; put the condition into the query")
             columns = [f.column for f in fields]
-            made = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
+            joined = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
         elif how == "left":
             equalities += [self._scope().resolve(c) for c in conditions]
-            made = outer(left, right, equalities, "left")
+            joined = outer(left, right, equalities, "left")
         else:
-            made = meet(left, right, equalities)
-        self.parts = [Part(made.node, {n: n for n in made.names if n not in carried.values()})]
+            joined = meet(left, right, equalities)
+        self.parts = [Part(joined.node, {n: n for n in joined.names if n not in carried.values()})]
 
     # what it comes to -----------------------------------------------------------------------------------------------
 
     def _scope(self) -> Scope:
-        """What names mean so far; the plan of its relation is of no use."""
+        """What names mean so far; the plan of its relation is not to be used."""
         node = self.parts[0].node if self.parts else tables.one_row()
         return Scope(Relation(node, tuple(self.fields), self.carried, plain=not self.carried), self.around)
 
     def _closed(self, *, early: bool) -> Part:
-        """All parts joined; ``early``: with those conditions of WHERE that can be asked by now."""
+        """All parts joined; ``early``: with those conditions of WHERE whose columns exist by now."""
         if not self.parts:
             self.parts = [Part.of(tables.one_row())]
         ripe_conditions = list(self.conditions)
@@ -321,8 +316,8 @@ class FromClause:
         part = self._closed(early=True)
         node = part.node
         if any(n != c for n, c in part.names.items()):
-            found = dict(zip(part.names, columns_of(node.schema, part.names.values()), strict=True))
-            node = project(node, [(name, value) for name, (_, value) in found.items()])
+            columns = dict(zip(part.names, columns_of(node.schema, part.names.values()), strict=True))
+            node = project(node, [(name, value) for name, (_, value) in columns.items()])
         self.parts = [Part.of(node)]
         return Relation(node, tuple(self.fields), self.carried, plain=not self.carried)
 
@@ -338,10 +333,10 @@ class FromClause:
             lifted.where(condition)
         return lifted.scope.relation
 
-    # the query around -----------------------------------------------------------------------------------------------
+    # the outer query -----------------------------------------------------------------------------------------------
 
     def _equated(self, items: dict[int, Relation]) -> dict[str, exp.Expr] | None:
-        """What each column of the query around is equal to, if that is all that is said of them; else None.
+        """What each column of the outer query is equal to, if that is all that is said of them; else None.
 
         The conditions that say so are taken out of WHERE.
         """
@@ -351,24 +346,24 @@ class FromClause:
             return None
         fields = tuple(f for relation in items.values() for f in relation.fields)
         local = Scope(Relation(tables.one_row(), fields), self.around)
-        found: dict[str, exp.Expr] = {}
+        equal_to: dict[str, exp.Expr] = {}
         rest = []
         for condition in self.where:
             pair = self._equality(condition, local, items.values())
-            if pair is None or pair[0] in found:
+            if pair is None or pair[0] in equal_to:
                 rest.append(condition)
             else:
-                found[pair[0]] = pair[1]
+                equal_to[pair[0]] = pair[1]
         others = [*rest, *(c for j in self.joins for c in conjuncts(j.args.get("on")))]
-        if set(found) != set(self.around.taken) or not all(_is_local(c, local) for c in others):
+        if set(equal_to) != set(self.around.taken) or not all(_is_local(c, local) for c in others):
             return None
         if any(not _is_local(c, local) for c in self.nested if not any(is_subquery(n) for n in c.walk())):
             return None
         self.where = rest
-        return found
+        return equal_to
 
     def _equality(self, condition: exp.Expr, local: Scope, items: Iterable[Relation]) -> tuple[str, exp.Expr] | None:
-        """A column of the query around and what it is equal to, of the same type: else several values may be."""
+        """A column of the outer query and what it is equal to, of the same type: else several values may be."""
         if not isinstance(condition, exp.EQ) or self.around is None:
             return None
         for a, b in ((condition.this, condition.expression), (condition.expression, condition.this)):
@@ -379,7 +374,7 @@ class FromClause:
         return None
 
     def _add_around(self) -> None:
-        """The distinct values that the columns of the query around have there, as a part to be joined."""
+        """The distinct values that the columns of the outer query have there, as a part to be joined."""
         assert self.around is not None
         outer_node = self.around.scope.relation.node
         names = {c: f"^outer {c}" for c in self.around.taken}
@@ -441,8 +436,8 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
 
 def _query_in(item: exp.Expr) -> exp.Expr:
     """The query that stands in FROM in brackets."""
-    kept = any(value for name, value in item.args.items() if name not in ("this", "alias"))
-    return item.this if isinstance(item, exp.Subquery) and not kept else item
+    has_clauses = any(value for name, value in item.args.items() if name not in ("this", "alias"))
+    return item.this if isinstance(item, exp.Subquery) and not has_clauses else item
 
 
 def _is_local(tree: exp.Expr, scope: Scope) -> bool:

@@ -1,10 +1,9 @@
-"""What stands between FROM and the outputs of a SELECT: groups and their aggregates, HAVING, windows, QUALIFY."""
+"""From FROM to the outputs of a SELECT: groups and their aggregates, HAVING, windows, QUALIFY."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,54 +11,16 @@ from sqlglot import exp
 from altneu.collections.grouping import aggregate_node, grouping_sets
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
-from altneu.expressions.names import AGGREGATES, UPDATE_TIME
+from altneu.expressions.names import UPDATE_TIME
 from altneu.sql import windows
+from altneu.sql.binding import QueryBinder
 from altneu.sql.ordering import all_of_them, computed_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
-from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null, is_subquery
+from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
+from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
 
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
-
-_AGGREGATES = "^aggregates"  # where a subquery finds those of the query around
-_AROUND_CALL = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call of an aggregate, with its FILTER or WITHIN GROUP if it has one."""
-    while isinstance(node, _AROUND_CALL):
-        node = node.this
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
-
-
-def has_aggregate(tree: exp.Expr) -> bool:
-    """Whether an expression aggregates rows of its own query: not in a subquery of it, and not over a window."""
-    found = False
-
-    def visit(node: exp.Expr) -> exp.Expr:
-        nonlocal found
-        if isinstance(node, exp.In) and is_subquery(node):
-            found = found or has_aggregate(node.this)
-        elif isinstance(node, exp.Window):
-            found = found or has_aggregate(_opened(node))
-        if is_subquery(node) or isinstance(node, exp.Window):
-            return exp.Null()
-        found = found or is_aggregate(node)
-        return node
-
-    tree.copy().transform(visit, copy=False)
-    return found
-
-
-def _opened(window: exp.Window) -> exp.Expr:
-    """What a window call is computed from: its arguments, its partitions and its order."""
-    call = window.this
-    while isinstance(call, _AROUND_CALL):
-        call = call.this
-    order = window.args.get("order")
-    keys = [key.this for key in order.expressions] if order else []
-    return exp.Tuple(expressions=[*call.args.get("expressions", []), *window.args.get("partition_by", []), *keys])
+_AGGREGATES = "^aggregates"  # the table under which a subquery reads aggregates of the outer query
 
 
 @dataclass(frozen=True)
@@ -71,14 +32,12 @@ class Stage:
     empties: tuple[Expr | None, ...] | None = None
 
     @classmethod
-    def of(cls, binder: Binder, tree: exp.Select, scope: Scope, items: Sequence[exp.Expr]) -> Stage:
+    def of(cls, binder: QueryBinder, tree: exp.Select, scope: Scope, items: Sequence[exp.Expr]) -> Stage:
         """Bind what a SELECT computes.
 
         Raises:
             PlanError: a column that is neither grouped nor aggregated; what else is not supported.
         """
-        from altneu.sql.binder import name_of
-
         names = [name_of(item) for item in items]
         all_of_them(tree.args.get("order"), names)
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
@@ -88,14 +47,14 @@ class Stage:
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
-        made = Groups(binder, scope, trees, names, group) if groups else None
-        read = made.translated if made else _copied
+        grouping = Groups(binder, scope, trees, names, group) if groups else None
+        translate = grouping.translated if grouping else _copied
         keys = computed_keys(tree, aliases, groups=groups)
-        trees = [read(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
-        conditions = [read(unaliased(having.this, aliases, made.is_key))] if having and made else []
-        qualify = [read(c) for c in qualify]
-        if made:
-            scope = made.grouped()
+        trees = [translate(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
+        conditions = [translate(unaliased(having.this, aliases, grouping.is_key))] if having and grouping else []
+        qualify = [translate(c) for c in qualify]
+        if grouping:
+            scope = grouping.grouped()
         for condition in conditions:
             lifted = Subqueries(binder, scope)
             lifted.where(condition)
@@ -114,28 +73,28 @@ class Stage:
         resolved = resolved[: len(names)]
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
-        if made and group is None and (having is not None or qualify) and scope.relation.carried:
-            _refuse_row_of_nothing(made, conditions, qualify)
-        if made and group is None and scope.relation.carried and any(map(has_window, trees)):
+        if grouping and group is None and (having is not None or qualify) and scope.relation.carried:
+            _refuse_row_of_nothing(grouping, conditions, qualify)
+        if grouping and group is None and scope.relation.carried and any(map(has_window, trees)):
             raise PlanError(
                 "not supported: in a subquery that reads the query around, a window over aggregates without GROUP BY; "
                 "nest the aggregates in a query in FROM"
             )
-        if made and group is None and having is None:
-            empties = tuple(made.over_nothing(value) for _, value in outputs)
+        if grouping and group is None and having is None:
+            empties = tuple(grouping.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
 
 
-def _refuse_row_of_nothing(made: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
-    """Refuse a condition that aggregates of no rows may meet, in a query that reads the query around.
+def _refuse_row_of_nothing(grouping: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
+    """Refuse a condition that may be true of aggregates over no rows, in a query that reads the outer query.
 
     Raises:
-        PlanError: it is met, or that cannot be told.
+        PlanError: the condition is true of them, or that cannot be decided.
     """
-    scope = made.scope_of_groups
+    scope = grouping.scope_of_groups
     if not qualify and not any(is_subquery(n) for c in having for n in c.walk()):
-        met = [made.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
-        if any(not m.columns and is_false_or_null(m) for m in met):
+        values = [grouping.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
+        if any(not m.columns and is_false_or_null(m) for m in values):
             return
     raise PlanError(
         "not supported: in a subquery that reads the query around, HAVING or QUALIFY without GROUP BY that nothing may "
@@ -153,49 +112,28 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
     return [clause.this] if clause else []
 
 
-def unaliased(
-    tree: exp.Expr, items: Sequence[tuple[str, exp.Expr]], is_column: Callable[[exp.Column], bool]
-) -> exp.Expr:
-    """An expression with the items that its names are aliases of, where they are no columns.
-
-    What an aggregate is of, and what a subquery reads, are columns in any case.
-    """
-    known = {name.lower(): item for name, item in reversed(items)}
-
-    def visit(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.In) and is_subquery(node):
-            return exp.In(this=unaliased(node.this, items, is_column), query=node.args["query"].copy())
-        if is_subquery(node) or is_aggregate(node):
-            return node.copy()
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known and not is_column(node):
-            return exp.Paren(this=known[node.name.lower()].copy())
-        return node
-
-    return tree.copy().transform(visit, copy=False)
-
-
 def _with_aliases_before(
     items: Sequence[exp.Expr], names: Sequence[str], trees: Sequence[exp.Expr], scope: Scope
 ) -> list[exp.Expr]:
-    """What a SELECT computes, where a name that is no column is that of an item further left: ``a AS b, b + 1 AS c``.
+    """The items of a SELECT, with names of items further left replaced by these: ``a AS b, b + 1 AS c``.
 
     Raises:
         PlanError: several items have that name.
     """
     before: list[tuple[str, exp.Expr]] = []
-    made: list[exp.Expr] = []
+    result: list[exp.Expr] = []
     for item, name, tree in zip(items, names, trees, strict=True):
         if before and not is_bound(tree):
             known = [n.lower() for n, _ in before]
             for column in [n for n in tree.find_all(exp.Column) if not n.table and known.count(n.name.lower()) > 1]:
                 if not scope.is_local(column):
                     raise PlanError(f"{column.name!r} is the name of several columns before it; rename one")
-            made.append(unaliased(tree, before, scope.is_local))
+            result.append(unaliased(tree, before, scope.is_local))
         else:
-            made.append(tree)
+            result.append(tree)
         if isinstance(item, exp.Alias) and not is_bound(item.this):
-            before.append((name, made[-1]))
-    return made
+            before.append((name, result[-1]))
+    return result
 
 
 def _copied(tree: exp.Expr) -> exp.Expr:
@@ -206,7 +144,12 @@ class Groups:
     """GROUP BY: ``translated`` collects the aggregates of expressions, ``grouped`` then computes them."""
 
     def __init__(
-        self, binder: Binder, scope: Scope, items: Sequence[exp.Expr], names: Sequence[str], group: exp.Group | None
+        self,
+        binder: QueryBinder,
+        scope: Scope,
+        items: Sequence[exp.Expr],
+        names: Sequence[str],
+        group: exp.Group | None,
     ) -> None:
         self.binder, self.scope = binder, scope
         self.calls: list[tuple[exp.Expr, str]] = []
@@ -215,13 +158,13 @@ class Groups:
         self.sets = Sets(tuple(several[1]), len(several[0])) if several else None
         self.subqueries: list[tuple[exp.Expr, str]] = []  # keys that are or have one, as they are written
         if several:
-            given = [self._key(k, items, names) for k in several[0]]
+            keys = [self._key(k, items, names) for k in several[0]]
         else:
-            given = self._keys(group, items, names) if group else []
-        for tree in given:
-            self.scope, found = binder.value(tree, self.scope)
-            if several or not any(found == known for known, _ in self.keys):
-                self.keys.append((found, self._name(found)))
+            keys = self._keys(group, items, names) if group else []
+        for tree in keys:
+            self.scope, resolved = binder.value(tree, self.scope)
+            if several or not any(resolved == known for known, _ in self.keys):
+                self.keys.append((resolved, self._name(resolved)))
                 if any(is_subquery(node) for node in tree.walk()):
                     self.subqueries.append((tree.copy(), self.keys[-1][1]))
 
@@ -259,19 +202,19 @@ class Groups:
                 if written == node:
                     return bound(name)
             if is_subquery(node):
-                return self._kept(node)
+                return self._subquery(node)
             if isinstance(node, exp.Window):
                 call = node.this
                 calls.add(id(call))
-                while isinstance(call, _AROUND_CALL):
+                while isinstance(call, AROUND_CALL):
                     call = call.this
                     calls.add(id(call))
                 return node
             if self.sets and isinstance(node, exp.Anonymous) and node.name.lower() in FUNCTIONS:
-                return self.sets.told(node, [self._place(key) for key in node.expressions])
+                return self.sets.translated(node, [self._place(key) for key in node.expressions])
             if id(node) not in calls and is_aggregate(node):
                 return bound(self._call(node))
-            key = self._found_key(node)
+            key = self._name_of_key(node)
             if key is not None:
                 return bound(key)
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
@@ -286,23 +229,23 @@ class Groups:
         copy = tree.copy()
         return copy.transform(visit, copy=False)
 
-    def _kept(self, node: exp.Expr) -> exp.Expr:
-        """A subquery, out of reach of the walk; what is tested by its IN belongs to the groups.
+    def _subquery(self, node: exp.Expr) -> exp.Expr:
+        """A subquery as it is, for later; what its IN tests belongs to the groups.
 
         So does an aggregate inside of what stands here, of columns with the name of a table here.
         """
         if isinstance(node, exp.In):
-            return exp.In(this=self.translated(node.this), query=self._kept(node.args["query"]))
-        made = node.copy()
-        inside = {t.alias_or_name.lower() for t in made.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)}
+            return exp.In(this=self.translated(node.this), query=self._subquery(node.args["query"]))
+        copy = node.copy()
+        inside = {t.alias_or_name.lower() for t in copy.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE)}
         mine = {f.table.lower() for f in self.scope.relation.fields} - inside - {""}
-        for call in [n for n in made.walk() if is_aggregate(n)]:
+        for call in [n for n in copy.walk() if is_aggregate(n)]:
             columns = list(call.find_all(exp.Column))
-            if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, _AROUND_CALL):
+            if columns and all(c.table.lower() in mine for c in columns) and not isinstance(call.parent, AROUND_CALL):
                 call.replace(exp.column(self._call(call), _AGGREGATES, quoted=True))
-        return made
+        return copy
 
-    def _found_key(self, node: exp.Expr) -> str | None:
+    def _name_of_key(self, node: exp.Expr) -> str | None:
         kind = {type(tree) for tree, _ in self.keys}
         if not isinstance(node, exp.Column | exp.Dot) and type(node) not in kind:
             return None
@@ -315,7 +258,7 @@ class Groups:
 
     def is_key(self, node: exp.Column) -> bool:
         """Whether a name is that of a key, as HAVING has it before that of an alias."""
-        return self._found_key(node) is not None
+        return self._name_of_key(node) is not None
 
     def _part_of_key(self, node: exp.Column) -> exp.Expr | None:
         """A field of a struct that is a key."""
@@ -327,7 +270,7 @@ class Groups:
 
     def _place(self, key: exp.Expr) -> int | None:
         """Which key an argument of grouping() is."""
-        name = self._found_key(key)
+        name = self._name_of_key(key)
         return next((i for i, (_, known) in enumerate(self.keys) if known == name), None)
 
     def _call(self, node: exp.Expr) -> str:
@@ -348,7 +291,7 @@ class Groups:
     # groups ---------------------------------------------------------------------------------------------------------
 
     def grouped(self) -> Scope:
-        """The scope of what is computed from the groups."""
+        """The scope of expressions over the groups."""
         relation, schema = self.scope.relation, self.scope.relation.node.schema
         fields = {f.column: f for f in relation.fields}
         keyed = [(n, parse(t, schema)) for t, n in self.keys]
@@ -362,25 +305,25 @@ class Groups:
         self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
         node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
-        found = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
-        found += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
-        self.scope_of_groups = Scope(Relation(node, found, relation.carried, relation.plain), self.scope.around)
+        outputs = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
+        outputs += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
+        self.scope_of_groups = Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)
         return self.scope_of_groups
 
     def over_nothing(self, output: Expr) -> Expr | None:
         """The value of an output over no rows; None where that is null."""
-        made = self.at_nothing(output)
-        return None if is_null(made) else made
+        value = self.at_nothing(output)
+        return None if is_null(value) else value
 
     def at_nothing(self, value: Expr) -> Expr:
         """A value over the groups, as it is over no rows."""
-        return value.substitute({name: _of_nothing(found) for name, found in self.compiled})
+        return value.substitute({name: _of_nothing(aggregate) for name, aggregate in self.compiled})
 
 
-def _of_nothing(found: AggregateExpr) -> Expr:
-    schema = found.schema
-    values = {f"#{i}": _value_of_nothing(call) for i, call in enumerate(found.calls)}
-    return found.result.substitute({n: v for n, v in values.items() if n in schema.names})
+def _of_nothing(aggregate: AggregateExpr) -> Expr:
+    schema = aggregate.schema
+    values = {f"#{i}": _value_of_nothing(call) for i, call in enumerate(aggregate.calls)}
+    return aggregate.result.substitute({n: v for n, v in values.items() if n in schema.names})
 
 
 def _value_of_nothing(call: AggregateCall) -> Expr:

@@ -21,18 +21,18 @@ Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of
 
 @dataclass(frozen=True)
 class Part:
-    """A plan with what its columns are to be called once it is joined: by that name, the column of the plan."""
+    """A plan with the names of its columns after the join: by that name, the column of the plan."""
 
     node: ir.Node
     names: Mapping[str, str]
 
     @classmethod
     def of(cls, node: ir.Node) -> Part:
-        """A plan whose columns are called what they are."""
+        """A plan whose columns keep their names."""
         return cls(node, {n: n for n in node.schema.names})
 
     def has(self, tree: exp.Expr) -> bool:
-        """Whether a condition reads nothing else."""
+        """Whether a condition reads columns of this part alone."""
         return columns_in(tree) <= self.names.keys()
 
     def expr(self, tree: exp.Expr) -> Expr:
@@ -46,15 +46,15 @@ class Part:
 
 def links(conditions: Iterable[exp.Expr], left: Part, right: Part) -> tuple[list[Link], list[exp.Expr]]:
     """The conditions that are equalities of one side with the other, and the rest."""
-    found: list[Link] = []
+    equalities: list[Link] = []
     rest: list[exp.Expr] = []
     for condition in conditions:
         link = _link(condition, left, right)
         if link is None:
             rest.append(condition)
         else:
-            found.append(link)
-    return found, rest
+            equalities.append(link)
+    return equalities, rest
 
 
 def _link(condition: exp.Expr, left: Part, right: Part) -> Link | None:
@@ -68,12 +68,12 @@ def _link(condition: exp.Expr, left: Part, right: Part) -> Link | None:
     return None
 
 
-def keyed(left: Part, right: Part, found: Sequence[Link]) -> tuple[Part, Part, Keys, list[exp.Expr]]:
-    """Both sides with a column for each key, the keys, and the links that are to be asked afterwards.
+def keyed(left: Part, right: Part, equalities: Sequence[Link]) -> tuple[Part, Part, Keys, list[exp.Expr]]:
+    """Both sides with a column for each key, the keys, and the equalities that are left to be applied after the join.
 
-    Without any link everything meets everything, by a key that is the same in all rows.
+    Without any equality it is a cross join, by a key that is the same in all rows.
     """
-    if not found:
+    if not equalities:
         ones = [fresh("^one", side.node.schema.names) for side in (left, right)]
         sides = [
             Part(extended(s.node, [(one, literal(1))]), s.names) for s, one in zip((left, right), ones, strict=True)
@@ -82,7 +82,7 @@ def keyed(left: Part, right: Part, found: Sequence[Link]) -> tuple[Part, Part, K
     more: tuple[dict[str, Expr], dict[str, Expr]] = ({}, {})
     keys: tuple[list[str], list[str]] = ([], [])
     late: list[exp.Expr] = []
-    for a, b, safe in found:
+    for a, b, safe in equalities:
         pair = _compared(left.expr(a), right.expr(b), safe)
         names = [_key_column(e, side.node.schema) for e, side in zip(pair, (left, right), strict=True)]
         if names[0] in keys[0] or names[1] in keys[1]:
@@ -119,14 +119,14 @@ def _never_null(value: Expr) -> Expr:
 
 
 def _key_column(value: Expr, schema: pa.Schema) -> str:
-    """The column of a key: one that is there, or one called by its text, so that equal keys are arranged once."""
+    """The column of a key: an existing one, or one named by its text, so that equal keys are arranged once."""
     return value.column_name if value.is_column else fresh(f"^{value.sql}", schema.names)
 
 
 def meet(left: Part, right: Part, conditions: Sequence[exp.Expr]) -> Part:
-    """The pairs of rows that meet the conditions."""
-    found, rest = links(conditions, left, right)
-    left, right, keys, late = keyed(left, right, found)
+    """The inner join: pairs of rows for which the conditions are true."""
+    equalities, rest = links(conditions, left, right)
+    left, right, keys, late = keyed(left, right, equalities)
     node = ir.Join(left.node, right.node, *keys, _outputs(left, right))
     return Part.of(node).where([*late, *rest])
 
@@ -137,7 +137,7 @@ def _outputs(left: Part, right: Part) -> tuple[tuple[str, int, str], ...]:
 
 
 def outer(left: Part, right: Part, conditions: Sequence[exp.Expr], how: JoinKind) -> Part:
-    """The pairs that meet the conditions, and the rows of the sides that ``how`` keeps and that meet nothing."""
+    """The outer join: the pairs of the inner join, and the rows without a partner of the sides that ``how`` keeps."""
     conditions, left, right = _on_one_side(conditions, left, right, how)
     met = meet(left, right, conditions)
     parts, outputs = [met.node], {(side, c): n for n, side, c in _outputs(left, right)}
@@ -154,23 +154,23 @@ def outer(left: Part, right: Part, conditions: Sequence[exp.Expr], how: JoinKind
 def _on_one_side(
     conditions: Sequence[exp.Expr], left: Part, right: Part, how: JoinKind
 ) -> tuple[list[exp.Expr], Part, Part]:
-    """Ask what is about the padded side alone before the join."""
+    """Apply conditions on the padded side alone before the join."""
     mine = [c for c in conditions if columns_in(c) and how == "right" and left.has(c)]
     theirs = [c for c in conditions if columns_in(c) and how == "left" and right.has(c)]
-    rest = [c for c in conditions if not any(c is found for found in (*mine, *theirs))]
+    rest = [c for c in conditions if not any(c is moved for moved in (*mine, *theirs))]
     return rest, left.where(mine) if mine else left, right.where(theirs) if theirs else right
 
 
 def partners(left: Part, right: Part, conditions: Sequence[exp.Expr], *, keep: bool) -> Part:
-    """The left rows that meet a right row (SQL's EXISTS), or without ``keep`` those that meet none."""
+    """The left rows with a partner on the right (a semijoin), or without ``keep`` those with none (an antijoin)."""
     own = [c for c in conditions if columns_in(c) and right.has(c)]
     if own:
-        right, conditions = right.where(own), [c for c in conditions if not any(c is found for found in own)]
-    found, rest = links(conditions, left, right)
-    there, here, keys, late = keyed(left, right, found)
+        right, conditions = right.where(own), [c for c in conditions if not any(c is condition for condition in own)]
+    equalities, rest = links(conditions, left, right)
+    there, here, keys, late = keyed(left, right, equalities)
     if late or rest:
-        # A column that is equal to something is not null in what meets; any other may be.
-        plain = {a.name for a, _, safe in found if isinstance(a, exp.Column) and not safe}
+        # A column of an equality is not null in the pairs; any other may be.
+        plain = {a.name for a, _, safe in equalities if isinstance(a, exp.Column) and not safe}
         read = sorted({c for tree in (*conditions,) for c in columns_in(tree)} & {*left.names})
         met = meet(left, right, conditions)
         pairs = [(bound(n), bound(f"^met {n}"), n not in plain) for n in read]
@@ -180,48 +180,48 @@ def partners(left: Part, right: Part, conditions: Sequence[exp.Expr], *, keep: b
 
 
 def _only(node: ir.Node, like: Part) -> ir.Node:
-    """Without the columns that were made for the key."""
+    """Without the columns added for the key."""
     names = like.node.schema.names
     return node if node.schema.names == names else project(node, columns_of(node.schema, names))
 
 
 def inner(parts: Sequence[Part], conditions: Sequence[exp.Expr]) -> tuple[Part, list[exp.Expr]]:
-    """Parts joined in an order in which each is linked to what came before, where conditions link it.
+    """Parts joined in an order in which each has an equality with those before it, where there is one.
 
-    Parts of which few rows are asked for come first, else those that are written first. Gives also the conditions that
-    read something else.
+    Parts of which conditions select few rows come first, else those that are written first. Returns also the conditions
+    that read other columns.
     """
-    waiting = list(conditions)
-    left = [_Candidate.of(part, waiting) for part in parts]
-    waiting = [c for c in waiting if not (columns_in(c) and any(part.has(c) for part in parts))]
+    pending = list(conditions)
+    left = [_Candidate.of(part, pending) for part in parts]
+    pending = [c for c in pending if not (columns_in(c) and any(part.has(c) for part in parts))]
     left.sort(key=lambda candidate: candidate.rank > 0)
     while len(left) > 1:
         first = left.pop(0).part
-        linked = [c for c in left if links(waiting, first, c.part)[0]]
-        if not linked and len(left) > 1 and _some_linked([c.part for c in left], waiting):
-            left.append(_Candidate(first, 0))  # what is linked is joined before what meets everything
+        linked = [c for c in left if links(pending, first, c.part)[0]]
+        if not linked and len(left) > 1 and _some_linked([c.part for c in left], pending):
+            left.append(_Candidate(first, 0))  # equijoins come before cross joins
             continue
         chosen = min(linked, key=lambda candidate: candidate.rank) if linked else left[0]
         left = [c for c in left if c is not chosen]
         part = chosen.part
-        now = [c for c in waiting if Part(first.node, {**first.names, **part.names}).has(c) and columns_in(c)]
-        waiting = [c for c in waiting if not any(c is n for n in now)]
+        now = [c for c in pending if Part(first.node, {**first.names, **part.names}).has(c) and columns_in(c)]
+        pending = [c for c in pending if not any(c is n for n in now)]
         left.insert(0, _Candidate(meet(first, part, now), 0))
-    return left[0].part, waiting
+    return left[0].part, pending
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A part that is to be joined, and how many of its rows there are to be."""
+    """A part to be joined; the rank is lower where conditions select fewer of its rows."""
 
     part: Part
     rank: int
 
     @classmethod
     def of(cls, part: Part, conditions: Iterable[exp.Expr]) -> _Candidate:
-        """A part with what conditions say of it alone."""
+        """A part with the conditions on it alone applied."""
         own = [c for c in conditions if columns_in(c) and part.has(c)]
-        also = [found for c in conditions if (found := implied(c, part.has)) is not None and not part.has(c)]
+        also = [part_of_or for c in conditions if (part_of_or := implied(c, part.has)) is not None and not part.has(c)]
         return cls(part.where([*own, *also]) if own or also else part, left_by([*own, *also]))
 
 

@@ -1,4 +1,4 @@
-"""ORDER BY: which keys a SELECT computes beside its outputs, and what keys are of the plan."""
+"""ORDER BY: the keys that a SELECT computes beside its outputs, and the keys of the plan."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from altneu.errors import PlanError
 from altneu.expressions import has_window
 from altneu.sql.scope import Scope, bound, is_bound
 from altneu.sql.sets import FUNCTIONS
-from altneu.sql.subqueries import has_subquery
+from altneu.sql.trees import has_aggregate, has_subquery, unaliased
 
 SHOWN = "shown"
-"""Under this name a query's tree says that its rows are shown, in its order; a collection has none."""
+"""The key of a query tree's ``meta`` for one whose rows are shown in its order; a collection has no order."""
 
 
 def counts(tree: exp.Expr) -> bool:
@@ -32,10 +32,8 @@ def computed_keys(
     Raises:
         PlanError: SELECT DISTINCT does not show it.
     """
-    from altneu.sql.grouped import has_aggregate, unaliased
-
     order = tree.args.get("order")
-    found = []
+    computed = []
     for key in order.expressions if order and counts(tree) else []:
         this = key.this
         place = _place(this, outputs)
@@ -46,8 +44,8 @@ def computed_keys(
         ):
             if tree.args.get("distinct"):
                 raise _not_shown(this)
-            found.append((key, unaliased(this, outputs, lambda _: False)))
-    return found
+            computed.append((key, unaliased(this, outputs, lambda _: False)))
+    return computed
 
 
 def all_of_them(order: exp.Order | None, items: Sequence[str]) -> None:
@@ -58,12 +56,12 @@ def all_of_them(order: exp.Order | None, items: Sequence[str]) -> None:
     name = key.this
     if not isinstance(name, exp.Column) or name.sql("spark").upper() != "ALL" or "all" in map(str.lower, items):
         return
-    made = []
+    keys = []
     for place in range(1, len(items) + 1):
         one = key.copy()
         one.set("this", exp.Literal.number(place))
-        made.append(one)
-    order.set("expressions", made)
+        keys.append(one)
+    order.set("expressions", keys)
 
 
 def _place(tree: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]]) -> int | None:
@@ -89,23 +87,23 @@ def key_of(key: exp.Ordered, scope: Scope, outputs: Sequence[str]) -> exp.Ordere
     """A sort key over the plan; a number is the place of an output.
 
     Raises:
-        PlanError: there is no such output, or the key is computed of what is gone by now.
-        UnknownColumnError: it reads no column that is there.
+        PlanError: there is no such output, or the key reads columns that are not available any more.
+        UnknownColumnError: it reads an unknown column.
     """
-    made, value = key.copy(), key.this
+    resolved, value = key.copy(), key.this
     if isinstance(value, exp.Literal) and not value.is_string:
         place = int(value.this) - 1
         if not 0 <= place < len(outputs):
             raise PlanError(f"ORDER BY {value.this}: there are {len(outputs)} columns")
-        made.set("this", bound(outputs[place]))
-        return made
+        resolved.set("this", bound(outputs[place]))
+        return resolved
     columns = list(value.find_all(exp.Column))
     if columns and all(is_bound(c) for c in columns):
-        return made
+        return resolved
     if has_window(value) or has_subquery(value):
         raise _not_shown(value)
-    made.set("this", scope.resolve(value))
-    return made
+    resolved.set("this", scope.resolve(value))
+    return resolved
 
 
 def _not_shown(tree: exp.Expr) -> PlanError:

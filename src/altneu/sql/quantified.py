@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -13,14 +13,12 @@ from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse, parse_aggregate
+from altneu.plan import ir
+from altneu.sql.binding import Answer
 from altneu.sql.joins import Part, meet, outer
 from altneu.sql.parentheses import opened
-from altneu.sql.scope import bound, common_type, fresh
+from altneu.sql.scope import Scope, bound, common_type, fresh
 from altneu.types import quote_name, type_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Answer
-    from altneu.sql.subqueries import Subqueries
 
 _OPPOSITE: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GTE,
@@ -47,13 +45,13 @@ def spelled_out(tree: exp.Select) -> exp.Select:
     """
     for node in list(tree.find_all(exp.In, *COMPARISONS)):
         if isinstance(node, exp.In):
-            made = _in_list(node)
-        elif (found := quantified(node)) is not None:
-            made = _membership(*found)
+            replacement = _in_list(node)
+        elif (comparison := quantified(node)) is not None:
+            replacement = _membership(*comparison)
         else:
-            made = _equal_rows(node)
-        if made is not None:
-            node.replace(made)
+            replacement = _equal_rows(node)
+        if replacement is not None:
+            node.replace(replacement)
     return tree
 
 
@@ -64,8 +62,8 @@ def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.
     one, kind, other = node.this, type(node), node.expression
     if _query_of(one) is not None:
         one, kind, other = other, _TURNED.get(kind, kind), one
-    found = _query_of(other)
-    return None if found is None else (one, kind, found)
+    query = _query_of(other)
+    return None if query is None else (one, kind, query)
 
 
 def _query_of(node: exp.Expr) -> exp.Any | exp.All | None:
@@ -91,8 +89,8 @@ def _in_list(node: exp.In) -> exp.Expr | None:
     row = node.this.unnest()
     if not isinstance(row, exp.Tuple) or node.args.get("query") is not None:
         return None
-    found = [_equal(row, other.unnest(), node) for other in node.expressions]
-    return exp.Paren(this=exp.or_(*found, copy=False))
+    comparisons = [_equal(row, other.unnest(), node) for other in node.expressions]
+    return exp.Paren(this=exp.or_(*comparisons, copy=False))
 
 
 def _equal_rows(node: exp.Expr) -> exp.Expr | None:
@@ -101,8 +99,8 @@ def _equal_rows(node: exp.Expr) -> exp.Expr | None:
         return None
     if not isinstance(node, exp.EQ | exp.NEQ) or not isinstance(row, exp.Tuple):
         raise PlanError(f"not supported: `{node.sql('spark')[:80]}`; compare value by value, with AND and OR")
-    made = exp.Paren(this=_equal(row, other, node))
-    return exp.Not(this=made) if isinstance(node, exp.NEQ) else made
+    equal = exp.Paren(this=_equal(row, other, node))
+    return exp.Not(this=equal) if isinstance(node, exp.NEQ) else equal
 
 
 def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
@@ -119,10 +117,28 @@ def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
 # ANY and ALL ----------------------------------------------------------------------------------------------------------
 
 
-def compared(lifted: Subqueries, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
+class Lifter(Protocol):
+    """What a comparison needs of ``Subqueries``, which takes subqueries out of the expression that contains it."""
+
+    scope: Scope
+
+    def value(self, tree: exp.Expr) -> exp.Expr:
+        """An expression with a column in the place of each subquery."""
+
+    def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
+        """A subquery, and the columns of the outer query that it reads."""
+
+    def take(self, node: ir.Node) -> None:
+        """Continue with another plan, which has the columns of the one before."""
+
+    def conditions(self, answer: Answer, taken: list[str], names: Mapping[str, str]) -> list[exp.Expr]:
+        """What rows here and those of a subquery have in common, of which columns have other ``names`` here."""
+
+
+def compared(lifted: Lifter, one: exp.Expr, kind: type[exp.Expr], other: exp.Any | exp.All) -> exp.Expr:
     """A comparison with some, or with all, of a query's rows, as SQL has it: null where nulls leave it open.
 
-    It is told by the least and the greatest of the rows, so that a change costs what a change of these does.
+    It is decided by the minimum and the maximum of the rows, so that a change costs as much as a change of these.
 
     Raises:
         PlanError: the query has values that have no order.
@@ -138,8 +154,8 @@ def compared(lifted: Subqueries, one: exp.Expr, kind: type[exp.Expr], other: exp
     if answer.empties is not None:  # one row in any case
         return lifted.value(kind(this=one.copy(), expression=query))
     if len(answer.relation.shown) != 1:
-        found = ", ".join(f.name for f in answer.relation.shown)
-        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {found}")
+        names = ", ".join(f.name for f in answer.relation.shown)
+        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {names}")
     value = lifted.scope.resolve(lifted.value(one))
     extremes = _Extremes.of(lifted, answer, taken, value)
     least, greatest, rows, known = map(bound, extremes.columns)
@@ -166,7 +182,7 @@ class _Extremes:
     columns: tuple[str, str, str, str]
 
     @classmethod
-    def of(cls, lifted: Subqueries, answer: Answer, taken: list[str], value: exp.Expr) -> _Extremes:
+    def of(cls, lifted: Lifter, answer: Answer, taken: list[str], value: exp.Expr) -> _Extremes:
         relation = answer.relation
         inner, schema = relation.shown[0].column, relation.node.schema
         left = Part.of(lifted.scope.relation.node)

@@ -12,7 +12,8 @@ from altneu.collections.collection import Collection
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import parse
-from altneu.sql.binder import Answer, Binder, projected
+from altneu.sql.binder import Binder, projected
+from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.ordering import SHOWN
 from altneu.sql.scope import Field, Relation, bound, fresh
@@ -77,8 +78,8 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
     for f in answer.relation.shown:
         columns.append(fresh(f.name, (n for n, _ in outputs)))
         outputs.append((columns[-1], parse(bound(f.column), schema)))
-    made = Collection(projected(answer.relation.node, outputs))
-    return Shown(made, tuple(columns), tuple(f.name for f in answer.relation.shown), answer.order)
+    collection = Collection(projected(answer.relation.node, outputs))
+    return Shown(collection, tuple(columns), tuple(f.name for f in answer.relation.shown), answer.order)
 
 
 def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
@@ -86,15 +87,15 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
-        wanted = ".".join(part.name for part in table.parts)
-        if wanted.lower() not in names:
-            close = difflib.get_close_matches(wanted.lower(), names, 1)
+        name = ".".join(part.name for part in table.parts)
+        if name.lower() not in names:
+            close = difflib.get_close_matches(name.lower(), names, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             raise PlanError(
-                f"no table or view {wanted!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
+                f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
             )
-        found = catalog[names[wanted.lower()]]
-        return Relation(found.node, tuple(Field(table.name, n, n) for n in found.columns))
+        collection = catalog[names[name.lower()]]
+        return Relation(collection.node, tuple(Field(table.name, n, n) for n in collection.columns))
 
     try:
         return Binder(known).query(tree)

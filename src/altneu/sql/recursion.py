@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,20 +13,18 @@ from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, has_window, parse
 from altneu.plan import ir
+from altneu.sql.binding import QueryBinder
 from altneu.sql.dialect import MUTUAL
-from altneu.sql.grouped import has_aggregate
 from altneu.sql.parentheses import opened
 from altneu.sql.scope import Field, Relation, bound
+from altneu.sql.trees import has_aggregate
 from altneu.types import arrow_type, type_name
 
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
-
-
+B = TypeVar("B", bound=QueryBinder)
 _MANY = 32  # names of WITH from which on each is bound before those that read it, so that no chain is too long
 
 
-def with_recursive(binder: Binder, tree: exp.Expr) -> Binder:
+def with_recursive(binder: B, tree: exp.Expr) -> B:
     """A binder that knows the names of a query's WITH."""
     clause = tree.args["with_"]
     names = [cte.alias.lower() for cte in clause.expressions]
@@ -49,28 +47,28 @@ def _read_in_order(tree: exp.Expr, clause: exp.With) -> list[str]:
     """The names of WITH that a query reads, or what it reads of them, each behind those that it is made of."""
     bodies = {cte.alias.lower(): cte.this for cte in clause.expressions}
     queries = [part for key, part in tree.args.items() if key != "with_"]
-    found = {n for part in queries for p in (part if isinstance(part, list) else [part]) for n in _tables_in(p)}
+    read = {n for part in queries for p in (part if isinstance(part, list) else [part]) for n in _tables_in(p)}
     for name in reversed(bodies):
-        if name in found:
-            found |= _tables_in(bodies[name])
-    return [name for name in bodies if name in found]
+        if name in read:
+            read |= _tables_in(bodies[name])
+    return [name for name in bodies if name in read]
 
 
 def _tables_in(tree: object) -> set[str]:
     return {t.name.lower() for t in tree.find_all(exp.Table) if not t.db} if isinstance(tree, exp.Expr) else set()
 
 
-def _named(binder: Binder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
+def _named(binder: QueryBinder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
     """What a name of WITH means, bound where it is first read."""
-    made: list[Relation] = []
+    cache: list[Relation] = []
 
-    def found() -> Relation:
-        if not made:
-            relation = _recursive(binder, cte) if recursive and _reads(cte.this, cte.alias) else None
-            made.append(_titled(relation or binder.query(cte.this).relation, cte))
-        return made[0]
+    def relation() -> Relation:
+        if not cache:
+            loop_of = _recursive(binder, cte) if recursive and _reads(cte.this, cte.alias) else None
+            cache.append(_titled(loop_of or binder.query(cte.this).relation, cte))
+        return cache[0]
 
-    return found
+    return relation
 
 
 def _titled(relation: Relation, cte: exp.CTE) -> Relation:
@@ -88,7 +86,7 @@ def _reads(tree: exp.Expr, name: str) -> bool:
 # WITH RECURSIVE -------------------------------------------------------------------------------------------------------
 
 
-def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
+def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
     """A query that begins with one side of a UNION and goes on with the other, until that gives nothing new."""
     union = opened(cte.this)
     if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
@@ -109,8 +107,8 @@ def _recursive(binder: Binder, cte: exp.CTE) -> Relation:
         more = first.concat(_as(inside.query(step).relation, variable.schema, f"WITH RECURSIVE {cte.alias}"))
         return more.distinct() if union.args.get("distinct") else more
 
-    (made,) = loop(lambda x: (body(x),), {cte.alias: first}, MAX_ROUNDS, "error")
-    return Relation(made.node, tuple(Field(cte.alias, f.name, f.column) for f in begin.shown))
+    (collection,) = loop(lambda x: (body(x),), {cte.alias: first}, MAX_ROUNDS, "error")
+    return Relation(collection.node, tuple(Field(cte.alias, f.name, f.column) for f in begin.shown))
 
 
 def _check_linear(step: exp.Expr, name: str) -> None:
@@ -155,16 +153,16 @@ def _as(relation: Relation, schema: pa.Schema, what: str) -> Collection:
         SchemaError: other columns, or such as cannot be cast.
     """
     if len(relation.shown) != len(schema):
-        found = ", ".join(f.name for f in relation.shown)
-        raise SchemaError(f"{what} has {len(schema)} columns, and a query for it has {len(relation.shown)}: {found}")
+        columns = ", ".join(f.name for f in relation.shown)
+        raise SchemaError(f"{what} has {len(schema)} columns, and a query for it has {len(relation.shown)}: {columns}")
     outputs = []
-    for f, wanted in zip(relation.shown, schema, strict=True):
+    for f, field in zip(relation.shown, schema, strict=True):
         value = parse(bound(f.column), relation.node.schema)
         try:
-            outputs.append((wanted.name, cast(value, wanted.type)))
+            outputs.append((field.name, cast(value, field.type)))
         except PlanError as error:
             raise SchemaError(
-                f"{what}: column {wanted.name!r} is {type_name(wanted.type)}, and a query for it gives "
+                f"{what}: column {field.name!r} is {type_name(field.type)}, and a query for it gives "
                 f"{type_name(value.type)}: {error}"
             ) from None
     return Collection(project(relation.node, outputs))
@@ -173,30 +171,30 @@ def _as(relation: Relation, schema: pa.Schema, what: str) -> Collection:
 # WITH MUTUALLY RECURSIVE ----------------------------------------------------------------------------------------------
 
 
-def _mutual(binder: Binder, clause: exp.With) -> Binder:
+def _mutual(binder: B, clause: exp.With) -> B:
     """Queries that read each other: all begin empty, and each round computes them in order, until nothing changes."""
     limit, error = clause.meta[MUTUAL]
     ctes = list(clause.expressions)
     schemas = {cte.alias: _declared(cte) for cte in ctes}
-    made: list[tuple[Collection, ...]] = []
+    cache: list[tuple[Collection, ...]] = []
 
     def body(*variables: Collection) -> list[Collection]:
-        inside, found = binder, []
+        inside, results = binder, []
         current = dict(zip(schemas, variables, strict=True))
         for cte in ctes:
             names = {n.lower(): _reading(n, c) for n, c in current.items()}
             inside = binder.naming(names)
             what = f"WITH MUTUALLY RECURSIVE {cte.alias}"
             current[cte.alias] = _as(inside.query(cte.this).relation, schemas[cte.alias], what)
-            found.append(current[cte.alias])
-        return found
+            results.append(current[cte.alias])
+        return results
 
     def bound_now(place: int, name: str) -> Relation:
-        if not made:
+        if not cache:
             initial = {n: Collection(ir.Constant((), s)) for n, s in schemas.items()}
             on_limit: OnLimit = "error" if error else "stop"
-            made.append(loop(body, initial, MAX_ROUNDS if limit is None else limit, on_limit))
-        return _reading(name, made[0][place])()
+            cache.append(loop(body, initial, MAX_ROUNDS if limit is None else limit, on_limit))
+        return _reading(name, cache[0][place])()
 
     names = {n.lower(): (lambda i=i, n=n: bound_now(i, n)) for i, n in enumerate(schemas)}
     return binder.naming(names)

@@ -1,4 +1,4 @@
-"""What names mean inside a query: the columns of its relations, and those of the queries around it."""
+"""What names mean inside a query: the columns of its relations, and those of the outer queries it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from altneu.collections.collection import Collection
 from altneu.collections.joining import columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
@@ -20,10 +21,10 @@ _BOUND = "bound"  # marks a column of a tree that has been resolved already
 
 @dataclass(frozen=True)
 class Field:
-    """A column that a name finds: ``column`` is what it is called in the plan.
+    """A column that a name stands for: ``column`` is its name in the plan.
 
-    One that is ``hidden`` is not part of ``*`` and is found by its qualified name alone; one that is not ``starred`` is
-    not part of ``*`` either, and is found as any other.
+    One that is ``hidden`` is not part of ``*`` and has to be qualified; one that is not ``starred`` is not part of
+    ``*`` either, and may be written as any other.
     """
 
     table: str
@@ -37,7 +38,7 @@ class Field:
 class Relation:
     """Rows of a plan with what names mean in them.
 
-    ``carried`` are the columns that tell for which row of the query around each row is: by the outer column's name.
+    ``carried`` are the columns that tell for which row of the outer query each row is: by the outer column's name.
     They are ``plain`` where they were found by equality, so that null is none of them.
     """
 
@@ -52,7 +53,7 @@ class Relation:
         return [f for f in self.fields if f.starred and not f.hidden]
 
     def find(self, parts: Sequence[str]) -> tuple[Field, Sequence[str]] | None:
-        """The field of a dotted name, and what of the name is left: fields of a struct.
+        """The field that a dotted name stands for, and the rest of the name: fields of a struct.
 
         Raises:
             PlanError: there are several.
@@ -78,15 +79,15 @@ class Relation:
         return self.with_node(extended(self.node, outputs))
 
 
-def _one(found: list[Field], parts: Sequence[str]) -> Field:
-    if len({f.column for f in found}) > 1:
-        several = ", ".join(f"{f.table}.{f.name}" if f.table else f.name for f in found)
+def _one(matches: list[Field], parts: Sequence[str]) -> Field:
+    if len({f.column for f in matches}) > 1:
+        several = ", ".join(f"{f.table}.{f.name}" if f.table else f.name for f in matches)
         raise PlanError(f"column {'.'.join(parts)!r} may be one of several: {several}; say which one, or rename one")
-    return found[0]
+    return matches[0]
 
 
-class Discovered(Exception):  # noqa: N818 -- no error: a subquery turned out to read a column of the query around it
-    """A column of the query around is read that the subquery was not given."""
+class Discovered(Exception):  # noqa: N818 -- no error: a subquery turned out to read a column of the outer query it
+    """A subquery reads a column of the outer query that it does not carry yet."""
 
     def __init__(self, around: Around, column: str) -> None:
         super().__init__(column)
@@ -94,14 +95,14 @@ class Discovered(Exception):  # noqa: N818 -- no error: a subquery turned out to
 
 
 class Around:
-    """The query around a subquery, as the subquery sees it; ``taken`` are the columns that it reads."""
+    """The outer query a subquery, as the subquery sees it; ``taken`` are the columns that it reads."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.taken: list[str] = []
 
     def column(self, name: exp.Column) -> tuple[str, Sequence[str]]:
-        """The outer column of a name, and what is left of it.
+        """The outer column of a name, and the rest of the name.
 
         Raises:
             UnknownColumnError: nothing around has it.
@@ -114,7 +115,7 @@ class Around:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a name is looked up: a relation first, then the query around."""
+    """Where a name is looked up: a relation first, then the outer query."""
 
     relation: Relation
     around: Around | None = None
@@ -126,9 +127,9 @@ class Scope:
             UnknownColumnError: it means none; with its place in the text.
         """
         parts = [p.name for p in name.parts]
-        found = self.relation.find(parts)
-        if found is not None:
-            return found[0].column, found[1]
+        match = self.relation.find(parts)
+        if match is not None:
+            return match[0].column, match[1]
         if self.around is None:
             raise _unknown(name, self.relation)
         try:
@@ -141,7 +142,7 @@ class Scope:
         return self.relation.carried[outer], rest
 
     def is_local(self, name: exp.Column) -> bool:
-        """Whether a name is one of the relation's own, and not of the query around."""
+        """Whether a name is one of the relation's own, and not of the outer query."""
         return is_bound(name) or self.relation.find([p.name for p in name.parts]) is not None
 
     def resolve(self, tree: exp.Expr) -> exp.Expr:
@@ -153,10 +154,10 @@ class Scope:
             if isinstance(node.this, exp.Star):
                 raise PlanError(f"`{node.sql('spark')}` stands in a SELECT list or in count(*) only")
             column, rest = self.column(node)
-            made: exp.Expr = bound(column)
+            result: exp.Expr = bound(column)
             for name in rest:
-                made = exp.Dot(this=made, expression=exp.to_identifier(name, quoted=True))
-            return made
+                result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
+            return result
 
         return tree.copy().transform(visit, copy=False)
 
@@ -169,9 +170,9 @@ def _unknown(name: exp.Column, relation: Relation) -> UnknownColumnError:
 
 def bound(column: str) -> exp.Column:
     """A column of a plan, as a tree that ``resolve`` leaves alone."""
-    made = exp.Column(this=exp.Identifier(this=column, quoted=True))
-    made.meta[_BOUND] = True
-    return made
+    tree = exp.Column(this=exp.Identifier(this=column, quoted=True))
+    tree.meta[_BOUND] = True
+    return tree
 
 
 def is_bound(tree: exp.Expr) -> bool:
@@ -206,11 +207,11 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _factored(tree: exp.Or) -> list[exp.Expr]:
-    said = [conjuncts(branch) for branch in branches(tree)]
-    common = [part for part in said[0] if all(part in other for other in said[1:])]
+    parts_of = [conjuncts(branch) for branch in branches(tree)]
+    common = [part for part in parts_of[0] if all(part in other for other in parts_of[1:])]
     if not common:
         return [tree]
-    rest = [[part for part in branch if part not in common] for branch in said]
+    rest = [[part for part in branch if part not in common] for branch in parts_of]
     if not all(rest):
         return common
     return [*common, exp.or_(*(exp.and_(*parts, copy=False) for parts in rest), copy=False)]
@@ -228,20 +229,18 @@ def branches(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken, as near to the one wanted as can be: one with ``#`` is for what plans add."""
+    """A name that is not taken: ``name`` itself or with a number; names that begin with ``#`` are left to plans."""
     known = set(taken)
     name = f"^{name}" if name.startswith("#") else name
-    made, number = name, 1
-    while made in known:
+    candidate, number = name, 1
+    while candidate in known:
         number += 1
-        made = f"{name}_{number}"
-    return made
+        candidate = f"{name}_{number}"
+    return candidate
 
 
 def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
     """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
-    from altneu.collections.collection import Collection
-
     plain = [c for c in conditions if not _is_temporal(c)]
     if plain:
         node = ir.Linear(node, BoundLogic(tuple(Filter(parse_predicate(c, node.schema)) for c in plain)))
@@ -262,7 +261,7 @@ def extended(node: ir.Node, outputs: Iterable[tuple[str, Expr]]) -> ir.Node:
 
 
 def common_type(types: Sequence[pa.DataType], what: Callable[[], str]) -> pa.DataType:
-    """The type that values of several types are compared or put together in.
+    """The common type in which values of several types are compared or concatenated.
 
     Raises:
         SchemaError: there is none.

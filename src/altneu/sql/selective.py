@@ -1,7 +1,7 @@
-"""Which rows a query asks for: what conditions imply of one part of a join, and how few of its rows they leave.
+"""How selective conditions are: what they imply about one part of a join, and how few of its rows they select.
 
-Sizes are not known when a query is bound, and change afterwards; what is written is. A condition that asks for one
-value leaves few rows, and joins that begin there have small intermediate results.
+Sizes are not known when a query is bound, and change afterwards; what is written is. A condition on one
+value selects few rows, and joins that begin there have small intermediate results.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _FEW, _FEWER, _ALL = range(3)
 
 
 def implied(condition: exp.Expr, reads: Callable[[exp.Expr], bool]) -> exp.Expr | None:
-    """What an OR says of one part, of which ``reads`` tells whether a tree reads nothing else; None: nothing.
+    """The condition that an OR implies about one part, or None; ``reads``: whether a tree reads this part alone.
 
-    Every branch has to say something of it. Only tests that cannot fail are taken, as a branch may guard them by what
-    it says of another part.
+    Every branch must have a condition on it. Only tests that cannot fail are taken, as a branch may guard them by a
+    condition on another part.
     """
     if not isinstance(condition, exp.Or):
         return None
-    said = []
+    parts = []
     for branch in branches(condition):
         mine = [c.copy() for c in conjuncts(branch) if columns_in(c) and reads(c) and _cannot_fail(c)]
         if not mine:
             return None
-        said.append(exp.and_(*mine, copy=False))
-    return exp.or_(*said, copy=False)
+        parts.append(exp.and_(*mine, copy=False))
+    return exp.or_(*parts, copy=False)
 
 
 def _cannot_fail(tree: exp.Expr) -> bool:
@@ -39,15 +39,15 @@ def _cannot_fail(tree: exp.Expr) -> bool:
 
 
 def left_by(conditions: Iterable[exp.Expr]) -> int:
-    """How many rows conditions leave, the fewer the less: those with some values, those within bounds, or all."""
-    return min((_FEW if _asks_for_values(c) else _FEWER for c in conditions), default=_ALL)
+    """A rank of how many rows conditions select, least first: those with some values, those within bounds, or all."""
+    return min((_FEW if _tests_values(c) else _FEWER for c in conditions), default=_ALL)
 
 
-def _asks_for_values(condition: exp.Expr) -> bool:
+def _tests_values(condition: exp.Expr) -> bool:
     condition = condition.unnest()
     if isinstance(condition, exp.Or | exp.And):
-        found = [_asks_for_values(side) for side in (condition.this, condition.expression)]
-        return all(found) if isinstance(condition, exp.Or) else any(found)
+        sides = [_tests_values(side) for side in (condition.this, condition.expression)]
+        return all(sides) if isinstance(condition, exp.Or) else any(sides)
     if isinstance(condition, exp.EQ | exp.In | exp.NullSafeEQ):
         return isinstance(condition.this, exp.Column) or isinstance(condition.expression, exp.Column)
     return isinstance(condition, exp.Like) and isinstance(condition.this, exp.Column)

@@ -24,11 +24,11 @@ class Sets:
     sets: tuple[frozenset[int], ...]
     count: int
 
-    def told(self, call: exp.Anonymous, place: Sequence[int | None]) -> exp.Expr:
+    def translated(self, call: exp.Anonymous, place: Sequence[int | None]) -> exp.Expr:
         """``grouping(key)`` or ``grouping_id()`` as an expression over the groups; ``place`` says which keys it names.
 
         Raises:
-            PlanError: it names something that is no key.
+            PlanError: it names something other than a key.
         """
         if None in place:
             raise PlanError(f"`{call.sql('spark')}` names what GROUP BY does not")
@@ -36,12 +36,12 @@ class Sets:
             if len(place) != 1 or place[0] is None:
                 raise PlanError(f"`{call.sql('spark')}`: grouping() takes one key of GROUP BY")
             shifted = f"shiftright(`{ID}`, {self.count - 1 - place[0]})"
-            made = _bound_text(f"CAST({shifted} & 1L AS TINYINT)")
+            result = _bound_text(f"CAST({shifted} & 1L AS TINYINT)")
         elif place and list(place) != list(range(self.count)):
             raise PlanError(f"`{call.sql('spark')}`: grouping_id() takes all keys of GROUP BY in their order, or none")
         else:
-            made = bound(ID)
-        return made
+            result = bound(ID)
+        return result
 
 
 def _bound_text(text: str) -> exp.Expr:
@@ -59,9 +59,9 @@ def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[frozenset[int]]] | N
 
 
 def _sets(part: exp.Expr, keys: list[exp.Expr]) -> list[frozenset[int]]:
-    """The sets of one element of GROUP BY; its keys are noted."""
+    """The sets of one element of GROUP BY; its keys are added to ``keys``."""
     if isinstance(part, exp.GroupingSets):
-        return [found for one in part.expressions for found in _sets(one, keys)]
+        return [chosen_keys for one in part.expressions for chosen_keys in _sets(one, keys)]
     if not isinstance(part, exp.Rollup | exp.Cube):
         return [_numbers(part, keys)]
     steps = [_numbers(one, keys) for one in part.expressions]

@@ -14,7 +14,7 @@ from altneu.expressions.parse import parse, tree_of
 
 NAME = "window"
 SPANS = "spans"
-"""Under this name the tree of a table function says that its column is no part of ``*``."""
+"""The key of a table function tree's ``meta`` for one whose column is not part of ``*``."""
 _NO_ROWS = pa.schema([])
 _MOST = 10_000  # spans that a row may be in
 
@@ -45,13 +45,13 @@ def with_spans(tree: exp.Select) -> exp.Select:
     first = calls[0].copy()
     for call in calls:
         call.replace(exp.column(NAME))
-    made = exp.Lateral(
+    lateral = exp.Lateral(
         this=exp.Anonymous(this="explode", expressions=[_spans(first)]),
         view=True,
         alias=exp.TableAlias(columns=[exp.to_identifier(NAME)]),
     )
-    made.meta[SPANS] = True
-    tree.append("laterals", made)
+    lateral.meta[SPANS] = True
+    tree.append("laterals", lateral)
     return tree
 
 
@@ -66,12 +66,12 @@ def _calls(tree: exp.Expr) -> Iterator[exp.Anonymous]:
 
 def _spans(call: exp.Anonymous) -> exp.Expr:
     """The array of the spans of a row, as an expression."""
-    time, *given = call.expressions
-    if not 1 <= len(given) <= 3:
+    time, *arguments = call.expressions
+    if not 1 <= len(arguments) <= 3:
         raise PlanError("window() takes a time, a length, and perhaps a slide and a start: window(at, '10 minutes')")
-    length = _micros(given[0])
-    slide = _micros(given[1]) if len(given) > 1 else length
-    start = _micros(given[2]) if len(given) > 2 else 0
+    length = _micros(arguments[0])
+    slide = _micros(arguments[1]) if len(arguments) > 1 else length
+    start = _micros(arguments[2]) if len(arguments) > 2 else 0
     if length <= 0 or not 0 < slide <= length:
         raise PlanError(f"`{call.sql('spark')}`: a slide is positive and no longer than the length")
     count = -(-length // slide)
@@ -90,11 +90,11 @@ def _span(start: str, length: int) -> str:
     return f"named_struct('start', timestamp_micros({start}), 'end', timestamp_micros({start} + {length}L))"
 
 
-def _micros(given: exp.Expr) -> int:
+def _micros(tree: exp.Expr) -> int:
     """A length of time: a text such as ``'10 minutes'``, or an INTERVAL."""
-    if isinstance(given, exp.Literal) and given.is_string:
-        given = exp.Interval(this=given.copy())
-    found = parse(given.copy(), _NO_ROWS)
-    if found.type != T.DAY_TIME:
-        raise PlanError(f"`{given.sql('spark')}` must be a span of days, hours, minutes or seconds, as a window needs")
-    return int(found.evaluate(Rows(_NO_ROWS, (), 1)).values.cast(pa.int64())[0].as_py())
+    if isinstance(tree, exp.Literal) and tree.is_string:
+        tree = exp.Interval(this=tree.copy())
+    length = parse(tree.copy(), _NO_ROWS)
+    if length.type != T.DAY_TIME:
+        raise PlanError(f"`{tree.sql('spark')}` must be a span of days, hours, minutes or seconds, as a window needs")
+    return int(length.evaluate(Rows(_NO_ROWS, (), 1)).values.cast(pa.int64())[0].as_py())

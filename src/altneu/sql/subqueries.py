@@ -1,6 +1,6 @@
-"""Subqueries, decorrelated: each becomes a relation for all rows of the query around, joined back to them.
+"""Subqueries, decorrelated: each becomes a relation for all rows of the outer query, joined back to them.
 
-The columns that a subquery reads of the query around are carried through it: by the inner expression that they are
+The columns that a subquery reads of the outer query are carried through it: by the inner expression that they are
 equal to, where that is how they are used, and else by the distinct values that they have around (Neumann and Kemper,
 Unnesting Arbitrary Queries, BTW 2015).
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -21,33 +20,18 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.plan import ir
+from altneu.sql.binding import Answer, QueryBinder
 from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
 from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
+from altneu.sql.trees import has_aggregate, is_subquery
 from altneu.types import quote_name
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Answer, Binder
 
 Pair = tuple[exp.Expr, exp.Expr, bool]  # here, there, and whether null is null
 
 
-def is_subquery(node: exp.Expr) -> bool:
-    """Whether a node of an expression holds a query."""
-    if isinstance(node, exp.In):
-        return node.args.get("query") is not None
-    if isinstance(node, exp.Any | exp.All):  # those of LIKE have patterns
-        return not isinstance(node.parent, exp.Like | exp.ILike)
-    return isinstance(node, exp.Subquery | exp.Exists)
-
-
-def has_subquery(tree: exp.Expr) -> bool:
-    """Whether there is a query anywhere in an expression."""
-    return any(is_subquery(node) for node in tree.walk())
-
-
-def bind_inside(binder: Binder, tree: exp.Expr, scope: Scope) -> tuple[Answer, list[str]]:
+def bind_inside(binder: QueryBinder, tree: exp.Expr, scope: Scope) -> tuple[Answer, list[str]]:
     """A query inside another one, and the columns of the latter that it reads."""
     around = Around(scope)
     while True:
@@ -62,7 +46,7 @@ def bind_inside(binder: Binder, tree: exp.Expr, scope: Scope) -> tuple[Answer, l
 class Subqueries:
     """Takes subqueries out of expressions; ``scope`` is what these are about, with what that adds to it."""
 
-    def __init__(self, binder: Binder, scope: Scope) -> None:
+    def __init__(self, binder: QueryBinder, scope: Scope) -> None:
         self.binder, self.scope = binder, scope
 
     # conditions -----------------------------------------------------------------------------------------------------
@@ -80,8 +64,8 @@ class Subqueries:
                 self._not_in(inner) if negated else self._in(inner)
             else:
                 strict = isinstance(part, COMPARISONS)
-                found = self.value(part, strict=strict)
-                self.take(filtered(self.scope.relation.node, self.scope.resolve(found)))
+                value = self.value(part, strict=strict)
+                self.take(filtered(self.scope.relation.node, self.scope.resolve(value)))
 
     def _exists(self, tree: exp.Exists, *, keep: bool) -> None:
         answer, taken = self.inside(_rows_only(tree.this))
@@ -106,7 +90,7 @@ class Subqueries:
         self._restrict(Part.of(self.scope.relation.node), right, pairs, keep=True)
 
     def _not_in(self, tree: exp.In) -> None:
-        """NOT IN as SQL has it: a null on either side is no answer, unless there is nothing to be in."""
+        """NOT IN as SQL has it: a null on either side makes it null, unless the subquery has no rows."""
         answer, taken = self.inside(tree.args["query"])
         if answer.empties is not None:
             self.where(exp.Not(this=_equals(tree)))
@@ -134,25 +118,25 @@ class Subqueries:
             self.take(ir.Concat((known, self.scope.relation.node)))
 
     def _not_in_rows(self, values: Sequence[exp.Expr], answer: Answer, right: Part, around: list[Pair]) -> None:
-        """NOT IN of rows: those are left out that are equal to one there, or might be if nulls were known."""
+        """NOT IN of rows: without those that equal one of the subquery's, or might if nulls were known."""
         left, shown = Part.of(self.scope.relation.node), [f.column for f in answer.relation.shown]
         here = [left.expr(value).nullable for value in values]
         pairs = open_pairs(here, [answer.relation.node.schema.field(c).nullable for c in shown])
-        kept = []
+        parts = []
         for absent in dict.fromkeys(absent for absent, _ in pairs):
             nulls = [exp.Is(this=v.copy(), expression=exp.Null()) for v in values]
             known = [n if i in absent else exp.Not(this=n) for i, n in enumerate(nulls) if here[i]]
             self.take(filtered(left.node, *known))
-            for gone in (gone for other, gone in pairs if other == absent):
-                there = right.where([exp.Is(this=bound(right_name(shown[i])), expression=exp.Null()) for i in gone])
-                rest = [i for i in range(len(values)) if i not in (*absent, *gone)]
+            for nulled in (nulled for other, nulled in pairs if other == absent):
+                there = right.where([exp.Is(this=bound(right_name(shown[i])), expression=exp.Null()) for i in nulled])
+                rest = [i for i in range(len(values)) if i not in (*absent, *nulled)]
                 equal: list[Pair] = [(values[i].copy(), bound(right_name(shown[i])), False) for i in rest]
                 self._restrict(Part.of(self.scope.relation.node), there, [*around, *equal], keep=False)
-            kept.append(self.scope.relation.node)
-        self.take(ir.Concat(tuple(kept)))
+            parts.append(self.scope.relation.node)
+        self.take(ir.Concat(tuple(parts)))
 
     def _tested(self, tree: exp.In) -> list[exp.Expr]:
-        """What stands before IN: one value, or several in brackets."""
+        """The left side of IN: one value, or several in parentheses."""
         inner = tree.this.unnest()
         values = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
         return [self.scope.resolve(self.value(value)) for value in values]
@@ -166,9 +150,9 @@ class Subqueries:
         """An expression with a column in the place of each subquery; ``strict``: it is not true where one is null."""
 
         def visit(node: exp.Expr) -> exp.Expr:
-            found = quantified(node)
-            if found is not None:
-                return compared(self, *found)
+            comparison = quantified(node)
+            if comparison is not None:
+                return compared(self, *comparison)
             if not is_subquery(node):
                 return node
             if isinstance(node, exp.Exists):
@@ -195,12 +179,12 @@ class Subqueries:
         right, conditions = Part(node, names), _conditions(self._pairs(answer, taken, by_column))
         empty = answer.empties[0] if answer.empties else None
         if not taken:
-            made = meet(left, right, [])
+            joined = meet(left, right, [])
         elif empty is not None:
-            made = with_empties(left, right, conditions, {by_column[column]: empty}, answer)
+            joined = with_empties(left, right, conditions, {by_column[column]: empty}, answer)
         else:
-            made = meet(left, right, conditions) if strict else outer(left, right, conditions, "left")
-        self.take(made.node)
+            joined = meet(left, right, conditions) if strict else outer(left, right, conditions, "left")
+        self.take(joined.node)
         return bound(by_column[column])
 
     def _exists_mark(self, tree: exp.Exists) -> exp.Expr:
@@ -208,7 +192,7 @@ class Subqueries:
         return exp.true() if answer.empties is not None else self._mark(answer, taken, [])
 
     def _in_mark(self, tree: exp.In) -> exp.Expr:
-        """Whether something is in a subquery's answer, or null where that cannot be told."""
+        """Whether a value is in a subquery's result, or null where SQL leaves that open."""
         answer, taken = self.inside(tree.args["query"])
         if answer.empties is not None:
             return self.value(_equals(tree))
@@ -247,11 +231,11 @@ class Subqueries:
     def _mark(self, answer: Answer, taken: list[str], tests: list[tuple[exp.Expr, str]]) -> exp.Expr:
         """A column that is true in the rows for which the subquery has rows, and null in the others."""
         left = Part.of(self.scope.relation.node)
-        wanted = [*answer.relation.carried.values(), *(c for _, c in tests)]
+        columns = [*answer.relation.carried.values(), *(c for _, c in tests)]
         schema = answer.relation.node.schema
-        outputs = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(wanted)] or [("^there", literal(True))]
+        outputs = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(columns)] or [("^there", literal(True))]
         marked = Collection(project(answer.relation.node, outputs)).distinct().node
-        if wanted:
+        if columns:
             marked = extended(marked, [("^there", literal(True))])
         names = {fresh(right_name(c), left.names): c for c in marked.schema.names}
         by_column = {c: n for n, c in names.items()}
@@ -263,11 +247,11 @@ class Subqueries:
     # plumbing -------------------------------------------------------------------------------------------------------
 
     def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
-        """A subquery, and the columns of the query around that it reads."""
+        """A subquery, and the columns of the outer query that it reads."""
         return bind_inside(self.binder, opened(tree), self.scope)
 
     def take(self, node: ir.Node) -> None:
-        """Go on with another plan, which has the columns of that before."""
+        """Continue with another plan, which has the columns of the one before."""
         self.scope = Scope(self.scope.relation.with_node(node), self.scope.around)
 
     def _other(self, answer: Answer, taken: list[str]) -> tuple[Part, list[Pair]]:
@@ -286,27 +270,25 @@ class Subqueries:
 
 
 def right_name(column: str) -> str:
-    """What a column of a subquery is called beside those of the query around."""
+    """What a column of a subquery is called beside those of the outer query."""
     return f"^sub {column}"
 
 
 def _rows_only(tree: exp.Expr) -> exp.Expr:
-    """A query of which only matters whether it has rows, without what it computes for them."""
+    """A query whose rows are only tested for existence, without its outputs."""
     inner = opened(tree)
-    kept = ("group", "having", "distinct", "qualify", "limit", "offset")
-    if not isinstance(inner, exp.Select) or any(inner.args.get(k) for k in kept):
+    clauses = ("group", "having", "distinct", "qualify", "limit", "offset")
+    if not isinstance(inner, exp.Select) or any(inner.args.get(k) for k in clauses):
         return inner
-    from altneu.sql.grouped import has_aggregate
-
     if any(has_aggregate(item) for item in inner.expressions):
         return inner
-    made = inner.copy()
-    made.set("expressions", [exp.alias_(exp.Literal.number(1), "^one", quoted=True)])
-    return made
+    copy = inner.copy()
+    copy.set("expressions", [exp.alias_(exp.Literal.number(1), "^one", quoted=True)])
+    return copy
 
 
 def _one_row(answer: Answer, column: str, tree: exp.Expr) -> ir.Node:
-    """Of each row around the one row of a scalar subquery; where there are several, an error row.
+    """The one row of a scalar subquery for each outer row; where there are several, an error row.
 
     Raises:
         PlanError: its value is of a type that has no order.
@@ -327,7 +309,7 @@ def _conditions(pairs: Sequence[Pair]) -> list[exp.Expr]:
 
 
 def _equals(tree: exp.In) -> exp.Expr:
-    """IN a query that has one row in any case."""
+    """IN a query that always has one row."""
     return exp.EQ(this=tree.this.copy(), expression=exp.Subquery(this=opened(tree.args["query"]).copy()))
 
 
@@ -338,14 +320,14 @@ def with_empties(
     empties: Mapping[str, Expr | None],
     answer: Answer,
 ) -> Part:
-    """Left rows with the aggregates of what they meet; where that is nothing, with those of nothing."""
+    """Left rows with the aggregates of their partners; where there are none, with those over no rows."""
     if all(value is None for value in empties.values()):
         return outer(left, right, conditions, "left")
     there = fresh("^there", (*left.names, *right.names))
     marked = extended(right.node, [(there, literal(True))])
-    made = outer(left, Part(marked, {**right.names, there: there}), conditions, "left")
+    joined = outer(left, Part(marked, {**right.names, there: there}), conditions, "left")
     back = {inner: around for around, inner in answer.relation.carried.items()}
-    schema = made.node.schema
+    schema = joined.node.schema
     outputs = []
     for name in schema.names:
         value, empty = parse(bound(name), schema), empties.get(name)
@@ -358,7 +340,7 @@ def with_empties(
             other = cast(empty.substitute(around), value.type)
             value = choice.substitute({"t": parse(bound(there), schema), "v": value, "e": other})
         outputs.append((name, value))
-    return Part.of(project(made.node, outputs))
+    return Part.of(project(joined.node, outputs))
 
 
 def is_false_or_null(value: Expr) -> bool:
@@ -372,6 +354,6 @@ def is_null(value: Expr) -> bool:
     return not value.columns and value.evaluate(Rows(nothing, (), 1)).values[0].as_py() is None
 
 
-def _columns(wanted: int, answer: Answer, what: str) -> SchemaError:
-    found = [f.name for f in answer.relation.shown]
-    return SchemaError(f"{what} needs a query of {wanted} column(s), got {len(found)}: {', '.join(found)}")
+def _columns(count: int, answer: Answer, what: str) -> SchemaError:
+    names = [f.name for f in answer.relation.shown]
+    return SchemaError(f"{what} needs a query of {count} column(s), got {len(names)}: {', '.join(names)}")

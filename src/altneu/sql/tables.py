@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,10 +15,8 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import cast, parse
 from altneu.plan import ir
+from altneu.sql.binding import QueryBinder
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
-
-if TYPE_CHECKING:
-    from altneu.sql.binder import Binder
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -46,21 +43,21 @@ def values(tree: exp.Values) -> Relation:
     for number, row in enumerate(rows):
         if len(row) != width:
             raise SchemaError(f"VALUES: row 1 has {width} columns, and row {number + 1} has {len(row)}")
-    found = [[parse(value, _NOTHING) for value in row] for row in rows]
+    parsed = [[parse(value, _NOTHING) for value in row] for row in rows]
     columns = []
     for place in range(width):
-        kind = common_type([row[place].type for row in found], partial("VALUES: column {}".format, place + 1))
+        kind = common_type([row[place].type for row in parsed], partial("VALUES: column {}".format, place + 1))
         one = Rows(_NOTHING, (), 1)
-        results = [cast(row[place], kind).evaluate(one) for row in found]
+        results = [cast(row[place], kind).evaluate(one) for row in parsed]
         failed = next((i for i, result in enumerate(results) if result.failed is not None), None)
         if failed is not None:
             raise PlanError(f"VALUES: row {failed + 1}, column {place + 1}: {results[failed].error(0)[1]}")
         columns.append((kind, [python_values(result.values)[0] for result in results]))
     alias = tree.args.get("alias")
-    wanted = [c.name for c in alias.columns] if alias and alias.columns else []
-    if wanted and len(wanted) != width:
-        raise SchemaError(f"VALUES has {width} columns, and {len(wanted)} names: {', '.join(wanted)}")
-    names = wanted or [f"col{i + 1}" for i in range(width)]
+    aliases = [c.name for c in alias.columns] if alias and alias.columns else []
+    if aliases and len(aliases) != width:
+        raise SchemaError(f"VALUES has {width} columns, and {len(aliases)} names: {', '.join(aliases)}")
+    names = aliases or [f"col{i + 1}" for i in range(width)]
     called: list[str] = []
     for name in names:
         called.append(fresh(name, called))
@@ -85,7 +82,7 @@ class Generator:
         """The function."""
         return str(self.call.name).lower()
 
-    def applied(self, binder: Binder, scope: Scope) -> Relation:
+    def applied(self, binder: QueryBinder, scope: Scope) -> Relation:
         """The rows of a relation, each with what the function makes of it.
 
         Raises:
@@ -105,8 +102,8 @@ class Generator:
                 zero = exp.Literal.number(0)
                 unless_zero = exp.Anonymous(this="nullif", expressions=[count, zero])
                 count = exp.Anonymous(this="coalesce", expressions=[unless_zero, exp.Literal.number(1)])
-            made = getattr(collection, self.name)(count)
-            return scope.relation.with_node(made.node)
+            result = getattr(collection, self.name)(count)
+            return scope.relation.with_node(result.node)
         if self.name in _SERIES:
             return self._series(scope.relation, arguments)
         self._expect(arguments, 1, 1)
@@ -114,25 +111,25 @@ class Generator:
 
     def _expect(self, arguments: Sequence[exp.Expr], least: int, most: int) -> None:
         if not least <= len(arguments) <= most:
-            wanted = least if least == most else f"{least} to {most}"
-            raise PlanError(f"{self.name}() takes {wanted} argument(s), and has {len(arguments)}")
+            shown = least if least == most else f"{least} to {most}"
+            raise PlanError(f"{self.name}() takes {shown} argument(s), and has {len(arguments)}")
 
     def _named(self, defaults: Sequence[str], relation: Relation) -> tuple[list[str], list[Field]]:
         """Columns of the plan and fields for what the function adds."""
-        wanted = list(self.columns)
-        if not wanted and len(defaults) == 1 and self.table:
-            wanted = [self.table] if self.name in _SERIES or self.name == "unnest" else list(defaults)
-        wanted = wanted or list(defaults)
-        if len(wanted) != len(defaults):
+        names = list(self.columns)
+        if not names and len(defaults) == 1 and self.table:
+            names = [self.table] if self.name in _SERIES or self.name == "unnest" else list(defaults)
+        names = names or list(defaults)
+        if len(names) != len(defaults):
             raise SchemaError(
-                f"{self.name}() makes {len(defaults)} column(s), and {len(wanted)} are named: {', '.join(wanted)}"
+                f"{self.name}() makes {len(defaults)} column(s), and {len(names)} are named: {', '.join(names)}"
             )
         taken = list(relation.node.schema.names)
         columns = []
-        for name in wanted:
+        for name in names:
             columns.append(fresh(name, taken))
             taken.append(columns[-1])
-        fields = [Field(self.table or self.name, n, c) for n, c in zip(wanted, columns, strict=True)]
+        fields = [Field(self.table or self.name, n, c) for n, c in zip(names, columns, strict=True)]
         return columns, fields
 
     def _series(self, relation: Relation, arguments: list[exp.Expr]) -> Relation:
@@ -147,8 +144,8 @@ class Generator:
         (column,), fields = self._named(defaults, relation)
         if self.ordinality:
             raise PlanError(f"not supported: {self.name}() WITH ORDINALITY; its values are in order themselves")
-        made = Collection(relation.node).generate_series(*arguments, as_=column, outer=self.outer)  # type: ignore[arg-type]
-        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+        result = Collection(relation.node).generate_series(*arguments, as_=column, outer=self.outer)  # type: ignore[arg-type]
+        return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
     def _unnested(self, relation: Relation, value: exp.Expr) -> Relation:
         schema = relation.node.schema
@@ -164,11 +161,11 @@ class Generator:
         position = columns[0] if first else columns[-1] if positions else None
         rest = tuple(c for c in columns if c != position)
         as_ = rest if len(rest) > 1 else rest[0]
-        made = Collection(relation.node).unnest(value, as_=as_, ordinality=position, outer=outer)  # type: ignore[arg-type]
+        result = Collection(relation.node).unnest(value, as_=as_, ordinality=position, outer=outer)  # type: ignore[arg-type]
         if first:  # Spark counts from 0
-            outputs = {n: f"CAST(`{n}` - 1 AS INT)" if n == position else f"`{n}`" for n in made.columns}
-            made = made.select(**outputs)
-        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+            outputs = {n: f"CAST(`{n}` - 1 AS INT)" if n == position else f"`{n}`" for n in result.columns}
+            result = result.select(**outputs)
+        return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
     def _inlined(self, relation: Relation, value: exp.Expr, kind: pa.DataType, *, outer: bool) -> Relation:
         if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
@@ -176,26 +173,26 @@ class Generator:
         members = [kind.value_type.field(i).name for i in range(kind.value_type.num_fields)]
         columns, fields = self._named(members, relation)
         element = fresh("^element", [*relation.node.schema.names, *columns])
-        made = Collection(relation.node).unnest(value, as_=element, outer=outer)  # type: ignore[arg-type]
+        result = Collection(relation.node).unnest(value, as_=element, outer=outer)  # type: ignore[arg-type]
         outputs: list[tuple[str, exp.Expr]] = [(n, bound(n)) for n in relation.node.schema.names]
         for column, member in zip(columns, members, strict=True):
             outputs.append((column, exp.Dot(this=bound(element), expression=exp.to_identifier(member, quoted=True))))
-        made = made._project((n, parse(t, made.schema)) for n, t in outputs)
-        return Relation(made.node, (*relation.fields, *fields), relation.carried, relation.plain)
+        result = result._project((n, parse(t, result.schema)) for n, t in outputs)
+        return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
 
-def generated(binder: Binder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
+def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
     """Generators in a SELECT list, such as ``explode(tags) AS tag``, applied to the rows; one at most, as in Spark."""
-    made: list[exp.Expr] = []
-    found = 0
+    outputs: list[exp.Expr] = []
+    generators = 0
     for item in items:
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         inner = inner.unnest()
         if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in (*_EXPLODES, *_INLINES):
-            made.append(item)
+            outputs.append(item)
             continue
-        found += 1
-        if found > 1:
+        generators += 1
+        if generators > 1:
             raise PlanError("one generator such as explode() may stand in a SELECT list; put the others into FROM")
         names = tuple(a.name for a in item.args["expressions"]) if isinstance(item, exp.Aliases) else ()
         names = (item.alias,) if isinstance(item, exp.Alias) else names
@@ -203,5 +200,5 @@ def generated(binder: Binder, scope: Scope, items: list[exp.Expr]) -> tuple[Scop
         relation = Generator(inner, columns=names).applied(binder, scope)
         new = relation.fields[before:]
         scope = Scope(Relation(relation.node, scope.relation.fields, relation.carried, relation.plain), scope.around)
-        made += [exp.alias_(bound(f.column), f.name, quoted=True) for f in new]
-    return scope, made
+        outputs += [exp.alias_(bound(f.column), f.name, quoted=True) for f in new]
+    return scope, outputs

@@ -1,4 +1,4 @@
-"""``update_time()`` in a SELECT: a column of the one relation in FROM, before WHERE is asked."""
+"""``update_time()`` in a SELECT: a column of the one relation in FROM, computed before WHERE."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from altneu.collections.timed import with_update_time
 from altneu.errors import PlanError
 from altneu.expressions.names import UPDATE_TIME
 from altneu.sql.scope import Field, Relation, fresh
+from altneu.sql.trees import name_of
 
 TIMED = "update time"
-"""Under this name a SELECT's tree says that ``update_time()`` is a column of what it reads."""
+"""The key of a SELECT tree's ``meta`` for a query that reads ``update_time()``."""
 
 
 def with_times(tree: exp.Select) -> exp.Select:
-    """A SELECT of its own with each ``update_time()`` as a column; those in queries inside it are theirs."""
-    from altneu.sql.binder import name_of
-
+    """A SELECT with each ``update_time()`` of its own, not of queries inside it, as a column."""
     calls = list(_own(tree))
     if not calls:
         return tree
@@ -49,10 +48,10 @@ def _own(tree: exp.Select) -> Iterator[exp.Anonymous]:
 
 
 def timed(relation: Relation | None, others: int) -> Relation:
-    """The one relation of FROM with the time at which each row came, under a name that is no user's.
+    """The one relation of FROM with the time at which each row arrived, under a name that no query can write.
 
     Raises:
-        PlanError: there are ``others``, or none, or it does not stand by itself; with the remedy.
+        PlanError: FROM has several relations (``others`` is positive) or none; with the remedy.
     """
     if others:
         raise PlanError(

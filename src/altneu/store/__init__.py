@@ -1,4 +1,4 @@
-"""Durable state: immutable segments, a commit log, and the same without files.
+"""Durable state: immutable segments and a commit log, and the same in memory.
 
 ``DirectoryStore`` keeps a session in a folder, ``MemoryStore`` in memory; both are a ``Store``. ``write_segment`` and
 ``open_segment`` are for the processes that compute.

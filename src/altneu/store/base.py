@@ -1,4 +1,4 @@
-"""What every store offers, with or without files."""
+"""The interface of all stores, with or without files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from altneu.store.references import Json, SegmentRef, admit
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """A commit as history tells it.
+    """A commit, as ``history`` lists it.
 
     Units:  ``at`` is seconds since 1970 by the writer's clock.
     """
@@ -36,7 +36,7 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What a vacuum removed."""
+    """The result of a vacuum: what it removed."""
 
     segments: int = 0
     scratch: int = 0
@@ -47,10 +47,10 @@ class Vacuumed:
 class Store(ABC):
     """A flat mapping ``str -> Json`` that changes by numbered commits, with the data that its values name.
 
-    The contract. Between commits the state is that of commit ``number`` (0: empty). A commit happens wholly or not at
-    all: when ``commit`` returns, every key it set has its value, and every blob and segment that a value names can be
-    read; when it raises, ``state``, ``frontier`` and ``number`` are what they were, and the next commit may be tried.
-    What no value names any more may be removed: a blob at once, a segment by ``vacuum``.
+    The contract. Between commits the state is that of commit ``number`` (0: empty). A commit is atomic: when ``commit``
+    returns, every key that it sets has its value, and every blob and segment that a value names can be read; when it
+    raises, ``state``, ``frontier`` and ``number`` are unchanged, and another commit may be tried. Data that no value
+    names any more may be removed: a blob at once, a segment by ``vacuum``.
 
     A value names a segment by ``ref.to_json()`` and a blob by ``{"blob": name}``, anywhere inside it. Segments are
     written before the commit that names them, aiming at ``next_number``. The name of a blob is the caller's choice; no
@@ -76,7 +76,7 @@ class Store(ABC):
 
     @property
     def identity(self) -> str:
-        """What tells its history from every other one: another after a recovery that went back to an earlier commit."""
+        """The id of its history, which a recovery to an earlier commit replaces."""
         back = self._ledger.state.get(RECOVERED)
         return self._root if back is None else f"{self._root}.{back}"
 
@@ -133,19 +133,19 @@ class Store(ABC):
         blobs: Mapping[str, Bytes] = MappingProxyType({}),
         info: Mapping[str, Any] = MappingProxyType({}),
     ) -> int:
-        """Change the state, all or nothing; the number of the commit.
+        """Change the state atomically; returns the number of the commit.
 
-        Shape:  ``set`` and ``delete`` have no key in common; every key deleted is there; every blob given is named by
-                a value given; every value given names only blobs given or live, and segments live or aiming at this
+        Shape:  ``set`` and ``delete`` have no key in common; every deleted key exists; every blob given is named by a
+                value given; every value given names only blobs given or live, and segments live or written for this
                 commit.
-        Cost:   follows the change; every fifty commits the whole state is written.
-        Law:    a store reopened after any commit says what this one does (tests/store/test_directory.py).
+        Cost:   proportional to the change; every fifty commits the whole state is written.
+        Law:    a store reopened after any commit has the same state (tests/store/test_directory.py).
 
         Raises:
             StoreError: the change does not have this shape; nothing is committed.
             StoreFullError: the disk is full; nothing is committed, and a later commit may succeed.
             StoreLockedError: another writer was faster; nothing is committed.
-            KeyboardInterrupt: it is committed or not, and ``number`` says which.
+            KeyboardInterrupt: ``number`` shows whether it was committed.
         """
         with self._mutex:
             self._settle()
@@ -171,18 +171,18 @@ class Store(ABC):
             return self._number
 
     def _settle(self) -> None:  # noqa: B027  # where a commit is there or not, there is nothing to find out
-        """Find out what became of an earlier commit, if nobody knows."""
+        """Find out whether an earlier commit happened, if that is in doubt."""
 
     def _look_again(self) -> None:  # noqa: B027
-        """Be as the last commit says, whatever of one was cut short."""
+        """Restore the state of the last commit after an interrupted one."""
 
     @abstractmethod
     def _require(self, refs: Collection[SegmentRef]) -> None:
-        """Raise if one of these segments is not there."""
+        """Raise if one of these segments does not exist."""
 
     @abstractmethod
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
-        """Keep the commit, or raise and keep nothing."""
+        """Store the commit, or raise without storing anything."""
 
     @abstractmethod
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
@@ -193,11 +193,11 @@ class Store(ABC):
         """The record batches of a segment."""
 
     def leases(self) -> list[Lease]:
-        """What readers without a lock still need; a store that only its process sees has none."""
+        """The leases of readers; a store in memory has none."""
         return []
 
     def lease(self, lease: Lease) -> bool:
-        """Put a lease in the place of the one of that name; False where nobody could ask for what it keeps."""
+        """Replace the lease of that name; False if the store keeps no files for readers."""
         return False
 
     @abstractmethod
@@ -206,8 +206,8 @@ class Store(ABC):
 
     @abstractmethod
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove segments that neither a lease nor the last ``keep`` commits keep and whose step is over."""
+        """Remove segments of finished steps that neither a lease nor the last ``keep`` commits need."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store; twice is once."""
+        """Close the store; a second call has no effect."""

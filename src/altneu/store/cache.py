@@ -1,4 +1,4 @@
-"""Local copies of segments that lie elsewhere: kept under their checksums, shared by all processes of the user."""
+"""A cache of local copies of remote segments, named by their checksums and shared by all processes of the user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ABANDONED = 24 * 3600  # seconds after which a file that nobody finished is tak
 
 
 class SegmentCache:
-    """A folder of segments by their checksums, so that what is there need never be asked whether it is still so.
+    """A folder of segments named by their checksums, so that a copy can never be outdated.
 
-    Whatever is fetched is checked before it has its name. When there is more than ``largest`` bytes, what was not used
-    for the longest time goes; a process that has it mapped keeps it. Safe among processes: names appear whole, and one
-    that has gone is fetched again.
+    A segment is checked before it gets its name. When the cache exceeds ``largest`` bytes, the least recently used
+    segments are deleted; a process that has one mapped can go on reading it. Several processes may share the folder:
+    files appear under their names only when complete, and deleted ones are fetched again.
     """
 
     def __init__(self, folder: Path, largest: int) -> None:
@@ -33,53 +33,53 @@ class SegmentCache:
     def _path(self, ref: SegmentRef) -> Path:
         return self.folder / f"{ref.checksum}.arrow"
 
-    def draft(self) -> Path:
+    def temporary(self) -> Path:
         """A fresh name for a file that is being written."""
         return self.folder / f".{uuid.uuid4().hex}{TEMPORARY}"
 
-    def keep(self, draft: Path, ref: SegmentRef) -> None:
-        """Take in a file that was just written, of which the checksum is known."""
-        with naming(draft, "write"):
-            draft.replace(self._path(ref))
+    def keep(self, temporary: Path, ref: SegmentRef) -> None:
+        """Add a file that was just written, whose checksum is known."""
+        with naming(temporary, "write"):
+            temporary.replace(self._path(ref))
         self._shrink()
 
     def fetched(self, ref: SegmentRef, fetch: Callable[[Path], None], where: str) -> Path:
-        """The local copy of a segment, made by ``fetch`` if there is none.
+        """The local copy of a segment, created by ``fetch`` if there is none.
 
         Raises:
-            StoreCorruptError: what was fetched is not what the reference says.
+            StoreCorruptError: the fetched file differs from the reference.
         """
         path = self._path(ref)
         with contextlib.suppress(OSError):
             if path.stat().st_size == ref.bytes:
                 os.utime(path)  # used now
                 return path
-        draft = self.draft()
+        temporary = self.temporary()
         try:
-            fetch(draft)
-            _check(draft, ref, where)
-            self.keep(draft, ref)
+            fetch(temporary)
+            _check(temporary, ref, where)
+            self.keep(temporary, ref)
         finally:
-            discard(draft)
+            discard(temporary)
         return path
 
     def discard(self, ref: SegmentRef) -> None:
-        """Forget a copy."""
+        """Delete a copy."""
         discard(self._path(ref))
 
     def _shrink(self) -> None:
-        """Let go of what was not used for the longest time, and of what nobody finished."""
-        kept, total, now = [], 0, time.time()
+        """Delete the least recently used copies, and abandoned temporary files."""
+        files, total, now = [], 0, time.time()
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                    found = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                     if not entry.name.endswith(TEMPORARY):
-                        kept.append((found.st_mtime, found.st_size, entry.path))
-                        total += found.st_size
-                    elif now - found.st_mtime > _ABANDONED:
+                        files.append((status.st_mtime, status.st_size, entry.path))
+                        total += status.st_size
+                    elif now - status.st_mtime > _ABANDONED:
                         discard(Path(entry.path))
-        for _, size, path in sorted(kept)[:-1]:
+        for _, size, path in sorted(files)[:-1]:
             if total <= self.largest:
                 break
             discard(Path(path))

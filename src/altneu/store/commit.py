@@ -24,12 +24,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circula
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What one commit says.
+    """The contents of one commit.
 
-    Shape:  ``set`` and ``delete`` change the state that commit ``number - 1`` left; in a checkpoint ``set`` is the
+    Shape:  ``set`` and ``delete`` change the state of commit ``number - 1``; in a checkpoint ``set`` is the
             whole state and ``delete`` is empty. ``parent`` is the digest of commit ``number - 1`` (of the first
             commit: the store's id), ``digest`` its own, once it is encoded or decoded.
-    Units:  ``at`` is seconds since 1970, for people; nothing depends on it.
+    Units:  ``at`` is in seconds since 1970, for information only.
     """
 
     number: int
@@ -52,10 +52,10 @@ def _aligned(size: int) -> int:
 def encode(commit: Commit) -> tuple[bytes, str]:
     """The bytes of a commit and their digest (hexadecimal).
 
-    Law:    ``decode(*encode(commit))`` says the same (tests/store/test_commit.py).
+    Law:    ``decode(*encode(commit))`` equals the commit (tests/store/test_commit.py).
 
     Raises:
-        StoreError: a header beyond 1 GiB.
+        StoreError: the header exceeds 1 GiB.
     """
     places: dict[str, list[int]] = {}
     area = 0
@@ -92,7 +92,7 @@ def decode(data: memoryview, name: str) -> Commit:
     """Read a commit; its blobs are views into ``data``.
 
     Raises:
-        StoreCorruptError: anything at all does not hold; names the file.
+        StoreCorruptError: the file is damaged; names it.
     """
     size = data.nbytes
     if size < _PREFIX.size + _DIGEST_SIZE:

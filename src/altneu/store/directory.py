@@ -78,21 +78,20 @@ class DirectoryStore(Store):
         storage_options: Mapping[str, Any] = MappingProxyType({}),
         recover: bool = False,
     ) -> Self:
-        """Open the store in a folder for writing, or make one there.
+        """Open the store in a folder for writing, or create one there.
 
-        ``path`` is a folder of a local disk, an address that fsspec knows ("s3://bucket/prefix", with its
-        ``storage_options``) or a pyarrow file system. ``recover`` reads all of it first and, where something is
-        damaged, goes back to the last commit of which everything is there; what came after is set aside, and a warning
-        names it. ``durable=False`` leaves out every sync to the disk: for a store
-        that goes with its process.
+        ``path`` is a local folder, an address that fsspec supports ("s3://bucket/prefix", with its
+        ``storage_options``) or a pyarrow file system. ``recover`` reads the whole store first; if a file is damaged, it
+        goes back to the last complete commit, moves later files into the quarantine and names them in a warning.
+        ``durable=False`` leaves out syncs to the disk, for a store that lives no longer than its process.
 
         Raises:
-            StoreError: there is none and ``create`` is False, or the folder holds something else, or its file system
-                has no way to put a file only if it is not there.
-            StoreVersionError: an altneu of another format wrote it.
-            StoreCorruptError: a file of it does not hold, names the file; with ``recover``: no commit is whole.
-            StoreLockedError: another session has it open.
-            StoreFullError: the disk is too full to make one.
+            StoreError: there is no store and ``create`` is False, or the folder has other files, or its file system
+                cannot create a file only if it does not exist.
+            StoreVersionError: a version of altneu with another format wrote it.
+            StoreCorruptError: a file is damaged; names it. With ``recover``: no commit is complete.
+            StoreLockedError: another session has the store open.
+            StoreFullError: the disk is too full to create a store.
         """
         if checkpoint_every < 1:
             raise StoreError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
@@ -100,7 +99,7 @@ class DirectoryStore(Store):
         if create:
             folder.make()
         elif not folder.has(FILE):
-            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to make one")
+            raise StoreError(f"there is no store in {folder.where()}; leave out create=False to create one")
         folder = folder.probed()
         if folder.has(FILE):
             for name in _FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers
@@ -131,7 +130,7 @@ class DirectoryStore(Store):
 
     @property
     def folder(self) -> Folder:
-        """Where it is."""
+        """The store's address."""
         return self._folder
 
     @property
@@ -168,7 +167,7 @@ class DirectoryStore(Store):
                 raise StoreInDoubtError(f"commit {self._number} was interrupted and is there: open the store anew")
 
     def _look_again(self) -> None:
-        """Read the log anew: an interrupt left a commit there or not, and the ledger perhaps half changed."""
+        """Read the log again: after an interrupt the commit may exist or not, and the ledger may be inconsistent."""
         if self._folder.locks and not self._log.doubtful:
             ledger, last, checkpoint = self._log.look_again()
             self._ledger, self._checkpoint = ledger, checkpoint
@@ -194,14 +193,14 @@ class DirectoryStore(Store):
             self._checkpoint = number
 
     def leases(self) -> list[Lease]:
-        """What readers still need.
+        """The leases of readers.
 
         Cost:   one listing of a small folder.
         """
         return self._leases.live()
 
     def lease(self, lease: Lease) -> bool:
-        """Put a lease in the place of the one of that name."""
+        """Replace the lease of that name."""
         self._leases.put(lease)
         return True
 
@@ -212,23 +211,24 @@ class DirectoryStore(Store):
         """
         with self._mutex:
             numbers = self._log.numbers()[::-1][: max(limit, 0)]
-            found = [self._log.read(number) for number in numbers]
-        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
+            commits = [self._log.read(number) for number in numbers]
+        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in commits]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Remove what no step in flight, no reader's lease and none of the last ``keep`` commits can need.
+        """Remove files that no running step, no reader's lease and none of the last ``keep`` commits need.
 
-        A lease on an older commit keeps that one and all that follow it. That is: commits older than the checkpoint
-        from which the oldest commit kept is replayed; segments that no commit kept names, and scratch, whose number
-        is at most that of the last commit (a higher one belongs to the step in flight, which nobody names yet).
-        Readers that have a removed segment open keep it.
+        A lease on an older commit retains that commit and all later ones. Removed are commits older than the checkpoint
+        from which the oldest retained commit is replayed; and segments that no retained commit names, and scratch
+        files, if their number is at most that of the last commit (a higher number belongs to the running step). Readers
+        that have a removed segment open can go on reading it.
 
         Cost:   lists the folders and reads at most ``checkpoint_every + keep`` commits.
-        Law:    what is named can be opened afterwards; what is not, and is over, is gone (tests/store/test_vacuum.py).
+        Law:    afterwards every named segment can be opened, and all others of finished steps are removed
+                (tests/store/test_vacuum.py).
 
         Raises:
-            StoreError: ``keep`` is below 1, or a file cannot be removed; what is named is never touched.
-            StoreLockedError: another writer, where there is no lock, has gone on with the store; nothing is removed.
+            StoreError: ``keep`` is below 1, or a file cannot be removed; named files are never touched.
+            StoreLockedError: on a file system without locks, another writer has committed; nothing is removed.
         """
         if keep < 1:
             raise StoreError(f"keep must be at least 1, got {keep}")
@@ -241,15 +241,15 @@ class DirectoryStore(Store):
                     f"this one is at {self._number}: close it and open the store anew"
                 )
             self._leases.sweep()
-            found = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
+            orphans = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
             # Oldest first: a log cut short in between still ends with everything that is replayed.
-            commits = [self._log.remove(number) for number in found.commits]
-            segments = [self._segments.remove(name) for name in found.segments]
-            scratch = [self._scratch.remove(name) for name in found.scratch]
+            commits = [self._log.remove(number) for number in orphans.commits]
+            segments = [self._segments.remove(name) for name in orphans.segments]
+            scratch = [self._scratch.remove(name) for name in orphans.scratch]
             return Vacuumed(len(segments), len(scratch), len(commits), sum(commits) + sum(segments) + sum(scratch))
 
     def _clear_scratch(self) -> None:
-        """Nothing in scratch outlives the writer it was made for; where there is no lock that writer may be alive."""
+        """Delete scratch files, which no writer needs after its end; without a lock their writer may be running."""
         for name in list(over(self._scratch, None if self._folder.locks else self._number)):
             self._scratch.remove(name)
 
@@ -270,7 +270,7 @@ def _make_folders(folder: Folder) -> None:
 
 
 def _identity(folder: Folder) -> tuple[int, str]:
-    """The store's format and id, after its version is found fit; a new store gets one."""
+    """The store's format and id, after a check of its version; a new store gets an id."""
     if not folder.has(FILE):
         if any(name.endswith(".commit") for name in folder.child("log").names()):
             where = folder.where(FILE)

@@ -87,9 +87,9 @@ def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool, du
 
     Cost:   one create, write, fsync, link or rename.
     """
-    beside = temporary(path)
+    temporary_path = temporary(path)
     try:
-        descriptor = create(beside)
+        descriptor = create(temporary_path)
         try:
             write_all(descriptor, data)
             if durable:
@@ -97,16 +97,16 @@ def put(path: Path, data: bytes | bytearray | memoryview, *, exclusive: bool, du
         finally:
             os.close(descriptor)
         if exclusive:
-            return _link(beside, path)
-        beside.replace(path)
+            return _link(temporary_path, path)
+        temporary_path.replace(path)
         return True
     finally:
-        discard(beside)
+        discard(temporary_path)
 
 
-def _link(beside: Path, path: Path) -> bool:
+def _link(temporary_path: Path, path: Path) -> bool:
     try:
-        path.hardlink_to(beside)
+        path.hardlink_to(temporary_path)
     except FileExistsError:
         return False
     return True
@@ -137,14 +137,14 @@ def regular_size(path: Path) -> int:
         StoreCorruptError: there is no such file, or it is a link, a folder or a device.
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         raise missing(path) from None
     except OSError as error:
         raise failure(error, path, "read") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise StoreCorruptError(f"{path} is not a regular file; a store holds no links, and none is followed")
-    return found.st_size
+    return status.st_size
 
 
 def checksum_of(path: Path) -> str:

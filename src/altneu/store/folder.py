@@ -1,4 +1,4 @@
-"""Where a store's files are: a folder of whole files, on a local disk or elsewhere."""
+"""The folder of a store's files, on a local disk or elsewhere."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ Data = bytes | bytearray | memoryview
 
 
 class Folder(ABC):
-    """A folder of files that are there wholly or not at all: a small value, which tasks are sent.
+    """A folder in which files appear completely or not at all; a small value, which is sent to tasks.
 
-    All that a store asks of a file system. Files are put whole and never changed; ``exclusive`` is what makes a commit
-    log of it: of all who put one name, one is told True, and its bytes stay. ``name`` is always one plain file name.
+    This is all that a store needs of a file system. Files are written whole and never changed. ``exclusive`` makes a
+    commit log possible: of all processes that put a file of one name, one gets True, and its bytes stay. ``name`` is
+    always a plain file name.
 
     Raises:
         StoreError: every method, when the file system fails; the message names the file.
@@ -42,7 +43,7 @@ class Folder(ABC):
 
     @abstractmethod
     def where(self, name: str = "") -> str:
-        """The folder, or a file of it, as messages name it."""
+        """The address of the folder, or of a file in it, for messages."""
 
     @abstractmethod
     def child(self, name: str) -> Self:
@@ -50,26 +51,26 @@ class Folder(ABC):
 
     @abstractmethod
     def make(self) -> None:
-        """Make the folder where it has to be made."""
+        """Create the folder if the file system needs that."""
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse a folder that is not one of its own."""
+        """Refuse a link or a file in place of the folder."""
 
     @abstractmethod
     def probed(self) -> Folder:
-        """This folder, able to put ``exclusive``; refused if its file system is not."""
+        """This folder, if its file system supports ``exclusive``; otherwise it is refused."""
 
     @abstractmethod
     def writer(self) -> Writer:
-        """Take the place of the one writer."""
+        """Become the single writer."""
 
     @abstractmethod
     def put(self, name: str, data: Data, *, exclusive: bool = False, durable: bool = True) -> bool:
         """Make a file appear with all of ``data``, or leave everything as it was; False if the name is taken.
 
         Raises:
-            StoreInDoubtError: nobody can say whether the file is there.
+            StoreInDoubtError: it is unknown whether the file was written.
         """
 
     @abstractmethod
@@ -85,16 +86,16 @@ class Folder(ABC):
         """The bytes of a file; StoreCorruptError if it is missing."""
 
     def read_those(self, names: Collection[str]) -> dict[str, memoryview]:
-        """The bytes of those files that are there, read at once where that is quicker."""
+        """The bytes of the files that exist, read in parallel where that is faster."""
         return {name: self.read(name) for name in names if self.has(name)}
 
     @abstractmethod
     def checksum(self, name: str) -> str:
-        """BLAKE2b-128 of a file, read whole from where it is, in hexadecimal."""
+        """BLAKE2b-128 of a file, in hexadecimal, read from the file system itself."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Names of what is in the folder, in order."""
+        """The sorted names of the files in the folder."""
 
     @abstractmethod
     def sizes(self, names: Collection[str]) -> dict[str, int]:
@@ -102,35 +103,35 @@ class Folder(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether anything has this name."""
+        """Whether a file of this name exists."""
 
     @abstractmethod
     def remove(self, name: str) -> int:
-        """Remove a file; the bytes it had, 0 if it is gone already."""
+        """Remove a file; returns its size, 0 if it does not exist."""
 
     @abstractmethod
     def move(self, name: str, to: Self) -> None:
-        """Give a file to another folder of the same file system."""
+        """Move a file to another folder of the same file system."""
 
     @abstractmethod
     def clear_unfinished(self) -> None:
-        """Remove what a writer that died left half written; only for the one writer."""
+        """Remove unfinished files of a writer that died; only the single writer may call it."""
 
     @abstractmethod
-    def draft(self, number: int) -> Path:
-        """A fresh local file in which a segment that aims at commit ``number`` is written."""
+    def temporary(self, number: int) -> Path:
+        """A new local file for writing a segment of commit ``number``."""
 
     @abstractmethod
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
-        """Put a segment that was written to ``draft``; the draft is gone afterwards."""
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
+        """Add the segment that was written to ``temporary``, which is moved or removed."""
 
     @abstractmethod
     def mappable(self, ref: SegmentRef) -> Path:
-        """A local file with a segment's bytes; the size is checked, the bytes are those of the place it is from."""
+        """A local file with a segment's bytes; only its size is checked."""
 
     @abstractmethod
     def spoiled(self, ref: SegmentRef) -> bool:
-        """Told that the local file of a segment cannot be used: whether it was a copy, and another is worth a try."""
+        """Drop the unusable local file of a segment; returns whether it was a copy that can be fetched again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +218,11 @@ class LocalFolder(Folder):
     def clear_unfinished(self) -> None:
         clear_temporaries(self.path)
 
-    def draft(self, number: int) -> Path:
+    def temporary(self, number: int) -> Path:
         return temporary(self.path / segment_name(number, "0" * 32))
 
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
-        draft.replace(self.path / ref.name)
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
+        temporary.replace(self.path / ref.name)
 
     def mappable(self, ref: SegmentRef) -> Path:
         path = self.path / ref.name
@@ -233,11 +234,11 @@ class LocalFolder(Folder):
 
 
 def check_size(path: Path, ref: SegmentRef) -> None:
-    """Refuse a local file that has not a segment's size."""
+    """Refuse a local file whose size is not that of the segment."""
     if (size := regular_size(path)) != ref.bytes:
         raise StoreCorruptError(f"{path} has {size} bytes where the log says {ref.bytes}: the file was cut off or grew")
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a name is that of a file being written."""
+    """Whether a name is that of an unfinished file."""
     return name.startswith(".") and name.endswith(TEMPORARY)

@@ -24,7 +24,7 @@ def software() -> str:
 
 def make_identity(folder: Folder, known: str = "") -> None:
     """Give a new store its id, or one that lost it the id it had; of two who do so at once one finds the other's."""
-    folder.put(FILE, _told(known or uuid.uuid4().hex), exclusive=True)
+    folder.put(FILE, _encoded(known or uuid.uuid4().hex), exclusive=True)
 
 
 def take_up(folder: Folder, identity: str) -> None:
@@ -32,11 +32,11 @@ def take_up(folder: Folder, identity: str) -> None:
 
     A later format says more in the same form, so that nothing else is to be done.
     """
-    folder.put(FILE, _told(identity))
+    folder.put(FILE, _encoded(identity))
     folder.sync()
 
 
-def _told(identity: str) -> bytes:
+def _encoded(identity: str) -> bytes:
     return (json.dumps({"format": FORMAT, "altneu": software(), "id": identity}) + "\n").encode("ascii")
 
 
@@ -50,16 +50,16 @@ def read_identity(folder: Folder) -> tuple[int, str]:
     where = folder.where(FILE)
     if folder.sizes([FILE])[FILE] > _LARGEST:
         raise StoreCorruptError(f"{where} is far too large to say a format")
-    found: Any = parse_json(folder.read(FILE), where)
-    version = found.get("format") if isinstance(found, dict) else None
+    document: Any = parse_json(folder.read(FILE), where)
+    version = document.get("format") if isinstance(document, dict) else None
     if type(version) is not int or version < 1:
         raise StoreCorruptError(f"{where} says no format version")
     if version not in READABLE:
         raise StoreVersionError(
-            f"{folder.where()} has format {version}, written by altneu {found.get('altneu', 'unknown')}; "
+            f"{folder.where()} has format {version}, written by altneu {document.get('altneu', 'unknown')}; "
             f"this is altneu {software()}, which reads formats {READABLE[0]} to {FORMAT}: install that altneu, or open "
             "another folder"
         )
-    if not isinstance(found.get("id"), str) or not found["id"]:
+    if not isinstance(document.get("id"), str) or not document["id"]:
         raise StoreCorruptError(f"{where} has no store id")
-    return version, found["id"]
+    return version, document["id"]

@@ -1,8 +1,8 @@
-"""Leases: what readers that hold no lock still need of a store, each told by the name of a file in ``readers/``.
+"""Leases: the commits and history that readers without a lock need, each in the name of a file in ``readers/``.
 
-A lease names the least commit whose files its reader opens, the time after which the reader wants to see changes, and
-until when it holds. Vacuum keeps the commits, steps keep the history. A reader that lives renews its lease; one that
-died is forgotten when the lease runs out. No answer depends on a clock: what a reader needs is there or it is told so.
+A lease consists of the least commit whose files its reader opens, the time after which the reader needs changes, and
+the end of its validity. Vacuum retains the commits, steps retain the history. A live reader renews its lease; that of a
+dead one expires. No result depends on a clock: if data that a reader needs was removed, it gets an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _PATIENCE = 1.0  # seconds for which a lease may keep more than its reader needs
 
 @dataclass(frozen=True)
 class Lease:
-    """What one reader needs, and until when.
+    """The needs of one reader, and until when they are valid.
 
     Units:  ``commit`` is the least commit whose files are opened, None for none; ``since`` the time after which
-            changes will be asked for, None for none; ``until`` whole seconds since 1970.
+            changes will be read, None for none; ``until`` is in whole seconds since 1970.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Lease:
 
     @property
     def file(self) -> str:
-        """The name of its file, which says all of it.
+        """The name of its file, which has all of its parts.
 
         >>> Lease("job", 42, None, 1700000000).file
         'job.42.-.1700000000.lease'
@@ -60,20 +60,20 @@ class Lease:
 
     @classmethod
     def of_file(cls, file: str) -> Lease | None:
-        """The lease of a file's name; None for the name of anything else.
+        """The lease in the name of a file; None for other names.
 
         >>> Lease.of_file("job.42.-.1700000000.lease") == Lease("job", 42, None, 1700000000)
         True
         """
-        found = _FORM.fullmatch(file)
-        if found is None:
+        match = _FORM.fullmatch(file)
+        if match is None:
             return None
-        commit, since = (None if part == "-" else int(part) for part in found.group(2, 3))
-        return cls(found[1], commit, since, int(found[4]))
+        commit, since = (None if part == "-" else int(part) for part in match.group(2, 3))
+        return cls(match[1], commit, since, int(match[4]))
 
 
 def lease_seconds(lease: float | str) -> float:
-    """How long a lease holds that is not renewed, from seconds or a text.
+    """The validity of a lease that is not renewed, in seconds, from a number or a string.
 
     >>> lease_seconds("1 hour"), lease_seconds("90 seconds"), lease_seconds(5)
     (3600.0, 90.0, 5.0)
@@ -83,8 +83,8 @@ def lease_seconds(lease: float | str) -> float:
     """
     seconds = 0.0
     if isinstance(lease, str):
-        if found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
-            seconds = float(found[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[found[2]]
+        if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
+            seconds = float(match[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[match[2]]
     elif not isinstance(lease, bool):
         seconds = float(lease)
     if not _SHORTEST <= seconds <= _LONGEST:
@@ -95,22 +95,22 @@ def lease_seconds(lease: float | str) -> float:
 
 
 def lease_end(seconds: float) -> int:
-    """When a lease of so many seconds that begins now runs out, rounded up."""
+    """The expiry of a lease of a number of seconds that begins now, rounded up."""
     grain = max(int(seconds / _GRAINS), 1)
     return math.ceil((time.time() + seconds) / grain) * grain
 
 
 class Leases:
-    """The leases of a store: files whose names say all, so that one listing reads them.
+    """The leases of a store, which are in the names of files, so that one listing reads them all.
 
-    A file of another name counts for nothing and is left alone.
+    Files with other names are ignored.
     """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def live(self) -> list[Lease]:
-        """The leases that have not run out.
+        """The valid leases.
 
         Cost:   one listing of a small folder.
         """
@@ -118,53 +118,53 @@ class Leases:
         return [lease for lease in self._all() if lease.until >= now]
 
     def over(self) -> list[Lease]:
-        """The leases that have run out."""
+        """The expired leases."""
         now = time.time()
         return [lease for lease in self._all() if lease.until < now]
 
     def holder(self, lease: Lease) -> str:
-        """Who made a lease, for messages."""
+        """The process that made a lease, for messages."""
         return bytes(self._folder.read(lease.file)).decode("utf-8", "replace").strip()
 
     def _all(self) -> list[Lease]:
         return [lease for name in self._folder.names() if (lease := Lease.of_file(name)) is not None]
 
     def add(self, lease: Lease) -> None:
-        """Make a lease, beside others of the same name."""
+        """Add a lease; others of the same name stay."""
         self._folder.put(lease.file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def put(self, lease: Lease) -> None:
-        """Make a lease in the place of all others of its name; in between both hold."""
+        """Add a lease, then delete all others of its name."""
         before = [other for other in self._all() if other.name == lease.name and other != lease]
         self.add(lease)
         for other in before:
             self.end(other)
 
     def end(self, lease: Lease) -> None:
-        """Take a lease back."""
+        """Delete a lease."""
         self._folder.remove(lease.file)
 
     def sweep(self) -> None:
-        """Remove leases that ran out."""
+        """Delete expired leases."""
         for lease in self.over():
             self.end(lease)
 
 
 def least_commit(leases: Iterable[Lease]) -> int | None:
-    """The least commit that any of them needs."""
+    """The least commit that any of the leases needs."""
     return min((lease.commit for lease in leases if lease.commit is not None), default=None)
 
 
 def least_since(leases: Iterable[Lease]) -> int | None:
-    """The least time after which any of them wants changes."""
+    """The least time after which any of the leases needs changes."""
     return min((lease.since for lease in leases if lease.since is not None), default=None)
 
 
 class HeldLease:
-    """A lease that a thread renews as long as this object lives and is not closed; then it is taken back.
+    """A lease that a thread renews while this object exists and is open; closing it deletes the lease.
 
-    A process that dies renews nothing, and the lease runs out. A ``shared`` one is never taken back: others that ask
-    for the same have it too.
+    If the process dies the lease expires. A ``shared`` lease is never deleted, since other readers with the same needs
+    use it too.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class HeldLease:
     ) -> None:
         self._leases, self._seconds, self._shared = leases, seconds, shared
         self._mutex = threading.Lock()
-        self._asked = self.lease = Lease(name, commit, since, lease_end(seconds))
+        self._requested = self.lease = Lease(name, commit, since, lease_end(seconds))
         self._written = time.monotonic()
         leases.add(self.lease)
         self._stop = threading.Event()
@@ -181,24 +181,27 @@ class HeldLease:
         threading.Thread(target=_renewing, args=arguments, name=f"altneu lease {name}", daemon=True).start()
 
     def renew(self) -> None:
-        """Let it hold for its whole time from now on."""
+        """Renew it for its whole validity from now on."""
         with self._mutex:
             self._put()
 
     def move(self, commit: int | None, since: int | None) -> None:
-        """Ask for something else from now on.
+        """Replace the needs from now on.
 
-        Cost:   one small file; of a later commit alone the store hears once a second: meanwhile too much is kept.
+        Cost:   one small file. If only the commit moves forward, it is written at most once a second; until then more
+                is retained than necessary.
         """
         with self._mutex:
-            self._asked = replace(self._asked, commit=commit, since=since)
-            held = self.lease
-            later = since == held.since and commit is not None and held.commit is not None and commit > held.commit
+            self._requested = replace(self._requested, commit=commit, since=since)
+            written = self.lease
+            later = (
+                since == written.since and commit is not None and written.commit is not None and commit > written.commit
+            )
             if not later or time.monotonic() - self._written >= min(_PATIENCE, self._seconds / 3):
                 self._put()
 
     def _put(self) -> None:
-        lease, before = replace(self._asked, until=lease_end(self._seconds)), self.lease
+        lease, before = replace(self._requested, until=lease_end(self._seconds)), self.lease
         if not self._end.alive or lease == before:
             return
         self._leases.add(lease)  # both hold until the older one is taken back
@@ -209,7 +212,7 @@ class HeldLease:
             self._leases.end(before)
 
     def close(self, *, keep: bool = False) -> None:
-        """Take it back; with ``keep`` it holds until it runs out. Twice is once."""
+        """Delete it, or with ``keep`` let it expire; a second call has no effect."""
         with self._mutex:
             if keep:
                 self._end.detach()
@@ -224,9 +227,9 @@ def _end(stop: threading.Event, leases: Leases, lease: Lease, owner: int, shared
             leases.end(lease)
 
 
-def _renewing(held: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:
+def _renewing(reference: weakref.ref[HeldLease], stop: threading.Event, every: float) -> None:
     while not stop.wait(every):
-        lease = held()
+        lease = reference()
         if lease is None:
             return
         with contextlib.suppress(StoreError):  # a full disk, say: the next time may do, and a lease that ends is told

@@ -1,4 +1,4 @@
-"""The state of a store in memory: a flat mapping, and which segments and blobs its values name."""
+"""The state of a store in memory: a flat mapping, and the segments and blobs that its values name."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Ledger:
         return other
 
     def prepare(self, values: Mapping[str, Any], delete: Iterable[str], blobs: Mapping[str, Bytes]) -> Change:
-        """Check a change against what is here; nothing is altered.
+        """Check a change against the present state, without applying it.
 
-        Cost:   follows the change, not the state.
+        Cost:   proportional to the change, not to the state.
 
         Raises:
-            StoreError: the change would leave a value that names nothing, or says something twice.
+            StoreError: a value would name data that does not exist, or the change contradicts itself.
         """
-        gone = tuple(dict.fromkeys(delete))
-        for key in gone:
+        deleted = tuple(dict.fromkeys(delete))
+        for key in deleted:
             if key not in self.state or key in values:
                 what = "is set in the same commit" if key in values else "is not there"
                 raise StoreError(f"cannot delete key {key!r}: it {what}")
@@ -68,14 +68,14 @@ class Ledger:
         names: dict[str, References] = {}
         for key, value in values.items():
             if type(key) is not str:
-                raise StoreError(f"a key of the state is a string, not {key!r:.200}")
+                raise StoreError(f"a key of the state must be a string, got {key!r:.200}")
             names[key] = References()
             admitted[key] = admit(value, names[key])
         self._check_blobs(names, blobs)
-        return Change(admitted, gone, names, {n: _frozen(n, b) for n, b in blobs.items()}, self._new_segments(names))
+        return Change(admitted, deleted, names, {n: _frozen(n, b) for n, b in blobs.items()}, self._new_segments(names))
 
     def apply(self, change: Change) -> None:
-        """Make a prepared change."""
+        """Apply a prepared change."""
         self.blobs.update(change.blobs)
         for names in change.names.values():  # new names are counted before old ones go: a name may move between keys
             self._blob_uses.update(names.blobs)
@@ -100,7 +100,7 @@ class Ledger:
                 del self._segment_uses[segment], self.segments[segment]
 
     def _check_blobs(self, names: Mapping[str, References], blobs: Mapping[str, Bytes]) -> None:
-        named = {blob for found in names.values() for blob in found.blobs}
+        named = {blob for references in names.values() for blob in references.blobs}
         for name in blobs:
             if type(name) is not str or name in self.blobs:
                 raise StoreError(f"a blob needs a string as its name that no live blob has: {name!r:.200}")
@@ -112,8 +112,8 @@ class Ledger:
 
     def _new_segments(self, names: Mapping[str, References]) -> tuple[SegmentRef, ...]:
         new: dict[str, SegmentRef] = {}
-        for found in names.values():
-            for name, ref in found.segments.items():
+        for references in names.values():
+            for name, ref in references.segments.items():
                 known = self.segments.get(name) or new.setdefault(name, ref)
                 if known != ref:
                     raise StoreError(f"segment {name} is named with other sizes or another checksum than before")

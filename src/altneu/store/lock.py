@@ -1,4 +1,4 @@
-"""The one writer of a store: on a local disk an advisory lock, which the kernel releases when its process dies."""
+"""The single writer of a store: on a local disk an advisory lock, which the kernel releases when its process dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 class Writer(ABC):
-    """What makes a store object the one that writes: until ``release``, and not in a forked process."""
+    """The right to write a store: until ``release``, and not in a forked process."""
 
     @property
     @abstractmethod
@@ -30,10 +30,10 @@ class Writer(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let the next writer in; twice is once."""
+        """Release the store for the next writer; a second call has no effect."""
 
     def check(self, where: str) -> None:
-        """Refuse to go on without it."""
+        """Raise if this object may no longer write."""
         if not self.held:
             raise StoreError(
                 f"this store object on {where} is closed (or was inherited by a forked process); open it anew"
@@ -41,7 +41,7 @@ class Writer(ABC):
 
 
 class UnlockedWriter(Writer):
-    """Where no lock can be had: two may write, and of each number the log lets one have it."""
+    """The right to write where there are no locks: two may write, and the log gives each number to one of them."""
 
     def __init__(self) -> None:
         self._process: int | None = os.getpid()
@@ -52,18 +52,18 @@ class UnlockedWriter(Writer):
         return self._process == os.getpid()
 
     def release(self) -> None:
-        """Write no more; twice is once."""
+        """Give up the right to write; a second call has no effect."""
         self._process = None
 
 
 class WriterLock(Writer):
     """Held from construction until ``release``, the end of the object, or the end of the process.
 
-    Law:    at any time at most one holder, over all processes of the machine; a process that dies, in whatever way,
-            holds nothing (tests/store/test_lock.py).
+    Law:    at any time at most one process of the machine holds it; a process that dies, in whatever way, releases it
+            (tests/store/test_lock.py).
 
     Raises:
-        StoreLockedError: somebody else holds it; says who.
+        StoreLockedError: another process or object holds it; names it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class WriterLock(Writer):
         return self._end.alive
 
     def release(self) -> None:
-        """Let the next writer in; twice is once."""
+        """Release the store for the next writer; a second call has no effect."""
         self._end()
 
     def leave_to_parent(self) -> None:
@@ -101,7 +101,7 @@ class WriterLock(Writer):
 
 
 def holder_of(path: Path) -> str | None:
-    """Who holds a lock just now, as its text says; None if nobody does. It can be taken all the while.
+    """The present holder of a lock, from the text of its file; None if there is none. Others may take it meanwhile.
 
     Raises:
         StoreError: the file cannot be read.
@@ -124,7 +124,7 @@ def holder_of(path: Path) -> str | None:
 
 
 def _take(descriptor: int) -> None:
-    """Lock for writing. A look at who writes holds it shared for a moment, which is waited for; a writer is not."""
+    """Lock for writing. Waits for processes that only look for the holder, which takes a moment; not for a writer."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The commit log: a folder of numbered files, each of which appears whole or not at all."""
+"""The commit log: a folder of numbered files, each of which appears completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def commit_name(number: int) -> str:
 
 
 class CommitLog:
-    """Numbered commits in a folder, the first is 1.
+    """Numbered commits in a folder, beginning with 1.
 
-    The contract: for every number at most one commit is ever there; a commit that can be seen is whole; commit n says
-    the digest of commit n - 1, so a file that was exchanged for another good one is seen too. Not seen is the loss of
-    the newest files: a log cut off at its end is a shorter log.
+    The contract: there is never more than one commit of a number; a visible commit is complete; commit n contains the
+    digest of commit n - 1, so that a file replaced by another valid one is detected too. The loss of the newest files
+    is not detected: a log without its end is a shorter log.
 
     Law:    ``replay`` after any number of commits, crashes and checkpoints gives the state of the last one
             (tests/store/test_kill.py, tests/store/test_directory.py).
@@ -43,22 +43,22 @@ class CommitLog:
 
     @property
     def doubtful(self) -> bool:
-        """Whether nobody can know the outcome of the last call before the log is opened anew."""
+        """Whether the outcome of the last call is unknown until the log is opened again."""
         return self._doubt is not None and not self.is_cut
 
     def numbers(self) -> list[int]:
-        """Numbers of the commits that are there, ascending."""
+        """The numbers of the existing commits, ascending."""
         return sorted(int(match[1]) for name in self._folder.names() if (match := _NAME.fullmatch(name)))
 
     def where(self, number: int) -> str:
-        """File of a commit, as messages name it."""
+        """The address of a commit's file, for messages."""
         return self._folder.where(commit_name(number))
 
     def read(self, number: int) -> Commit:
-        """Read one commit, mapped where it is on a local disk.
+        """Read one commit, memory-mapped if it is on a local disk.
 
         Raises:
-            StoreCorruptError: it is missing or does not hold; names the file.
+            StoreCorruptError: it is missing or damaged; names the file.
         """
         where, name = self.where(number), commit_name(number)
         data = self._fetched.pop(name, None) or self._folder.read(name)
@@ -70,7 +70,7 @@ class CommitLog:
         return commit
 
     def _back_from(self, last: int) -> list[Commit]:
-        """A commit and those before it, back to a checkpoint."""
+        """A commit and its predecessors, back to a checkpoint."""
         try:
             self._fetch(last)
             commits = [self.read(last)]
@@ -82,29 +82,29 @@ class CommitLog:
         return commits
 
     def _fetch(self, number: int) -> None:
-        """Have a commit and those before it on their way at once, where each by itself would take a while."""
+        """Fetch a commit and its predecessors in parallel, if each fetch is slow."""
         if not self._folder.locks and commit_name(number) not in self._fetched:
             names = [commit_name(n) for n in range(number, max(number - _AT_ONCE, 0), -1)]
             self._fetched = self._folder.read_those(names)
 
     def remove(self, number: int) -> int:
-        """Remove a commit that nobody needs; the bytes it had."""
+        """Remove a commit that is not needed; returns its size."""
         return self._folder.remove(commit_name(number))
 
     def put(self, commit: Commit) -> str:
-        """Append a commit, durable when this returns; its digest.
+        """Append a commit, which is durable when this returns; returns its digest.
 
-        A number that is taken by the same transaction is a success whose reply was lost.
+        If the same transaction has the number already, an earlier call succeeded and its reply was lost.
 
-        Cost:   one create, write, fsync, link, unlink, fsync of the folder; elsewhere than on a local disk one put and
-                one listing, to see that nobody was ahead.
+        Cost:   one create, write, fsync, link, unlink, fsync of the folder; on remote file systems one put and one
+                listing, to check that no other writer was faster.
 
         Raises:
-            StoreLockedError: another writer has taken the number; nothing is lost of what it wrote.
-            StoreFullError: the disk is full; the log is as before.
-            StoreInDoubtError: its name could not be synced, its reply was lost, or an earlier call was interrupted, so
-                that nobody knows whether the commit is there: the log must be opened anew. After an interrupt on a
-                local disk ``look_again`` does as well.
+            StoreLockedError: another writer has taken the number; its commit is not affected.
+            StoreFullError: the disk is full; the log is unchanged.
+            StoreInDoubtError: the name could not be synced, the reply was lost, or an earlier call was interrupted, so
+                that it is unknown whether the commit exists: the log must be opened again. After an interrupt on a
+                local disk ``look_again`` is sufficient.
             StoreError: the file could not be written.
         """
         if self._doubt:
@@ -137,21 +137,21 @@ class CommitLog:
         return digest
 
     def look_again(self) -> tuple[Ledger, Commit | None, int]:
-        """``replay``, after which the outcome of a call that was interrupted is known.
+        """``replay``, after which the outcome of an interrupted call is known.
 
-        On a local disk nobody else writes, and no operation goes on behind its caller's back.
+        On a local disk there is no other writer, and no operation continues after an interrupt.
         """
         self._folder.clear_unfinished()
         if self._durable:
             self._folder.sync()  # a commit that can be seen is built upon from here on
-        found = self.replay()
+        replayed = self.replay()
         self._doubt, self.is_cut = None, False
-        return found
+        return replayed
 
     def _check_newest(self, number: int, digest: str) -> None:
-        """A number may have been free because others went on from it long ago and vacuumed it since.
+        """Refuse a number that was free only because others wrote commits from it on and vacuumed them since.
 
-        What they left stands above it, for a vacuum keeps the last checkpoint and a recovery puts one on top.
+        Their later commits have greater numbers, since a vacuum keeps the last checkpoint and a recovery writes one.
         """
         above = [other for other in self.numbers() if other > number]
         for other, before in zip(above, range(number, above[-1] if above else 0), strict=False):
@@ -163,21 +163,21 @@ class CommitLog:
             digest = commit.digest
 
     def _check_mine(self, commit: Commit) -> None:
-        """A number that is taken: by this very transaction, or by another writer."""
-        found = self.read(commit.number)
-        if found.transaction != commit.transaction:
+        """Decide about a number that is taken: by the same transaction, or by another writer."""
+        written = self.read(commit.number)
+        if written.transaction != commit.transaction:
             raise StoreLockedError(
                 f"commit {commit.number} of {self._folder.where()} was written by another writer (transaction "
-                f"{found.transaction}); this one keeps nothing of its step: close it and open the store anew"
+                f"{written.transaction}); this one keeps nothing of its step: close it and open the store anew"
             )
 
     def replay(self, until: int | None = None) -> tuple[Ledger, Commit | None, int]:
         """The state after commit ``until`` (or the last), that commit, and the number of the checkpoint used, or 0.
 
-        Cost:   reads the last checkpoint and the commits after it, elsewhere than on a local disk eight at once.
+        Cost:   reads the last checkpoint and the commits after it, on remote file systems eight at once.
 
         Raises:
-            StoreCorruptError: a file that is missing in between, or does not hold.
+            StoreCorruptError: a file in between is missing or damaged.
         """
         numbers = self.numbers()
         last = until if until is not None else (numbers[-1] if numbers else 0)
@@ -193,9 +193,9 @@ class CommitLog:
         return ledger, commits[0], first.number if first.checkpoint else 0
 
     def first_replayable(self, numbers: list[int]) -> int:
-        """The least number that ``replay`` can go to; 0 if there is no commit.
+        """The least number that ``replay`` can reach; 0 if there is no commit.
 
-        After a vacuum that was cut short the log may begin with commits whose checkpoint is gone.
+        After an interrupted vacuum the log may begin with commits whose checkpoint was removed.
         """
         for number in numbers:
             if number == 1 or self.read(number).checkpoint:
@@ -216,7 +216,7 @@ class CommitLog:
             )
 
     def follow(self, ledger: Ledger, commit: Commit) -> Ledger:
-        """The ledger after one more commit; the given one is used up."""
+        """The ledger after one more commit; the given one must not be used any more."""
         if commit.checkpoint:
             ledger = Ledger()
         try:

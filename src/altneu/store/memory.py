@@ -18,7 +18,7 @@ _REMEMBERED = 1000
 
 
 class MemoryStore(Store):
-    """The same contract as ``DirectoryStore``, gone with its process.
+    """A store with the contract of ``DirectoryStore`` in the memory of its process.
 
     >>> store = MemoryStore()
     >>> store.commit(1, set={"view/reach": {"rows": {"blob": "b1"}}}, blobs={"b1": b"data"})
@@ -43,35 +43,38 @@ class MemoryStore(Store):
         self._history.append(CommitInfo(self.next_number, "", time.time(), False, frontier, info))
 
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
-        """Keep the batches under a name of its own."""
-        kept = tuple(batches)
-        if any(batch.schema != schema for batch in kept):
-            raise StoreError("a batch has another schema than its segment")
+        """Store the batches under a new name."""
+        stored = tuple(batches)
+        if any(batch.schema != schema for batch in stored):
+            raise StoreError(f"a batch must have the schema of its segment, {schema}")
         self._written += 1
         serial = f"{self._written:032x}"
         ref = SegmentRef(
-            segment_name(self.next_number, serial), sum(b.num_rows for b in kept), sum(b.nbytes for b in kept), serial
+            segment_name(self.next_number, serial),
+            sum(b.num_rows for b in stored),
+            sum(b.nbytes for b in stored),
+            serial,
         )
-        self._segments[ref.name] = kept
+        self._segments[ref.name] = stored
         return ref
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
-        """The batches kept under this name."""
+        """The batches of this name."""
         self._require([ref])
         return list(self._segments[ref.name])
 
     def history(self, limit: int = 20) -> list[CommitInfo]:
-        """Recent commits, newest first; the last thousand are remembered."""
+        """Recent commits, newest first, at most a thousand."""
         return list(self._history)[::-1][:limit]
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Drop the segments that no value names and whose step is over; ``keep`` is for stores that can go back."""
+        """Drop segments of finished steps that no value names; ``keep`` applies to stores on disk."""
         with self._mutex:
-            gone = [
+            unreferenced = [
                 n for n in self._segments if n not in self._ledger.segments and int(n.split("-")[1]) <= self._number
             ]
-            freed = sum(batch.nbytes for name in gone for batch in self._segments.pop(name))
-            return Vacuumed(segments=len(gone), bytes=freed)
+            freed = sum(batch.nbytes for name in unreferenced for batch in self._segments.pop(name))
+            return Vacuumed(segments=len(unreferenced), bytes=freed)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Files of a store that nobody needs: found by a session's vacuum, and from outside, when no session has it open."""
+"""Orphans, files of a store that are not needed: found by a session's vacuum, or while no session is open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACES = ("log", "segments", "scratch", "readers")
 
 @dataclass(frozen=True)
 class Orphans:
-    """Names of files that nobody needs: commits oldest first, segments and scratch with those half written."""
+    """Names of orphans: commits, oldest first; segments and scratch files, including unfinished ones."""
 
     commits: tuple[int, ...]
     segments: tuple[str, ...]
@@ -30,11 +30,11 @@ class Orphans:
 
 
 def find_orphans(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lease], *, until: int | None) -> Orphans:
-    """What no lease and none of the last ``keep`` commits can need, of steps up to that of commit ``until``.
+    """The files of steps up to commit ``until`` that no lease and none of the last ``keep`` commits need.
 
-    A lease on an older commit keeps that one and all that follow it. Commits are needed from the checkpoint on from
-    which the oldest one kept is replayed. A segment with a number above ``until`` may be of a step in flight; None says
-    that there is none.
+    A lease on an older commit retains that commit and all later ones. Commits are needed from the checkpoint on from
+    which the oldest retained one is replayed. A segment with a number above ``until`` may belong to a running step;
+    None means that there is none.
 
     Cost:   lists the folders and reads the commits from that checkpoint on.
     """
@@ -56,7 +56,7 @@ def find_orphans(folder: Folder, log: CommitLog, keep: int, leases: Iterable[Lea
 
 
 def over(folder: Folder, until: int | None) -> Iterator[str]:
-    """Segments of a folder, finished or not, that aim at a commit up to a number; None: all."""
+    """The segments of a folder, finished or not, of commits up to a number; None: all."""
     for name in folder.names() if _is_there(folder) else ():
         number = aimed_at(name)
         if number is not None and (until is None or number <= until):
@@ -64,19 +64,19 @@ def over(folder: Folder, until: int | None) -> Iterator[str]:
 
 
 def _is_there(folder: Folder) -> bool:
-    """Whether a folder can be listed: one that is empty is lost by some who copy; a prefix is always there."""
+    """Whether a folder can be listed: some tools do not copy empty folders; a prefix of an object store always can."""
     return not folder.locks or folder.has("")
 
 
 def aimed_at(name: str) -> int | None:
-    """Number of the commit that a segment, or the temporary file of one, aims at."""
+    """The number of the commit for which a segment, or its temporary file, is written."""
     if is_unfinished(name):
         name = name[1:].removesuffix(TEMPORARY).rpartition(".")[0]
     return segment_number(name)
 
 
 def _without_gaps(numbers: list[int]) -> list[int]:
-    """The last numbers, as far as they follow each other: a recovery leaves a gap, which its checkpoint stands above.
+    """The last consecutive numbers: a recovery leaves a gap below its checkpoint.
 
     >>> _without_gaps([3, 4, 7, 8])
     [7, 8]
@@ -87,7 +87,7 @@ def _without_gaps(numbers: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class RemovedFiles:
-    """What ``vacuum_store`` removed, or would remove: names of files inside the store, with their bytes."""
+    """The files that ``vacuum_store`` removed, or would remove: their names inside the store, and sizes."""
 
     commits: Mapping[str, int]
     segments: Mapping[str, int]
@@ -97,7 +97,7 @@ class RemovedFiles:
 
     @property
     def kinds(self) -> dict[str, Mapping[str, int]]:
-        """All of it, by kind."""
+        """All files, by kind."""
         return {name: getattr(self, name) for name in ("commits", "segments", "scratch", "temporary", "leases")}
 
     @property
@@ -113,18 +113,18 @@ def vacuum_store(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RemovedFiles:
-    """Remove the files that a store does not need, while no session has it open; ``dry_run`` only lists them.
+    """Remove the orphans of a store while no session has it open; ``dry_run`` only lists them.
 
-    That is what its own vacuum removes, and what dead processes have left: segments of a step that was never committed,
-    scratch, files half written, leases that ran out. Where there is no lock, as on an object store, a session may be
-    writing that nobody sees: then whatever is above the last commit stays, and what is half written too.
+    These are the files that its own vacuum removes, and the remains of dead processes: segments of uncommitted steps,
+    scratch files, unfinished files, expired leases. Where there is no lock, as on an object store, a session may be
+    writing unnoticed; then files above the last commit stay, and so do unfinished ones.
 
-    Cost:   lists the folders and reads some fifty commits.
-    Law:    a store says afterwards what it said before, at every commit that is kept (tests/store/test_orphans.py).
+    Cost:   lists the folders and reads about fifty commits.
+    Law:    the store has the same state as before at every retained commit (tests/store/test_orphans.py).
 
     Raises:
         StoreError: there is no store, or ``keep`` is below 1.
-        StoreLockedError: a session has it open, which vacuums it by itself.
+        StoreLockedError: a session has it open; the session vacuums it by itself.
     """
     if keep < 1:
         raise StoreError(f"keep must be at least 1, got {keep}")
@@ -175,7 +175,7 @@ def _place(folder: Folder, place: str) -> Folder:
 
 
 def _stable_scan(folder: Folder, log: CommitLog, keep: int) -> _Scan:
-    """The same beside a session that writes and may delete files that are being read."""
+    """The same for a store that a session may be writing, which may delete files during the scan."""
     for _ in range(_ATTEMPTS):
         numbers = log.numbers()
         try:

@@ -1,4 +1,4 @@
-"""A store opened for reading, beside its writer: no lock, no write, the state of one commit after another."""
+"""A store opened for reading while another process may write it: no lock, no writes, one commit after another."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ _ATTEMPTS = 20  # a vacuum may take away what is read just now, which then is no
 
 
 class StoreReader:
-    """Follows the log of a store that somebody else may be writing.
+    """Follows the log of a store that another process may be writing.
 
-    ``refresh`` goes to the last commit; ``snapshot`` is the state there, and stays as it is. A *lease* keeps what the
-    snapshot names from vacuum; without one (``lease=None``: a store on a disk that cannot be written) a file may be
-    gone when it is opened, and the reader is told so. ``shared``: many that stay at one commit, and leave their lease
-    to run out, have one lease among them.
+    ``refresh`` moves to the last commit; ``snapshot`` is the state there, and does not change. A *lease* protects the
+    files of the snapshot from vacuum; without one (``lease=None``, for a store on a read-only disk) opening a file that
+    was removed raises an error. With ``shared`` many readers that stay at one commit use one lease, which expires.
 
-    A lease is safe against a vacuum on its way: it is put first and names a commit that was there, then the log is
-    read. A vacuum that did not see it began before; so its last commit is in the log that is read, and what that
-    commit, or a later one, names it leaves alone.
+    A lease is safe against a running vacuum: the lease is written first and names an existing commit, and then the log
+    is read. A vacuum that did not see the lease began before; therefore its last commit is in the log that is read, and
+    it does not remove files that this commit, or a later one, names.
 
     Law:    a snapshot is a state that was committed; whatever it names can be read as long as the lease holds
             (tests/store/test_reader.py).
@@ -81,22 +80,22 @@ class StoreReader:
 
     @property
     def leased(self) -> int:
-        """The least commit that the lease keeps; without one the commit that is read."""
+        """The least commit that the lease retains; without a lease, the commit of the snapshot."""
         commit = self._lease.lease.commit if self._lease is not None else None
         return self.snapshot.number if commit is None else commit
 
     def keep(self, commit: int, since: int | None) -> None:
-        """Ask for commits from ``commit`` on, and of the writer's steps, from the next one on, for history."""
+        """Request that commits from ``commit`` on be retained, and history from the writer's next step on."""
         if self._lease is not None:
             self._lease.move(commit, since)
 
     def refresh(self) -> bool:
-        """Go to the last commit; whether that is another one than before. The lease keeps what it kept.
+        """Move to the last commit; returns whether that is a different one. The lease does not move.
 
         Cost:   a listing, and the commits in between.
 
         Raises:
-            StoreCorruptError: a file of the log does not hold.
+            StoreCorruptError: a file of the log is damaged.
         """
         numbers = self._log.numbers()
         if self._last is not None and numbers and numbers[-1] == self._last.number:
@@ -117,13 +116,13 @@ class StoreReader:
         raise StoreError(f"{self.where} changes faster than it can be read; give the reader a lease")
 
     def _follow(self, last: int, numbers: list[int]) -> Snapshot:
-        """The state of commit ``last``: upon what was read before, where the commits in between are there."""
-        found = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
-        self._ledger, self._last = self._log.replay(last)[:2] if found is None else found
+        """Read the state of commit ``last``, from the present state if the commits in between exist."""
+        followed = self._onward([n for n in numbers if self._last is not None and n > self._last.number])
+        self._ledger, self._last = self._log.replay(last)[:2] if followed is None else followed
         return Snapshot(self._folder, self._log, self._ledger, self._last)
 
     def _onward(self, numbers: list[int]) -> tuple[Ledger, Commit] | None:
-        """What the commits after the last one make of it; None where they do not follow it, as after a recovery."""
+        """Apply later commits to the present state; None if they do not follow it, as after a recovery."""
         if self._last is None or not numbers or numbers[-1] - self._last.number != len(numbers) <= _FOLLOWED:
             return None
         ledger, commit = self._ledger.copy(), self._last
@@ -135,13 +134,13 @@ class StoreReader:
         return ledger, commit
 
     def before(self, number: int) -> Snapshot:
-        """The state before a commit, if a lease keeps it, this reader's or another one's.
+        """The state before a commit, if a lease of this or another reader retains it.
 
         Raises:
-            HistoryGoneError: that commit is no longer kept.
+            HistoryGoneError: that commit is no longer retained.
         """
-        kept = least_commit(self._leases.live())
-        if self._lease is None or kept is None or number <= kept:
+        least = least_commit(self._leases.live())
+        if self._lease is None or least is None or number <= least:
             raise HistoryGoneError(f"commit {number - 1} of {self.where} is not retained for any reader")
         self._lease.move(min(number - 1, self.leased), self._lease.lease.since)
         try:
@@ -151,13 +150,13 @@ class StoreReader:
         return Snapshot(self._folder, self._log, ledger, commit)
 
     def lease(self, lease: Lease) -> bool:
-        """Put a lease in the place of the one of that name."""
+        """Replace the lease of that name."""
         self._folder.child("readers").make()
         self._leases.put(lease)
         return True
 
     def close(self, *, keep: bool = False) -> None:
-        """Take the lease back, or with ``keep`` let it run out; what is open stays readable. Twice is once."""
+        """Delete the lease, or with ``keep`` let it expire; open segments stay readable. May be called twice."""
         if self._lease is not None:
             self._lease.close(keep=keep)
 
@@ -179,8 +178,8 @@ class Snapshot(Store):
         """The record batches of a segment, memory-mapped and checked.
 
         Raises:
-            HistoryGoneError: it is gone, as the lease ran out and vacuum has been there.
-            StoreCorruptError: it is not what the reference says.
+            HistoryGoneError: a vacuum has removed it after the lease expired.
+            StoreCorruptError: it differs from the reference.
         """
         try:
             return open_segment(self.segment_directory, ref)
@@ -197,11 +196,11 @@ class Snapshot(Store):
     def history(self, limit: int = 20) -> list[CommitInfo]:
         """Recent commits up to this one, newest first, as far as the log goes back."""
         numbers = [n for n in self._log.numbers() if n <= self.number]
-        found = [self._log.read(number) for number in numbers[::-1][: max(limit, 0)]]
-        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in found]
+        commits = [self._log.read(number) for number in numbers[::-1][: max(limit, 0)]]
+        return [CommitInfo(c.number, c.transaction, c.at, c.checkpoint, c.frontier, c.info) for c in commits]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _refuse(self) -> NoReturn:
         raise StoreError(f"{self._folder.where()} is open for reading only; a Session on its path writes it")
@@ -213,9 +212,9 @@ class Snapshot(Store):
         self._refuse()
 
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
-        """Refused."""
+        """Raises: a snapshot is read-only."""
         self._refuse()
 
     def vacuum(self, keep: int = 3) -> Vacuumed:
-        """Refused."""
+        """Raises: a snapshot is read-only."""
         self._refuse()

@@ -1,4 +1,4 @@
-"""Going back to the last commit of which everything is there, when what came after is damaged."""
+"""Recovery: going back to the last complete commit when later files are damaged."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NAMED = 10  # files that a warning names
 
 
 def recover(folder: Folder, *, durable: bool) -> None:
-    """Make a damaged store one that opens, in the state of its last whole commit; a sound one is left as it is.
+    """Recover a damaged store, in the state of its last complete commit; an undamaged store is not changed.
 
-    That state is written as one more commit, a checkpoint, above all numbers that were ever used: so no number has two
-    meanings, and nothing of what is set aside can come back; it tells readers that the history is another one. Then
-    damaged files, and commits and segments after that state, are moved to ``aside/<number of the checkpoint>/``. Only
-    for the one writer.
+    That state is written as a further commit, a checkpoint, whose number is greater than all numbers that were ever
+    used: so no number has two meanings, and readers see that the history is a different one. Then damaged files, and
+    commits and segments after that state, are moved to the quarantine, ``aside/<number of the checkpoint>/``. Only the
+    single writer may call it.
 
-    Law:    cut short anywhere, and run again, it comes to the same (tests/store/test_recovery.py).
+    Law:    if it is interrupted anywhere and run again, the result is the same (tests/store/test_recovery.py).
     Cost:   reads the whole store.
 
     Raises:
-        StoreCorruptError: no commit is whole; nothing is changed.
+        StoreCorruptError: no commit is complete; nothing is changed.
     """
     survey = Survey(folder)
     whole = survey.last_whole()
@@ -41,10 +41,10 @@ def recover(folder: Folder, *, durable: bool) -> None:
             f"files back from a copy of the store: {_listed(survey.problems)}"
         )
     number, ledger, commit = whole
-    gone, quarantine = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
+    discarded, quarantine = list(survey.discarded()), folder.child(ASIDE).child(f"{survey.top + 1:020d}")
     moved = _repaired_identity(survey, quarantine) if survey.lacks_identity else []
     if number < survey.top:
-        gone.append((number, survey.top))
+        discarded.append((number, survey.top))
         info: dict[str, Json] = {"recovered": {"from": survey.top, "to": number}}
         parent, frontier = (survey.log.root, None) if commit is None else (commit.digest, commit.frontier)
         change = Commit(
@@ -59,13 +59,13 @@ def recover(folder: Folder, *, durable: bool) -> None:
             blobs=ledger.blobs,
         )
         CommitLog(folder.child("log"), survey.log.root, durable=durable).put(change)
-    moved += _quarantined(survey, gone, quarantine)
+    moved += _quarantined(survey, discarded, quarantine)
     if moved:
         _warn(survey, number, moved, quarantine)
 
 
 def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
-    """A new ``format.json``, with the id that the first commit knows."""
+    """Write ``format.json`` again, with the id from the first commit."""
     there = survey.folder.has(FILE)
     if there:
         _move(survey.folder, [FILE], quarantine)
@@ -74,15 +74,15 @@ def _repaired_identity(survey: Survey, quarantine: Folder) -> list[str]:
     return [FILE]
 
 
-def _quarantined(survey: Survey, gone: list[tuple[int, int]], quarantine: Folder) -> list[str]:
-    """Move damaged files, and files outside the history that remains, into one folder; their names."""
+def _quarantined(survey: Survey, discarded: list[tuple[int, int]], quarantine: Folder) -> list[str]:
+    """Move damaged files, and files outside of the remaining history, into one folder; returns their names."""
 
-    def is_gone(number: int | None) -> bool:
-        return number is not None and any(low < number <= high for low, high in gone)
+    def is_discarded(number: int | None) -> bool:
+        return number is not None and any(low < number <= high for low, high in discarded)
 
-    commits = [n for n in survey.numbers if n in survey.bad_commits or is_gone(n)]
+    commits = [n for n in survey.numbers if n in survey.bad_commits or is_discarded(n)]
     segments = survey.folder.child("segments")
-    names = [n for n in segments.names() if n in survey.bad_segments or is_gone(segment_number(n))]
+    names = [n for n in segments.names() if n in survey.bad_segments or is_discarded(segment_number(n))]
     _move(segments, names, quarantine.child("segments"))
     _move(survey.folder.child("log"), [commit_name(number) for number in commits], quarantine.child("log"))
     return [*map(commit_name, commits), *names]

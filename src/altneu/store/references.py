@@ -1,8 +1,8 @@
 """The values of a store's state: JSON in which ``{"segment": …}`` and ``{"blob": …}`` name data.
 
-A value is what JSON can say and nothing else. Anywhere inside it an object with the one member ``segment`` names a
-segment, and an object with the one member ``blob`` names a blob of the log. The store finds them there by itself, so
-that checkpoints and vacuum need to know nothing of what the values mean.
+A value is JSON and nothing else. Anywhere inside it, an object whose only member is ``segment`` names a segment, and
+one whose only member is ``blob`` names a blob of the log. The store finds these by itself, so that checkpoints and
+vacuum do not depend on the meaning of the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def segment_name(number: int, checksum: str) -> str:
-    """Name of the segment with this content that aims at commit ``number``.
+    """The name of the segment with this content, written for commit ``number``.
 
     >>> segment_name(42, "00112233445566778899aabbccddeeff")
     'seg-00000042-00112233445566778899aabbccddeeff.arrow'
@@ -33,7 +33,7 @@ def segment_name(number: int, checksum: str) -> str:
 
 
 def segment_number(name: str) -> int | None:
-    """Number of the commit a segment aims at; None if this is no segment's name.
+    """The number of the commit for which a segment is written; None if the name is not that of a segment.
 
     >>> segment_number("seg-00000042-00112233445566778899aabbccddeeff.arrow")
     42
@@ -46,13 +46,13 @@ def segment_number(name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRef:
-    """A segment by name, with what is checked when it is opened.
+    """The name of a segment, with the properties that are checked when it is opened.
 
     Shape:  ``name`` is ``seg-<number>-<checksum>.arrow``, a plain file name; ``checksum`` 32 hexadecimal digits.
     Units:  ``rows`` over all its record batches; ``bytes`` of the file.
 
     Raises:
-        StoreError: a part that has not its form; a name that is a path is refused here.
+        StoreError: a part is malformed, such as a name that is a path.
     """
 
     name: str
@@ -70,11 +70,11 @@ class SegmentRef:
 
     @property
     def number(self) -> int:
-        """Number of the commit it aims at."""
+        """The number of the commit for which it is written."""
         return int(self.name.split("-")[1])
 
     def to_json(self) -> dict[str, Json]:
-        """The form in which a value of the state names it.
+        """The reference as it is written in values of the state.
 
         >>> ref = SegmentRef(segment_name(1, "0" * 32), rows=2, bytes=640, checksum="0" * 32)
         >>> SegmentRef.from_json(ref.to_json()) == ref
@@ -86,10 +86,10 @@ class SegmentRef:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SegmentRef:
-        """Read what ``to_json`` wrote.
+        """The reference from the result of ``to_json``.
 
         Raises:
-            StoreError: it names no segment, or one outside the folder.
+            StoreError: it does not name a segment, or one outside of the folder.
         """
         inner = value.get("segment") if isinstance(value, dict) else None
         if not isinstance(inner, dict) or set(inner) != {"name", "rows", "bytes", "checksum"}:
@@ -108,7 +108,7 @@ class References:
 
 
 class Admitted(dict[str, Json]):
-    """An object that was admitted once and is never changed: told again in later commits, it is not visited again."""
+    """An object that was checked once and never changes: in later commits it is not visited again."""
 
     __slots__ = ("references",)
 
@@ -117,8 +117,8 @@ class Admitted(dict[str, Json]):
         super().__init__({key: admit(part, self.references, 1) for key, part in value.items()})
 
 
-def admit(value: object, found: References | None = None, depth: int = 0) -> Json:
-    """Copy a value, refusing what JSON cannot say, and collect the names in it.
+def admit(value: object, references: References | None = None, depth: int = 0) -> Json:
+    """Copy a value, refusing what JSON cannot represent, and collect the names in it.
 
     Cost:   one visit of every part.
 
@@ -145,32 +145,32 @@ def admit(value: object, found: References | None = None, depth: int = 0) -> Jso
             raise StoreError(f"{value} cannot be stored: JSON has no such number")
         return value
     if isinstance(value, Admitted):
-        if found is not None:
-            found.blobs |= value.references.blobs
+        if references is not None:
+            references.blobs |= value.references.blobs
             for ref in value.references.segments.values():
-                _collect_segment(ref, found)
+                _collect_segment(ref, references)
         return value
     if isinstance(value, list) and kind is list:
-        return [admit(part, found, depth + 1) for part in value]
+        return [admit(part, references, depth + 1) for part in value]
     if isinstance(value, dict) and kind is dict:
-        return _admit_object(value, found, depth)
+        return _admit_object(value, references, depth)
     raise StoreError(f"a {kind.__name__} cannot be stored; use None, bool, int, float, str, list and dict")
 
 
-def _admit_object(value: dict[Any, Any], found: References | None, depth: int) -> Json:
-    if found is not None and len(value) == 1:
+def _admit_object(value: dict[Any, Any], references: References | None, depth: int) -> Json:
+    if references is not None and len(value) == 1:
         if "segment" in value:
-            _collect_segment(SegmentRef.from_json(value), found)
+            _collect_segment(SegmentRef.from_json(value), references)
         elif "blob" in value:
             if not isinstance(value["blob"], str):
                 raise StoreError(f"a blob is named by a string, not by {value['blob']!r:.200}")
-            found.blobs.add(value["blob"])
+            references.blobs.add(value["blob"])
     for key in value:
         if type(key) is not str:
             raise StoreError(f"an object's members are named by strings, not by {key!r:.200}")
-    return {key: admit(part, found, depth + 1) for key, part in value.items()}
+    return {key: admit(part, references, depth + 1) for key, part in value.items()}
 
 
-def _collect_segment(ref: SegmentRef, found: References) -> None:
-    if found.segments.setdefault(ref.name, ref) != ref:
+def _collect_segment(ref: SegmentRef, references: References) -> None:
+    if references.segments.setdefault(ref.name, ref) != ref:
         raise StoreError(f"segment {ref.name} is named twice with different sizes or checksums")

@@ -37,12 +37,12 @@ _RIVALS = 4  # writers at once in the probe
 
 @dataclass(frozen=True, slots=True)
 class RemoteFolder(Folder):
-    """A folder (a prefix) of a file system that fsspec reaches.
+    """A folder (a prefix) of a file system that fsspec supports.
 
-    It travels with the file system's own settings, which may hold secrets: none of them is in its text, in messages or
-    in the store. ``way`` says how a file is put only if it is not there: "" where nobody has asked.
+    It is pickled with the settings of the file system, which may contain secrets: these never occur in its text, in
+    messages or in the store. ``way`` is the way of creating a file only if it does not exist: "" before it is probed.
 
-    Cost:   every method is one request; nothing of what fsspec remembers of listings is believed.
+    Cost:   every method is one request; fsspec's cached listings are not used.
     """
 
     locks: ClassVar[bool] = False
@@ -65,24 +65,24 @@ class RemoteFolder(Folder):
         return replace(self, path=self._at(name))
 
     def make(self) -> None:
-        """Prefixes need not be made; folders of file systems that have some do."""
+        """Prefixes need not be created; folders of file systems that have folders must be."""
         with self._naming("", "create"):
             if not _is_object_store(self.filesystem):
                 self.filesystem.makedirs(self.path, exist_ok=True)
 
     def check(self) -> None:
-        """There are no links here."""
+        """Nothing to check: there are no links."""
 
     def writer(self) -> Writer:
         return UnlockedWriter()
 
     def probed(self) -> RemoteFolder:
-        """This folder, knowing how it puts a file that must not be there yet.
+        """This folder with a ``way``, found by a probe, of creating a file only if it does not exist.
 
-        Cost:   a file is put by several at once, and once more; about four requests one after the other.
+        Cost:   several threads put one file at once, and once more; about four requests one after the other.
 
         Raises:
-            StoreError: of two who put the same name both were told that they did, or the second's bytes are there.
+            StoreError: two puts of the same name both succeeded, or the second replaced the bytes of the first.
         """
         failures = []
         for way in ("put", "open"):
@@ -98,7 +98,7 @@ class RemoteFolder(Folder):
         )
 
     def _fault(self, name: str) -> str | None:
-        """What is wrong with this way of putting a file; None if nothing is."""
+        """The defect of this way of creating a file; None if it has none."""
         contents = [f"{name} {i}".encode() for i in range(_RIVALS + 1)]
         try:
             with ThreadPoolExecutor(_RIVALS) as pool:
@@ -117,7 +117,7 @@ class RemoteFolder(Folder):
                 self.remove(name)
 
     def _try(self, name: str, data: bytes) -> bool | str:
-        """Whether a file was put; what was raised if the file system does not know how."""
+        """Whether a file was created; or the exception if the file system does not support this way."""
         try:
             self._create(name, data)
         except FileExistsError:
@@ -127,7 +127,7 @@ class RemoteFolder(Folder):
         return True
 
     def _create(self, name: str, data: Data) -> None:
-        """Put a file that must not be there; FileExistsError if it is."""
+        """Create a file; FileExistsError if it exists."""
         if self.way == "put" and _puts_itself(self.filesystem):
             self.filesystem.pipe_file(self._at(name), bytes(data), mode="create")
             return
@@ -157,7 +157,7 @@ class RemoteFolder(Folder):
         raise StoreInDoubtError(str(self._failure(failed, name, "write"))) from failed
 
     def sync(self) -> None:
-        """A put is durable when it is answered."""
+        """Nothing to do: a put is durable when it returns."""
 
     def sync_parent(self) -> None:
         """As ``sync``."""
@@ -174,29 +174,29 @@ class RemoteFolder(Folder):
                 return None
 
         with ThreadPoolExecutor(max(len(names), 1)) as pool:
-            found = zip(names, pool.map(attempt, names), strict=True)
-            return {name: data for name, data in found if data is not None}
+            contents = zip(names, pool.map(attempt, names), strict=True)
+            return {name: data for name, data in contents if data is not None}
 
     def checksum(self, name: str) -> str:
         self._forget()
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         with self._naming(name, "read"), self.filesystem.open(self._at(name), "rb", cache_type="none") as file:
             while part := file.read(_PART):
-                found.update(part)
-        return found.hexdigest()
+                digest.update(part)
+        return digest.hexdigest()
 
     def names(self) -> list[str]:
         return sorted(self._listed())
 
     def _listed(self) -> dict[str, int]:
-        """What is in the folder, and its size."""
+        """The entries of the folder, by name."""
         self._forget()
         with self._naming("", "list"):
             try:
-                found = self.filesystem.ls(self.path, detail=True)
+                listing = self.filesystem.ls(self.path, detail=True)
             except FileNotFoundError:
                 return {}  # a prefix without objects
-        entries = {str(entry["name"]).rstrip("/").rpartition("/")[2]: entry for entry in found}
+        entries = {str(entry["name"]).rstrip("/").rpartition("/")[2]: entry for entry in listing}
         own = self.path.rpartition("/")[2]
         return {
             name: int(entry["size"] or 0)
@@ -235,23 +235,23 @@ class RemoteFolder(Folder):
         return size
 
     def move(self, name: str, to: Folder) -> None:
-        """Copy, then remove: what is cut short in between is there twice."""
+        """Copy, then remove: if interrupted in between, the file exists twice."""
         assert isinstance(to, RemoteFolder)
         with self._naming(name, "move"):
             self.filesystem.cp_file(self._at(name), to._at(name))  # of this class
             self.filesystem.rm_file(self._at(name))
 
     def clear_unfinished(self) -> None:
-        """Nothing is ever half there."""
+        """Nothing to do: there are no unfinished files."""
 
-    def draft(self, number: int) -> Path:
-        return self._cache.draft()
+    def temporary(self, number: int) -> Path:
+        return self._cache.temporary()
 
-    def adopt(self, draft: Path, ref: SegmentRef) -> None:
-        """Upload a segment, and keep it where it would be fetched to."""
+    def adopt(self, temporary: Path, ref: SegmentRef) -> None:
+        """Upload a segment, and add it to the local cache."""
         with self._naming(ref.name, "write"):
-            self.filesystem.put_file(str(draft), self._at(ref.name))
-        self._cache.keep(draft, ref)
+            self.filesystem.put_file(str(temporary), self._at(ref.name))
+        self._cache.keep(temporary, ref)
 
     def mappable(self, ref: SegmentRef) -> Path:
         def fetch(to: Path) -> None:
@@ -265,7 +265,7 @@ class RemoteFolder(Folder):
         return True
 
     def _forget(self) -> None:
-        """What others have written since is to be seen."""
+        """Drop cached listings, so that files of other writers are seen."""
         self.filesystem.invalidate_cache()
 
     @contextlib.contextmanager
@@ -293,7 +293,7 @@ def _is_object_store(filesystem: AbstractFileSystem) -> bool:
 
 
 def _puts_itself(filesystem: AbstractFileSystem) -> bool:
-    """Whether a file system has a put of its own: fsspec's looks first and puts then, and two may look at once."""
+    """Whether a file system has an atomic put of its own; fsspec's default first checks and then puts."""
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem
 

@@ -1,6 +1,6 @@
 """Segments: immutable files of Arrow record batches, named by their content.
 
-Both functions are plain ones of picklable arguments, so that Spark's Python workers call them where they run.
+Both functions take picklable arguments, so that Spark's Python workers can call them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 
 class _HashingSink:
-    """A binary file, as Arrow wants it, that hashes what passes through."""
+    """A binary file for Arrow that hashes the bytes written."""
 
     closed = False
 
@@ -71,11 +71,11 @@ class _HashingSink:
 class SegmentWriter:
     """Writes one segment batch by batch; ``finish`` gives it its name.
 
-    Until then there is a temporary file, which leaving the ``with`` block removes, so a writer that fails leaves
-    nothing behind and one that is killed leaves a file whose name says when vacuum may take it.
+    Until then it is a temporary file, which the end of the ``with`` block removes. A writer that fails therefore leaves
+    nothing behind, and one that is killed leaves a file whose name says when vacuum may remove it.
 
-    Cost:   one pass over the bytes, 16 bytes of blake2b over them (1.3 GB/s), one fsync unless ``durable=False``;
-            elsewhere than on a local disk one upload.
+    Cost:   one pass over the bytes, blake2b over them (1.3 GB/s), one fsync unless ``durable=False``; on remote file
+            systems one upload.
     """
 
     def __init__(self, folder: Folder | str, schema: pa.Schema, number: int, *, durable: bool = True) -> None:
@@ -84,7 +84,7 @@ class SegmentWriter:
         self._schema = schema
         self._durable = durable
         self._rows = 0
-        self._temporary = self._folder.draft(number)
+        self._temporary = self._folder.temporary(number)
         with naming(self._temporary, "write"):
             self._descriptor = create(self._temporary)
         self._sink = _HashingSink(self._descriptor)
@@ -103,10 +103,10 @@ class SegmentWriter:
 
         Raises:
             StoreError: the batch has another schema.
-            StoreFullError: the disk is full; the segment is gone.
+            StoreFullError: the disk is full; the segment was removed.
         """
         if batch.schema != self._schema:
-            raise StoreError(f"a batch has another schema than its segment: {batch.schema}, not {self._schema}")
+            raise StoreError(f"a batch must have the schema of its segment, {self._schema}, got {batch.schema}")
         try:
             self._writer.write_batch(batch)
         except (OSError, pa.ArrowException) as error:
@@ -117,8 +117,8 @@ class SegmentWriter:
         """Complete the file and give it its name.
 
         Raises:
-            StoreFullError: the disk is full; the segment is gone.
-            StoreError: it could not be uploaded; the segment is gone.
+            StoreFullError: the disk is full; the segment was removed.
+            StoreError: it could not be uploaded; the segment was removed.
         """
         try:
             self._writer.close()
@@ -152,10 +152,10 @@ class SegmentWriter:
 def write_segment(
     folder: Folder | str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, *, durable: bool = True
 ) -> SegmentRef:
-    """Write record batches as one segment that aims at commit ``number``.
+    """Write record batches as one segment for commit ``number``.
 
     It is durable when a commit names it: the file is synced here, its name by the commit. ``durable=False`` is for
-    scratch. The same batches give the same name, so a task that runs twice writes one segment.
+    scratch files. The same batches give the same name, so that a task that runs twice writes one segment.
 
     Shape:  any number of batches of ``schema``, each of which is one block when the segment is opened.
     Cost:   one pass over the bytes; one fsync, or one upload.
@@ -179,15 +179,15 @@ def write_segment(
 def open_segment(folder: Folder | str, ref: SegmentRef, verify: Verify = "first") -> list[pa.RecordBatch]:
     """The record batches of a segment, memory-mapped: only what is touched is read.
 
-    The size, the Arrow footer and the number of rows are checked whenever a file is mapped. ``verify="first"`` checks
-    the checksum too when a process first opens a file below 64 MB (a larger one would be read whole for it);
-    ``"always"`` checks every file at every opening, ``"never"`` none. What comes from elsewhere than a local disk is
-    checked when it is fetched, whatever its size.
+    The size, the Arrow footer and the number of rows are checked whenever a file is mapped. ``verify="first"`` also
+    checks the checksum when a process first opens a file below 64 MB (a larger one would have to be read completely);
+    ``"always"`` checks it at every opening, ``"never"`` does not. Remote files are checked when they are fetched,
+    whatever their size.
 
-    Cost:   30 µs to map; 0.75 ms a megabyte to check; 1 µs when the process has it open.
+    Cost:   30 µs to map; 0.75 ms for each megabyte to check; 1 µs if the process has it open.
 
     Raises:
-        StoreCorruptError: it is missing, or not what the reference says; names the file.
+        StoreCorruptError: it is missing, or differs from the reference; names the file.
     """
     place = _folder(folder)
     try:
@@ -250,6 +250,6 @@ def _mapped(folder: Folder, ref: SegmentRef) -> tuple[pa.RecordBatch, ...]:
 
 
 def forget_segments() -> None:
-    """Drop this process's cache of opened segments; mappings go when their batches do."""
+    """Drop this process's cache of open segments; a mapping is released together with its last batch."""
     _mapped.cache_clear()
     _check_once.cache_clear()

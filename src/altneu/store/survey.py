@@ -1,4 +1,4 @@
-"""Looking through a whole store: what is damaged, and the last commit of which everything is there."""
+"""Checking a whole store for damaged files, and finding its last complete commit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """What ``check_store`` found.
+    """The result of ``check_store``.
 
-    Shape:  ``commit`` is the number of the last commit in the log, ``whole`` that of the last one of which everything
-            holds, None if there is none such; ``problems`` names each damaged file and says what is wrong with it.
+    Shape:  ``commit`` is the number of the last commit in the log, ``whole`` that of the last complete and undamaged
+            one, None if there is none; ``problems`` names each damaged file and its damage.
     """
 
     commit: int
@@ -34,14 +34,14 @@ class StoreCheck:
 
 
 def check_store(path: Location, *, storage_options: Mapping[str, Any] = MappingProxyType({})) -> StoreCheck:
-    """Read every file that a store needs, and say what is wrong with it; nothing is changed, and no lock is taken.
+    """Read every file that a store needs and list the damaged ones; changes nothing and takes no lock.
 
-    A store in which something is wrong may still open: of the log only what comes after the last checkpoint is read.
+    A damaged store may still open, since opening reads the log only from the last checkpoint on.
 
     Cost:   reads every commit and, whole, every segment that the last commit names.
 
     Raises:
-        StoreError: there is no store, or a file cannot be read for another reason than that it is damaged.
+        StoreError: there is no store, or a file cannot be read for another reason than damage.
         StoreVersionError: an altneu of another format wrote it.
 
     >>> import tempfile, altneu as an
@@ -60,7 +60,7 @@ def check_store(path: Location, *, storage_options: Mapping[str, Any] = MappingP
 
 
 def _settled(folder: Folder) -> Survey:
-    """A survey of a store that stayed as it was meanwhile, or had nothing wrong: a writer's vacuum takes files away."""
+    """A survey during which the store did not change, or that has no problems: a writer's vacuum may remove files."""
     for _ in range(_ATTEMPTS):
         survey = Survey(folder)
         survey.last_whole()
@@ -70,34 +70,34 @@ def _settled(folder: Folder) -> Survey:
 
 
 class _Remembered(CommitLog):
-    """A log of which every commit is read once."""
+    """A log that reads every commit once."""
 
     def __init__(self, folder: Folder, root: str) -> None:
         super().__init__(folder, root)
         self._known: dict[int, Commit | StoreCorruptError] = {}
 
     def _fetch(self, number: int) -> None:
-        """All are known already."""
+        """Nothing to do: all commits are in memory."""
 
     def read(self, number: int) -> Commit:
-        """Read one commit, or raise what was raised when it was read."""
+        """One commit, or the exception of its first reading."""
         if number not in self._known:
             try:
                 self._known[number] = super().read(number)
             except StoreCorruptError as error:
                 self._known[number] = error
-        found = self._known[number]
-        if isinstance(found, StoreCorruptError):
-            raise found
-        return found
+        commit = self._known[number]
+        if isinstance(commit, StoreCorruptError):
+            raise commit
+        return commit
 
 
 class Survey:
-    """All of a store, read once; ``problems`` grows with what is looked at.
+    """The contents of a store, read once; ``problems`` lists the damage found so far.
 
     Raises:
         StoreVersionError: an altneu of another format wrote it.
-        StoreError: a file cannot be read, which does not say that it is damaged.
+        StoreError: a file cannot be read, for another reason than damage.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -107,7 +107,7 @@ class Survey:
         self._good_segments: set[SegmentRef] = set()
         self.log = _Remembered(folder.child("log"), "")
         self.numbers = self.log.numbers()
-        self.bad_commits = [number for number in self.numbers if not self._holds(number)]
+        self.bad_commits = [number for number in self.numbers if not self._is_whole(number)]
         self.lacks_identity = False
         try:
             _, self.log.root = read_identity(folder)
@@ -123,14 +123,14 @@ class Survey:
         return self.numbers[-1] if self.numbers else 0
 
     def _root(self) -> str:
-        """The store's id as the first commit knows it; nothing else does."""
+        """The store's id, from the first commit, the only other place that has it."""
         first = self.numbers[:1] == [1] and 1 not in self.bad_commits
         return self.log.read(1).parent if first else ""
 
     def _note(self, error: StoreCorruptError) -> None:
         self.problems[str(error)] = None
 
-    def _holds(self, number: int) -> bool:
+    def _is_whole(self, number: int) -> bool:
         try:
             self.log.read(number)
         except StoreCorruptError as error:
@@ -139,9 +139,9 @@ class Survey:
         return True
 
     def last_whole(self) -> tuple[int, Ledger, Commit | None] | None:
-        """The last commit of which everything holds: its number, the state after it, and itself.
+        """The last complete commit: its number, the state after it, and the commit itself.
 
-        The state before the first commit is whole too, while the log goes back to it.
+        The state before the first commit is complete too, if the log goes back to it.
         """
         return self._last_whole
 
@@ -175,7 +175,7 @@ class Survey:
         return False
 
     def discarded(self) -> Iterator[tuple[int, int]]:
-        """The ranges of numbers, from above the first to the second, that recoveries have gone back over."""
+        """The ranges of numbers that recoveries have discarded, each from above the first to the second."""
         for number in self.numbers:
             if (
                 number not in self.bad_commits
@@ -186,7 +186,7 @@ class Survey:
 
 
 def _difference(segments: Folder, ref: SegmentRef) -> str | None:
-    """What a segment's file has else than its reference says."""
+    """The differences between a segment's file and its reference."""
     where = segments.where(ref.name)
     if (size := segments.sizes([ref.name])[ref.name]) != ref.bytes:
         return f"{where} has {size} bytes where the log says {ref.bytes}: the file was cut off or grew"

@@ -1,7 +1,6 @@
-"""Segments read block by block, where a process has too few addresses to map them whole.
+"""Segments read block by block, for processes with too little address space to map them whole.
 
-What is read is copied, and let go of when nobody has it any more: nothing of a segment is kept but the first key hash
-of each block.
+Blocks are copied, and freed when they are no longer used: only the first key hash of each block is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def read_blocks(folder: Folder, ref: SegmentRef, start: int = 0, stop: int | Non
     """Some record batches of a segment, read into memory; the checksum is not checked.
 
     Raises:
-        StoreCorruptError: it is missing, or not what the reference says; names the file.
+        StoreCorruptError: it is missing, or differs from the reference; names the file.
     """
     with _reader(folder, ref) as reader:
         last = reader.num_record_batches if stop is None else stop
@@ -38,9 +37,9 @@ def read_between(
 ) -> tuple[int, list[pa.RecordBatch]]:
     """The record batches that may have values of ``column`` from ``lower`` on and before ``upper``.
 
-    They are sorted by it, all of the segment or those of the numbers ``blocks``. With them comes the first's number.
+    The segment, or its part with the numbers ``blocks``, must be sorted by it. Returns also the number of the first.
 
-    Cost:   their bytes; once in a process for each segment also those of the column.
+    Cost:   their bytes, and, once in a process for each segment, those of the column.
     """
     firsts = _firsts(folder, ref, column)
     blocks = range(len(firsts)) if blocks is None else blocks
@@ -56,8 +55,8 @@ def _firsts(folder: Folder, ref: SegmentRef, column: str) -> np.ndarray[tuple[in
     with _reader(folder, ref) as reader:
         at = reader.schema.get_field_index(column)
     with _reader(folder, ref, pa.ipc.IpcReadOptions(included_fields=[at])) as reader:
-        found = [reader.get_batch(i).column(0)[0].as_py() for i in range(reader.num_record_batches)]
-    return np.array(found, np.uint64)
+        hashes = [reader.get_batch(i).column(0)[0].as_py() for i in range(reader.num_record_batches)]
+    return np.array(hashes, np.uint64)
 
 
 @contextmanager

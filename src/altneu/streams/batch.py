@@ -1,4 +1,4 @@
-"""A micro-batch: its rows with their times, in the driver or where Spark has them, and what is late of them."""
+"""A micro-batch: its rows with their times, in the driver or in Spark, and its late rows."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ Late = Literal["revise", "error", "drop"]
 
 
 def normalised(frame: DataFrame, source: str, columns: Sequence[str], controls: dict[str, str]) -> DataFrame:
-    """Columns of a source, and its times, diffs and commands, each the name of a column or a SQL expression.
+    """The columns of a source with times, diffs and commands, each the name of a column or a SQL expression.
 
-    Times and diffs are longs, commands texts.
+    Times and diffs are longs, commands are strings.
 
     Raises:
-        SchemaError: an expression for a time or a diff is not a whole number, or one for a command no text.
+        SchemaError: an expression for a time or a diff is not a whole number, or one for a command is not a string.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sf
 
     chosen = [sf.col(quote_name(n)) for n in columns]
-    for name, given in controls.items():
+    for name, control in controls.items():
         what = {TIME: "time", EVENT: "event time", DIFF: "diff", KIND: "command"}[name]
-        value = sf.col(quote_name(given)) if given in frame.columns else sf.expr(given)
+        value = sf.col(quote_name(control)) if control in frame.columns else sf.expr(control)
         try:
-            found = frame.select(value.alias(name)).schema[0].dataType
+            kind = frame.select(value.alias(name)).schema[0].dataType
         except AnalysisException as error:
             raise SchemaError(
-                f"{what}={given!r} is neither a column of the stream for {source!r} nor an expression that Spark "
+                f"{what}={control!r} is neither a column of the stream for {source!r} nor an expression that Spark "
                 f"understands: {str(error).splitlines()[0]}"
             ) from None
         if name == KIND:
-            if found.typeName() != "string":
+            if kind.typeName() != "string":
                 raise SchemaError(
-                    f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a text: one "
-                    f"of {', '.join(COMMANDS)}"
+                    f"{what}={control!r} of the stream for {source!r} must be a string, one of {', '.join(COMMANDS)}, "
+                    f"got {kind.simpleString()}"
                 )
             chosen.append(value.alias(name))
             continue
-        if found.typeName() not in ("byte", "short", "integer", "long"):
+        if kind.typeName() not in ("byte", "short", "integer", "long"):
             raise SchemaError(
-                f"{what}={given!r} of the stream for {source!r} is {found.simpleString()}, and must be a whole "
+                f"{what}={control!r} of the stream for {source!r} is {kind.simpleString()}, and must be a whole "
                 "number; of a timestamp take unix_seconds(...) or unix_millis(...), which says what a tick is"
             )
         chosen.append(value.cast("long").alias(name))
@@ -65,7 +65,7 @@ def normalised(frame: DataFrame, source: str, columns: Sequence[str], controls: 
 
 @dataclass(frozen=True)
 class Measured:
-    """What rows there are: how many, how many of them at times that are closed, and the greatest time."""
+    """Counts of rows: all, those at times that are closed, and the greatest time."""
 
     rows: int
     late: int
@@ -73,20 +73,20 @@ class Measured:
 
 
 class MicroBatch:
-    """The rows of a micro-batch, whole or cut into pieces by a hash of their columns.
+    """The rows of a micro-batch, whole or split into pieces by a hash of their columns.
 
-    A batch of few rows is fetched, once; of a large one Spark reads what it needs, from memory or disk after the first
-    time. The same rows are cut in the same way whenever they come. With a ``key`` rows are commands: each says where it
-    is in the batch, and those of one key stay together, so that they are obeyed in order.
+    A small batch is fetched once; of a large one Spark reads what it needs, after the first time from its cache. The
+    same rows are always split in the same way. With a ``key``, rows are commands: each has its position in the batch,
+    and those of one key stay in one piece, so that they are carried out in order.
     """
 
     def __init__(self, frame: DataFrame, key: Sequence[str] | None = None, *, here: bool) -> None:
         self.frame, self.key, self.here = _in_place(frame) if key else frame, key, here
-        self._kept = False
+        self._cached = False
         self._whole: Any = None
 
     def pieces(self, max_rows: int | None) -> int:
-        """Into how many pieces the batch is cut so that each has about ``max_rows`` rows."""
+        """The number of pieces of about ``max_rows`` rows each."""
         if max_rows is None or not self._hashed:
             return 1
         self._whole = few_rows(self.frame, HERE_ROWS) if self.here else self._fetched(self.frame)
@@ -94,13 +94,13 @@ class MicroBatch:
         return max(-(-rows // max_rows), 1)
 
     def piece(self, piece: int, of: int) -> Any:
-        """The rows of one piece: an Arrow table where they are few, else a DataFrame."""
+        """The rows of one piece: an Arrow table if they are few, else a DataFrame."""
         if of == 1:
             whole = self._whole if self._whole is not None else self._fetched(self.frame)
             return self.frame if whole is None else whole
         part = self.frame.where(f"pmod(xxhash64({', '.join(self._hashed)}), {of}) = {piece}")
-        found = self._fetched(part)
-        return part if found is None else found
+        rows = self._fetched(part)
+        return part if rows is None else rows
 
     @property
     def _hashed(self) -> list[str]:
@@ -113,38 +113,38 @@ class MicroBatch:
     def _fetched(self, frame: DataFrame) -> pa.Table | None:
         if self.here:
             return frame.toArrow()
-        found = few_rows(frame, HERE_ROWS)
-        if found is not None:
-            return found
-        if not self._kept:
+        rows = few_rows(frame, HERE_ROWS)
+        if rows is not None:
+            return rows
+        if not self._cached:
             self.frame.persist()
-            self._kept = True
+            self._cached = True
         return None
 
     def release(self) -> None:
-        """Let go of what Spark keeps of it."""
-        if self._kept:
+        """Remove it from Spark's cache."""
+        if self._cached:
             self.frame.unpersist()
 
 
 def _in_place(frame: DataFrame) -> DataFrame:
-    """Rows that say where in their batch they are."""
+    """Rows with their positions in the batch."""
     from pyspark.sql import functions as sf
 
     return frame.withColumn(ROW, sf.monotonically_increasing_id())
 
 
 def _hashed(frame: DataFrame) -> list[str]:
-    """Columns of the source that Spark can hash: those without maps.
+    """The columns of the source that Spark can hash: those without maps.
 
-    Times and diffs are not among them, as they may be asked for in another way when a batch comes again.
+    Times and diffs are not among them, since other expressions may be given for them when a batch is repeated.
     """
     hashable = (f.name for f in frame.schema if "map<" not in f.dataType.simpleString())
     return [quote_name(name) for name in hashable if name not in (TIME, EVENT, DIFF, KIND, ROW)]
 
 
 def measured(rows: Any, lower: int, source: str) -> Measured:
-    """Count rows that have times of their own.
+    """Count rows with times of their own.
 
     Raises:
         SchemaError: a row has no time.
@@ -181,10 +181,10 @@ def revised(rows: Any, lower: int) -> Any:
 
 
 def late(rows: Any, lower: int) -> Any:
-    """The late rows, as ``late_rows`` has them."""
+    """The late rows, with the columns of ``late_rows``."""
     if isinstance(rows, pa.Table):
-        found = rows.filter(pc.less(rows[TIME], lower))
-        found = found.append_column(CLOSED, pa.array([lower] * found.num_rows, pa.int64()))
-        return found.rename_columns([LATE_TIME if n == TIME else n for n in found.column_names])
-    kept = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
-    return rows.where(f"`{TIME}` < {lower}").selectExpr(*kept, f"{lower}L as {CLOSED}")
+        late_rows = rows.filter(pc.less(rows[TIME], lower))
+        late_rows = late_rows.append_column(CLOSED, pa.array([lower] * late_rows.num_rows, pa.int64()))
+        return late_rows.rename_columns([LATE_TIME if n == TIME else n for n in late_rows.column_names])
+    columns = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
+    return rows.where(f"`{TIME}` < {lower}").selectExpr(*columns, f"{lower}L as {CLOSED}")

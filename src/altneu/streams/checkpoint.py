@@ -1,4 +1,4 @@
-"""Spark's checkpoints: where they are, and what they say of a batch."""
+"""Spark's checkpoints: their folders, and their records of batches."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -> str:
-    """Where the checkpoint of a stream is: in the folder given, or beside what the store has.
+def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: str) -> str:
+    """The folder of a stream's checkpoint: in the folder given, or in that of the store.
 
     Raises:
-        StreamError: the store is in no local folder.
+        StreamError: the store is not in a local folder.
     """
     own = quote(name, safe="").replace(".", "%2E")
-    if given is not None:
-        return f"{given.rstrip('/')}/{own}"
+    if checkpoint is not None:
+        return f"{checkpoint.rstrip('/')}/{own}"
     if scratch is not None:
         return f"file:{scratch}/{own}"
     folder = getattr(store, "folder", None)
@@ -31,10 +31,10 @@ def folder_of(store: Store, scratch: str | None, given: str | None, name: str) -
 
 
 def plan_of(spark: SparkSession, folder: str, batch: int) -> str | None:
-    """A checksum of what Spark planned a batch to hold: the file that it writes before the batch is run.
+    """A checksum of Spark's plan of a batch: the file that it writes before it runs the batch.
 
-    A batch that comes again because it was not seen to end has the same file; one that was planned anew, after the
-    checkpoint was put back to an earlier state, has another. None for a batch that Spark does not know, or no longer.
+    A batch that is repeated because its end was not recorded has the same file; one that was planned again after the
+    checkpoint was set back has another. None for a batch that Spark has no file of.
 
     Cost:   a few calls into the JVM; no job.
     """
@@ -50,17 +50,17 @@ def plan_of(spark: SparkSession, folder: str, batch: int) -> str | None:
 
 
 def last_done(spark: SparkSession, folder: str) -> int | None:
-    """The last batch that Spark saw the end of; None of a checkpoint that is new."""
+    """The last batch whose end Spark has recorded; None for a new checkpoint."""
     _, path, files = _files(spark, f"{folder}/commits")
     names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 
 def rewind(spark: SparkSession, folder: str, batch: int) -> None:
-    """Set a checkpoint back to where ``batch`` is planned and not done, if it has gone further: Spark runs it again.
+    """Set a checkpoint back to where ``batch`` is planned and not done, so that Spark runs it again.
 
-    What Spark planned for later batches it plans again, from the same place of the source; a file source gives what it
-    had found for them. Nothing happens where Spark no longer knows what the batch held.
+    Spark plans later batches again, from the same position of the source; a file source returns the files that it had
+    listed for them. Nothing happens if Spark has no record of the batch any more.
     """
     for kind, last in (
         ("commits", batch - 1),

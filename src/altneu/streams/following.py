@@ -1,4 +1,4 @@
-"""What ``session.follow`` hands out."""
+"""The object that ``session.follow`` returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """Streams that are followed; as a context manager it stops them at its end."""
+    """Streams that a session follows; as a context manager it stops them at its end."""
 
     def __init__(self, streams: Sequence[Stream], changed: threading.Condition) -> None:
         self._streams, self._changed = list(streams), changed
@@ -33,7 +33,7 @@ class Following:
         """Wait until all streams have ended; False if they have not within ``timeout`` seconds.
 
         Raises:
-            StreamError: a stream has stopped with an error; the others go on.
+            StreamError: a stream has stopped with an error; the others continue.
         """
         with self._changed:
             self._changed.wait_for(lambda: self.error is not None or not self.active, timeout)
@@ -42,23 +42,23 @@ class Following:
         return not self.active
 
     def stop(self) -> None:
-        """Stop every stream, each after the micro-batch that it is at; twice is once."""
+        """Stop every stream, each after its current micro-batch; a second call has no effect."""
         for stream in self._streams:
             stream.stop()
 
     @property
     def active(self) -> bool:
-        """Whether any of the streams goes on."""
+        """Whether any of the streams is running."""
         return any(stream.active for stream in self._streams)
 
     @property
     def error(self) -> StreamError | None:
-        """Why a stream stopped that did with an error: the first such one."""
+        """The error of the first stream that stopped with one."""
         return next((stream.error for stream in self._streams if stream.error is not None), None)
 
     @property
     def status(self) -> dict[str, Status]:
-        """How each stream is doing, by name."""
+        """The status of each stream, by name."""
         return {stream.name: stream.status for stream in self._streams}
 
     @property

@@ -1,4 +1,4 @@
-"""Rows that come when their time is closed, kept where a view can read them."""
+"""Late rows: rows that arrive after their time is closed, kept in a source that views can read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LATE_TIME, CLOSED = "late_time", "closed"
 
 
 def late_rows(stream: Collection) -> Collection:
-    """The rows of a source that came too late, as a source of its own: ``session.follow(late="error")`` fills it.
+    """The late rows of a source, as a source of its own, which ``session.follow(late="error")`` fills.
 
-    Shape:  the columns of the source, then ``late_time``, at which the row should have come, and ``closed``, the
-            frontier that it met: times before it were closed. A retraction that is late is a retraction here.
+    Shape:  the columns of the source, then ``late_time``, the row's time, and ``closed``, the frontier when it arrived:
+            times before it were closed. A late retraction is a retraction here.
 
     Raises:
-        PlanError: it is no source, or has columns of these names.
+        PlanError: the collection is not a source, or has columns of these names.
 
     >>> import altneu as an
     >>> late_rows(an.source("edges", "src long, dst long"))
@@ -26,7 +26,7 @@ def late_rows(stream: Collection) -> Collection:
     """
     node = stream.node
     if not isinstance(node, ir.Source):
-        raise PlanError("late_rows takes a source made by an.source(...): only rows from outside can be late")
+        raise PlanError("late_rows needs a source, an.source(...): only rows that are inserted can be late")
     return Collection(late_source(node))
 
 
@@ -44,5 +44,5 @@ def late_source(node: ir.Source) -> ir.Source:
 
 
 def late_name(name: str) -> str:
-    """What the source of a stream's late rows is called."""
+    """The name of the source of a stream's late rows."""
     return f"{name}_late"

@@ -1,4 +1,4 @@
-"""How far a stream was taken: a record that is committed with the rows that were taken."""
+"""The position of a stream: a record that is committed together with the rows up to it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REWIND = "rewind"
 
 @dataclass(frozen=True)
 class Record:
-    """How far a stream was taken, as the store has it.
+    """The position of a stream, as the store has it.
 
-    ``query`` is the id of Spark's checkpoint, ``batch`` the last micro-batch of which anything was taken, ``plan`` a
-    checksum of what Spark planned it to hold. ``piece`` of ``of`` was the last that was taken of it. ``rows`` and
-    ``late`` are counts of all batches; ``seen`` is the greatest time of a row, ``whole`` the same of batches that were
-    taken whole, and ``delay`` how much earlier rows may still come, None where rows have no times of their own.
+    ``query`` is the id of Spark's checkpoint, ``batch`` the last micro-batch of which any piece was committed, ``plan``
+    a checksum of Spark's plan of it. ``piece`` of ``of`` was its last piece. ``rows`` and ``late`` are counts over all
+    batches; ``seen`` is the greatest time of a row, ``whole`` the same over complete batches, and ``delay`` the
+    watermark's delay, None if rows have no times of their own.
 
     >>> Record().step("q", 0, "p", restart=None)
     (0, None)
@@ -40,48 +40,48 @@ class Record:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """What ``to_json`` made."""
+        """The record from the result of ``to_json``."""
         return cls(**value)
 
     def to_json(self) -> dict[str, Any]:
-        """As the store keeps it."""
+        """The record as the store keeps it."""
         return asdict(self)
 
     @property
     def mark(self) -> str:
-        """What ``follow(restart=...)`` names, so that it is meant for this very state."""
+        """The value of ``follow(restart=...)`` that refers to exactly this state."""
         return "nothing" if self.query is None else f"{self.query}/{self.batch}"
 
     @property
     def frontier(self) -> int | None:
-        """The time before which no row is expected, None where none has come yet."""
+        """The time before which no row is expected; None before the first row."""
         return None if self.whole is None or self.delay is None else self.whole - self.delay
 
     @property
     def due(self) -> int:
-        """The batch that the store wants next: one that it has a part of, or the one after."""
+        """The next batch: the last one if it is incomplete, else the one after it."""
         return 0 if self.query is None else self.batch + self.is_whole
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last batch was taken to its last piece."""
+        """Whether all pieces of the last batch are committed."""
         return self.piece + 1 == self.of
 
     def after(self, query: str, batch: int, plan: str, piece: int, of: int) -> Self:
-        """The record when a piece was taken whose rows are counted already."""
+        """The record after a piece whose rows are counted already."""
         done = replace(self, query=query, batch=batch, plan=plan, piece=piece, of=of)
         return replace(done, whole=done.seen) if done.is_whole else done
 
     def step(
         self, query: str, batch: int, plan: str, restart: str | None, before: str | None = None
     ) -> tuple[int, int | None] | None:
-        """What to take of a batch that Spark gives: from which piece on, of how many if it was cut before.
+        """The first piece to take of a batch from Spark, and the number of pieces if it was split before.
 
-        None if all of it was taken: Spark gives a batch again that it did not see the end of. ``before`` is the plan of
-        the batch before it, where it is known.
+        None if the batch is complete: Spark repeats a batch whose end it did not record. ``before`` is the plan of the
+        batch before it, if known.
 
         Raises:
-            StreamError: Spark's checkpoint and the store do not belong together, or not any more.
+            StreamError: Spark's checkpoint and the store do not belong together, or no longer.
         """
         if query == self.query and batch == self.batch and plan == self.plan:
             return None if self.is_whole else (self.piece + 1, self.of)
@@ -93,7 +93,7 @@ class Record:
         raise StreamError(f"{self._mismatch(query, batch)}. Nothing of it was taken.")
 
     def check_done(self, done: int | None, restart: str | None) -> None:
-        """Refuse a checkpoint in which a batch is done that the store has not.
+        """Refuse a checkpoint in which a batch is done that the store does not have.
 
         Raises:
             StreamError: the store is older than the checkpoint.
@@ -135,7 +135,7 @@ class Record:
 
 
 def target(records: Iterable[Record], lower: int) -> int:
-    """The time up to which a session may advance when a batch was taken: one tick, or what all watermarks allow.
+    """The time up to which a session may advance after a batch: by one tick, or as far as all watermarks allow.
 
     >>> target([Record(whole=9, delay=2), Record(whole=8, delay=0)], 5)
     7

@@ -1,4 +1,4 @@
-"""The streams of a session: which are followed, how far each was taken, and how far that lets the session advance."""
+"""The streams of a session: those followed, their positions, and how far these let the session advance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LATE = ("revise", "error", "drop")
 
 
 class Streams:
-    """All that a session knows of streams; whoever writes here holds the session's lock."""
+    """The streams of a session; a caller that changes them holds the session's lock."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -32,12 +32,11 @@ class Streams:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.changed = threading.Condition()
         self.taking: set[int] = set()  # threads that are at a micro-batch
-        engine.let_go_of_stream = self._let_go
 
     def follow(
         self,
         frames: Mapping[str, DataFrame],
-        given: str | None,
+        checkpoint_base: str | None,
         options: Mapping[str, Any],
         *,
         available_now: bool,
@@ -51,7 +50,7 @@ class Streams:
         _check_names(options, frames)
         with self._engine.lock:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
-            folders = [self._folder(given, stream.name) for stream in streams]
+            folders = [self._folder(checkpoint_base, stream.name) for stream in streams]
             before = self._followed
             self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
         try:
@@ -66,7 +65,7 @@ class Streams:
         return Following(streams, self.changed)
 
     def _catch_up(self) -> None:
-        """Advance to where the watermarks are: a long advance may have been cut short after its first commit."""
+        """Advance to the watermarks: a long advance may have been interrupted after its first commit."""
         with self._engine.lock:
             upper, lower = self.target({}), self._engine.lower
             if upper > lower and any(record.delay is not None for record in self.records().values()):
@@ -75,7 +74,7 @@ class Streams:
     def _stream(self, name: str, frame: Any, options: Options) -> Stream:
         if not is_spark_frame(frame) or not frame.isStreaming:
             raise InputError(
-                f"follow({name}=...) takes a streaming DataFrame, as spark.readStream makes it; "
+                f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it; "
                 f"insert({name!r}, ...) takes other data"
             )
         if type(frame).__module__.startswith("pyspark.sql.connect"):
@@ -88,43 +87,43 @@ class Streams:
             raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")
         return Stream(self._engine, self, frame, self._engine.source(name), options)
 
-    def _folder(self, given: str | None, name: str) -> str:
+    def _folder(self, checkpoint_base: str | None, name: str) -> str:
         store = self._engine.store
-        if given is None and not store.durable and self._scratch is None:
+        if checkpoint_base is None and not store.durable and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
         scratch = None if store.durable or self._scratch is None else self._scratch.name
-        return checkpoint.folder_of(store, scratch, given, name)
+        return checkpoint.folder_of(store, scratch, checkpoint_base, name)
 
     def unfollow(self, name: str) -> None:
-        """Forget how far a stream was taken."""
+        """Forget the position of a stream."""
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is being followed; stop that first")
         if name not in self._followed and name not in self._engine.streams_stored:
             raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
         self._followed.pop(name, None)
 
-    def _let_go(self, name: str) -> None:
-        """As ``unfollow``, of a source that may have had no stream."""
+    def release(self, name: str) -> None:
+        """As ``unfollow``, of a source that may have had no stream: it is about to be dropped."""
         if name in self._followed or name in self._engine.streams_stored:
             self.unfollow(name)
 
     def forget(self, name: str) -> None:
-        """Stop a stream, if there is one, and hold nothing back for it."""
+        """Stop a stream, if there is one, and no longer wait for its watermark."""
         if (stream := self._followed.pop(name, None)) is not None:
             stream.stop()
 
     @property
     def followed(self) -> dict[str, Stream]:
-        """Those that are followed or were, in this session."""
+        """The streams that are or were followed in this session."""
         return dict(self._followed)
 
     @property
     def have_times(self) -> bool:
-        """Whether rows of any stream come at their own times, so that the streams say when a time is closed."""
+        """Whether rows of any stream have their own times, so that the streams decide when a time is closed."""
         return any(record.delay is not None for record in self.records().values())
 
     def stop(self) -> None:
-        """Stop all that are followed."""
+        """Stop all streams."""
         for stream in self._followed.values():
             stream.stop()
         if self._scratch is not None:
@@ -132,39 +131,39 @@ class Streams:
             self._scratch = None
 
     def stored(self, name: str) -> Record:
-        """How far a stream was taken, by the store."""
+        """The position of a stream, as of the store."""
         value = self._engine.streams_stored.get(name)
         return Record() if value is None else Record.from_json(value)
 
     def records(self) -> dict[str, Record]:
-        """How far each stream was taken: those that the store knows, and those that are new."""
+        """The position of each stream: those in the store, and new ones."""
         stored = {name: self.stored(name) for name in self._engine.streams_stored}
         return stored | {name: stream.record for name, stream in self._followed.items()}
 
     def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, Any]:
-        """What a commit says of streams: of those that changed, and of those that the store does not know yet.
+        """The part of a commit about streams: those that changed, and those that are not in the store yet.
 
-        These hold the session back after a restart too.
+        The watermarks of the latter count after a restart too.
         """
         new = {n: r for n, r in self.records().items() if n not in self._engine.streams_stored}
         return {name: record.to_json() for name, record in {**new, **changed}.items()}
 
     def target(self, changed: Mapping[str, Record]) -> int:
-        """The time up to which the session advances when streams are as far as this."""
+        """The time up to which the session advances with streams at these positions."""
         return target({**self.records(), **changed}.values(), self._engine.lower)
 
 
 def _check_names(options: Mapping[str, Any], frames: Mapping[str, Any]) -> None:
-    """Refuse options by stream that name none: a misspelled one would be left out in silence."""
-    for option, given in options.items():
-        for name in given if isinstance(given, Mapping) else ():
+    """Refuse options for streams that do not exist: a misspelled name would be ignored."""
+    for option, value in options.items():
+        for name in value if isinstance(value, Mapping) else ():
             if name not in frames:
                 raise InputError(f"{option}= names {name!r}, and the streams are: {', '.join(frames)}")
 
 
-def _options(name: str, given: Mapping[str, Any]) -> Options:
-    """One stream's options: of an option that is given by stream, its own."""
-    of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in given.items()}
+def _options(name: str, values: Mapping[str, Any]) -> Options:
+    """The options of one stream: of an option that is a mapping, the value for this stream."""
+    of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in values.items()}
     options = Options(**of)
     if options.late not in _LATE:
         raise InputError(f'late must be "revise", "error" or "drop", got {options.late!r}')

@@ -1,4 +1,4 @@
-"""One stream: what becomes of each of its micro-batches."""
+"""One stream, and the processing of its micro-batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How the rows of a stream are taken: ``session.follow`` says what each option means."""
+    """The options of a stream; ``session.follow`` documents them."""
 
     time: InsertTime = None
     diff: int | str = 1
@@ -49,13 +49,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Status:
-    """How a stream is doing.
+    """The status of a stream.
 
-    Units:  ``batches`` and ``seconds`` are of this run, ``last_seconds`` of the last step, from the fetching of its
-            rows to the commit; ``rows`` and ``late`` of all that the store ever took; ``seen``, ``frontier`` and
-            ``lag`` are times, None where rows have none of their own: the greatest that came, the one before which no
-            more are expected, how far ``lower`` is behind ``seen``. A stream whose rows have times, and no ``frontier``
-            yet, holds the session back.
+    Units:  ``batches`` and ``seconds`` are of this run, ``last_seconds`` of the last step, from fetching its rows to
+            the commit; ``rows`` and ``late`` are totals over all runs. ``seen``, ``frontier`` and ``lag`` are times,
+            None if rows have no times of their own: the greatest time so far, the time before which no more rows are
+            expected, and how far ``lower`` is behind ``seen``. The session does not advance while a stream whose rows
+            have times has no ``frontier`` yet.
     """
 
     name: str
@@ -73,25 +73,25 @@ class Status:
 
 
 class Registry(Protocol):
-    """All streams of a session, as one of them sees them."""
+    """The part of the session's streams that a single stream uses."""
 
     changed: threading.Condition
     taking: set[int]
 
     def stored(self, name: str) -> Record:
-        """How far a stream was taken, by the store."""
+        """The position of a stream, as of the store."""
 
     def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, Any]:
-        """What a commit says of streams when these have changed."""
+        """The part of a commit about streams, given those that changed."""
 
     def target(self, changed: Mapping[str, Record]) -> int:
-        """The time up to which the session advances when streams are as far as this."""
+        """The time up to which the session advances with streams at these positions."""
 
 
 class Stream:
-    """A streaming query whose micro-batches are taken by a session, one after the other.
+    """A streaming query whose micro-batches a session processes, one after the other.
 
-    Law:    every micro-batch is taken once, whatever is killed in between (tests/session/test_follow_killed.py).
+    Law:    every micro-batch counts once, whatever is killed in between (tests/session/test_follow_killed.py).
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Stream:
         self.source = source
         commands = self._commands(source)
         self.schema = source.schema if commands is None else commands.read
-        given = {TIME: time, EVENT: self.event, DIFF: options.diff}
+        columns = {TIME: time, EVENT: self.event, DIFF: options.diff}
         if commands is not None and isinstance(commands.kind, str):
-            given[KIND] = options.command
+            columns[KIND] = options.command
         check_columns(frame, Stamp(source.name, self.schema, engine.lattice, Antichain.of(engine.lattice, 0), 0, 1))
-        controls = {k: v for k, v in given.items() if isinstance(v, str)}
+        controls = {k: v for k, v in columns.items() if isinstance(v, str)}
         self.frame = normalised(frame, source.name, self.schema.names, controls)
         if self.timed and options.late == "error":
             self._check_late_source()
@@ -127,33 +127,35 @@ class Stream:
         self._batches, self._seconds, self._last, self._since = 0, 0.0, 0.0, 0.0
 
     def _commands(self, source: ir.Source) -> Commands | None:
-        """How the rows of a micro-batch become commands, where the source takes them."""
-        given, name = self.options.command, source.name
-        if given is None:
+        """The commands of the rows of a micro-batch, for a source with a key."""
+        command, name = self.options.command, source.name
+        if command is None:
             return commands_of(source, self.engine.next_call(), None)
-        if not isinstance(given, str):
-            raise InputError(f"command={given!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column")
-        if self.options.diff != 1:
-            raise InputError(f"command={given!r} of stream {name!r} says what becomes of a row; leave diff= out")
-        if self.timed and self.options.late == "error" and given != "insert":
+        if not isinstance(command, str):
             raise InputError(
-                f'late="error" of stream {name!r} keeps late rows, and not what command={given!r} would do with them; '
-                'take late="revise" or "drop"'
+                f"command={command!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column"
             )
-        kind: int | str = COMMANDS.index(given) if given in COMMANDS else KIND
+        if self.options.diff != 1:
+            raise InputError(f"command={command!r} of stream {name!r} says what becomes of a row; leave diff= out")
+        if self.timed and self.options.late == "error" and command != "insert":
+            raise InputError(
+                f'late="error" of stream {name!r} keeps late rows, but not what command={command!r} would do with '
+                'them; use late="revise" or late="drop"'
+            )
+        kind: int | str = COMMANDS.index(command) if command in COMMANDS else KIND
         return commands_of(source, self.engine.next_call(), kind)
 
     def _check_late_source(self) -> None:
         name = late_name(self.name)
-        wanted = late_source(self.source).schema
-        if name not in self.engine.sources or self.engine.source(name).schema != wanted:
+        schema = late_source(self.source).schema
+        if name not in self.engine.sources or self.engine.source(name).schema != schema:
             raise StreamError(
                 f'late="error" keeps late rows of {self.name!r} in a source {name!r} that no maintained view reads; '
                 f"maintain one of an.late_rows({self.name}) first, or choose another late="
             )
 
     def _stamp(self, source: ir.Source, lower: int) -> Stamp:
-        """How rows get their times and diffs."""
+        """The times and diffs of rows."""
         event = EVENT if isinstance(self.event, str) else self.event
         diff = DIFF if isinstance(self.options.diff, str) else self.options.diff
         frontier = Antichain.of(self.engine.lattice, lower)
@@ -172,7 +174,7 @@ class Stream:
     # life -----------------------------------------------------------------------------------------------------------
 
     def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
-        """Start the query, its checkpoint in ``folder``."""
+        """Start the query, with its checkpoint in ``folder``."""
         self.folder = folder
         if self.options.restart == REWIND:
             checkpoint.rewind(self.frame.sparkSession, folder, self.record.due)
@@ -188,7 +190,7 @@ class Stream:
         threading.Thread(target=self._watch, name=f"altneu stream {self.name}", daemon=True).start()
 
     def _watch(self) -> None:
-        """Wait for the end of the query; what it failed of is this stream's error, unless it was told to stop."""
+        """Wait for the end of the query; its failure becomes this stream's error, unless it was stopped."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -217,10 +219,10 @@ class Stream:
         return error
 
     def stop(self) -> None:
-        """Stop the query after the micro-batch that it is at.
+        """Stop the query after its current micro-batch.
 
-        Whoever is called with a micro-batch, or by a step, has the session's lock, and cannot wait for streams that may
-        need it: asked for there, they are stopped behind its back.
+        A callback of a micro-batch or a step has the session's lock and must not wait for streams that may need it;
+        from there, streams are stopped in another thread.
         """
         has_lock = self.engine.lock.is_mine  # a step's functions are called with it
         if has_lock or threading.get_ident() in self.registry.taking:
@@ -238,18 +240,18 @@ class Stream:
 
     @property
     def record(self) -> Record:
-        """How far the stream was taken."""
+        """The position of the stream."""
         return replace(self.registry.stored(self.name), delay=self.delay)
 
     @property
     def status(self) -> Status:
-        """How it is doing."""
+        """The status of the stream."""
         with self.engine.lock:
             record, lower = self.record, self.engine.lower
         return self.status_at(record, lower)
 
     def status_at(self, record: Record, lower: int) -> Status:
-        """How it is doing, given how far it was taken when the session was at ``lower``; waits for no lock."""
+        """The status, given its position when the session was at ``lower``; takes no lock."""
         lag = None if record.seen is None else max(record.seen + 1 - lower, 0)
         counts = self._batches, record.rows, record.late, self._seconds, self._last
         return Status(self.name, self.active, record.batch, *counts, record.seen, record.frontier, lag, self.error)
@@ -257,7 +259,7 @@ class Stream:
     # batches --------------------------------------------------------------------------------------------------------
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        """What Spark calls with each micro-batch; it goes on to the next one when this returns."""
+        """The function that Spark calls with each micro-batch; Spark continues with the next one when it returns."""
         with self._busy:
             if self._stopping:
                 raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
@@ -278,10 +280,10 @@ class Stream:
         assert plan is not None, "Spark writes what a batch holds before it gives it"
         first_here = self._batches == 0  # within a run one batch follows the other
         before = checkpoint.plan_of(frame.sparkSession, self.folder, batch - 1) if first_here else None
-        found = self.record.step(query, batch, plan, self.options.restart, before)
-        if found is None:
+        step = self.record.step(query, batch, plan, self.options.restart, before)
+        if step is None:
             return
-        first, of = found
+        first, of = step
         rows = MicroBatch(frame, self.source.commanded_by, here=self.engine.spark is None)
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
@@ -295,10 +297,10 @@ class Stream:
             self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
             lower, record = self.engine.lower, self.record
             if self.timed:
-                found = measured(rows, lower, self.name)
-                seen = max((at for at in (record.seen, found.seen) if at is not None), default=None)
-                record = replace(record, rows=record.rows + found.rows, late=record.late + found.late, seen=seen)
-                inputs = self._placed(rows, lower, some=found.late > 0)
+                counts = measured(rows, lower, self.name)
+                seen = max((at for at in (record.seen, counts.seen) if at is not None), default=None)
+                record = replace(record, rows=record.rows + counts.rows, late=record.late + counts.late, seen=seen)
+                inputs = self._placed(rows, lower, some=counts.late > 0)
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
@@ -315,7 +317,7 @@ class Stream:
         self._batches, self._seconds = self._batches + last, self._seconds + self._last
 
     def _placed(self, rows: Any, lower: int, *, some: bool) -> Inputs:
-        """Rows at their own times, and ``some`` late ones as declared."""
+        """The rows at their own times, and late ones (if ``some``) as declared."""
         if not some:
             return self._inputs(self.source, rows, lower)
         if self.options.late == "revise":

@@ -27,14 +27,14 @@ _SHOWN = 20
 def assert_changes(
     found: View | pa.Table, expected: Expected, *, since: int | None = None, until: int | None = None
 ) -> None:
-    """The changes of a view are the expected ones: of the last advance, or all after ``since`` and up to ``until``.
+    """Assert the changes of a view: those of the last advance, or all after ``since`` and up to ``until``.
 
-    ``expected`` has the view's columns, by name, and ``time`` and ``diff`` as ``view.changes()`` has them. Without a
-    column ``diff`` each row is one more; without the time what came and went again is not asked for. Updates of equal
-    row and time are added up on both sides. Tuples have the columns in order, the time and the diff last.
+    ``expected`` has the view's columns, by name, and ``time`` and ``diff`` as in ``view.changes()``. Without a column
+    ``diff`` each row counts as +1; without ``time`` only the net changes are compared. Updates of the same row and time
+    are added up on both sides. Tuples have the columns in order, then the time and the diff.
 
     Raises:
-        AssertionError: they differ; shows what is missing and what was not expected.
+        AssertionError: they differ; shows the missing and the unexpected updates.
         SchemaError: ``expected`` has other columns.
 
     >>> import altneu as an
@@ -57,24 +57,24 @@ def assert_changes(
     name = f"view {found.name}" if isinstance(found, View) else "the table"
     changes = found.changes(since=since, until=until) if isinstance(found, View) else found
     columns = changes.schema.names
-    wanted = _as_table(expected, changes.schema)
-    _check(wanted, changes.schema, optional=[*_times(found, changes), "diff"])
-    compared = [c for c in columns if c in wanted.schema.names and c != "diff"]
+    expected_rows = _as_table(expected, changes.schema)
+    _check(expected_rows, changes.schema, optional=[*_times(found, changes), "diff"])
+    compared = [c for c in columns if c in expected_rows.schema.names and c != "diff"]
     _compare(
         f"the changes of {name} differ",
         _counted(changes, compared),
-        _counted(wanted, compared, changes.schema),
+        _counted(expected_rows, compared, changes.schema),
         diffs=True,
     )
 
 
 def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any = None) -> None:
-    """A view, an Arrow table or a Spark DataFrame has the expected rows, each as often, in any order.
+    """Assert the rows of a view, an Arrow table or a Spark DataFrame, each with its count, in any order.
 
-    ``expected`` may have a column ``diff`` beside them: how often each row is there.
+    ``expected`` may have an additional column ``diff`` with the counts.
 
     Raises:
-        AssertionError: they differ; shows what is missing and what was not expected.
+        AssertionError: they differ; shows the missing and the unexpected rows.
         SchemaError: ``expected`` has other columns.
 
     >>> assert_contents(
@@ -95,14 +95,19 @@ def assert_contents(found: View | pa.Table | Any, expected: Expected, *, at: Any
     """
     name = f"view {found.name}" if isinstance(found, View) else "the table"
     actual = rows_of(found, at)
-    wanted = _as_table(expected, actual.schema)
-    _check(wanted, actual.schema, optional=["diff"])
+    expected_rows = _as_table(expected, actual.schema)
+    _check(expected_rows, actual.schema, optional=["diff"])
     columns = actual.schema.names
-    _compare(f"{name} has other rows", _counted(actual, columns), _counted(wanted, columns, actual.schema), diffs=False)
+    _compare(
+        f"{name} has other rows",
+        _counted(actual, columns),
+        _counted(expected_rows, columns, actual.schema),
+        diffs=False,
+    )
 
 
 def rows_of(found: Any, at: Any = None) -> pa.Table:
-    """The rows of a view, an Arrow table, or what has ``toArrow`` or ``to_arrow``."""
+    """The rows of a view, an Arrow table, or an object with a method ``toArrow`` or ``to_arrow``."""
     if isinstance(found, View):
         return found.to_arrow(at)
     if isinstance(found, pa.Table):
@@ -110,7 +115,7 @@ def rows_of(found: Any, at: Any = None) -> pa.Table:
     for method in ("toArrow", "to_arrow"):
         if hasattr(found, method):
             return getattr(found, method)()
-    raise InputError(f"a {type(found).__name__} has no rows to compare; give a view, an Arrow table or a DataFrame")
+    raise InputError(f"only a view, an Arrow table or a DataFrame has rows to compare, got a {type(found).__name__}")
 
 
 def _times(found: Any, table: pa.Table) -> Sequence[str]:
@@ -134,8 +139,8 @@ def _as_table(expected: Expected, schema: pa.Schema) -> pa.Table:
     return pa.table([array_of(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def _check(wanted: pa.Table, schema: pa.Schema, optional: Sequence[str]) -> None:
-    names = wanted.schema.names
+def _check(expected: pa.Table, schema: pa.Schema, optional: Sequence[str]) -> None:
+    names = expected.schema.names
     lacking = [n for n in schema.names if n not in names and n not in optional]
     unknown = [n for n in names if n not in schema.names and n not in optional]
     if lacking or unknown:
@@ -146,29 +151,29 @@ def _check(wanted: pa.Table, schema: pa.Schema, optional: Sequence[str]) -> None
 def _counted(rows: pa.Table, columns: Sequence[str], schema: pa.Schema | None = None) -> Updates:
     """Each row over some columns once, with its count."""
     fields = [pa.field(n, (schema or rows.schema).field(n).type) for n in columns]
-    given = []
+    columns_in = []
     for field in fields:
         column = rows.column(field.name)
         try:
             cast = column.cast(field.type)
         except pa.ArrowException as error:
             raise SchemaError(f"column {field.name!r} of the expected table must be {type_name(field.type)}") from error
-        given.append(canonical(cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast))
+        columns_in.append(canonical(cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast))
     count = rows.num_rows
     if "diff" in rows.schema.names and "diff" not in columns:
         counts = rows.column("diff")
         if not pa.types.is_integer(counts.type) or counts.null_count:
             raise SchemaError(f"the diffs of a table must be whole numbers without nulls, got {type_name(counts.type)}")
     diffs = rows.column("diff").to_numpy() if "diff" in rows.schema.names and "diff" not in columns else np.ones(count)
-    made = Rows(pa.schema(fields), tuple(given), count)
-    return consolidate(Updates(made, np.zeros((1, count), np.int64), diffs.astype(np.int64)), Epoch())
+    all_rows = Rows(pa.schema(fields), tuple(columns_in), count)
+    return consolidate(Updates(all_rows, np.zeros((1, count), np.int64), diffs.astype(np.int64)), Epoch())
 
 
-def _compare(what: str, found: Updates, wanted: Updates, *, diffs: bool) -> None:
-    less = Updates(wanted.rows, wanted.times, -wanted.diffs)
-    left = consolidate(Updates.concat([found, less], found.schema, 1), Epoch())
+def _compare(what: str, actual: Updates, expected: Updates, *, diffs: bool) -> None:
+    less = Updates(expected.rows, expected.times, -expected.diffs)
+    left = consolidate(Updates.concat([actual, less], actual.schema, 1), Epoch())
     if len(left):
-        parts = [some.filter(agree(some, left.rows)) for some in (wanted, found)]
+        parts = [some.filter(agree(some, left.rows)) for some in (expected, actual)]
         diffs = diffs or any((part.diffs != 1).any() for part in parts)
         message = [what]
         for title, part in zip(("missing:", "not expected:"), parts, strict=True):

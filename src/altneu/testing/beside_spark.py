@@ -1,4 +1,4 @@
-"""A view beside Spark's own query over the same rows."""
+"""Comparing a view with Spark's own query over the same rows."""
 
 from __future__ import annotations
 
@@ -29,42 +29,45 @@ def assert_same_as_spark(
     at: int | None = None,
     tolerance: float = 0.0,
 ) -> None:
-    """A view has the rows that Spark's own query gives: as often, in any order, under the same names and types.
+    """Assert that a view equals the result of Spark's own query, with the same counts, names and types, in any order.
 
-    ``query`` is Spark SQL, a DataFrame, or a function from the Spark session to one. For SQL and functions the rows of
-    the sources are there as temporary views under their names: those of ``tables`` (anything that
-    ``spark.createDataFrame`` takes, or a DataFrame), else what the session keeps of its sources at that time, which is
-    all of a source with ``keep=True``. Floating-point numbers may differ by a share of ``tolerance``.
+    ``query`` is Spark SQL, a DataFrame, or a function that takes the Spark session and returns a DataFrame. For SQL and
+    functions, temporary views with the names of the sources have their rows: those of ``tables`` (anything that
+    ``spark.createDataFrame`` accepts, or a DataFrame), or by default the rows that the session stores of its sources at
+    that time, which are all rows of a source with ``keep=True``. Floating-point numbers may differ by a relative error
+    of ``tolerance``.
 
-    Cost:   Spark runs the query; both answers come to the driver.
+    Cost:   Spark runs the query; both results are fetched into the driver.
 
     Raises:
-        AssertionError: they differ; shows which rows only one of them has.
-        InputError: there is no Spark, or the session does not keep a source's rows.
+        AssertionError: they differ; shows the rows that only one of them has.
+        InputError: there is no Spark, or the session does not store the rows of a source.
     """
     spark = spark or view._readings.spark  # type: ignore[attr-defined]
     if spark is None:
         raise InputError("a comparison needs a Spark session: assert_same_as_spark(view, query, spark)")
     if isinstance(query, str) or callable(query):
-        given = dict(tables) if tables is not None else _kept(view, at)
-        with _shown(spark, given):
+        inputs = dict(tables) if tables is not None else _retained(view, at)
+        with _shown(spark, inputs):
             frame = spark.sql(query) if isinstance(query, str) else query(spark)
             answer = frame.toArrow()
     else:
         answer = query.toArrow()
-    found = rows_of(view, at)
-    _same_columns(view, found.schema, answer.schema)
-    answer = pa.table([c.cast(f.type) for c, f in zip(answer.columns, found.schema, strict=True)], schema=found.schema)
-    if tolerance and _close(found, answer, tolerance):
+    actual = rows_of(view, at)
+    _same_columns(view, actual.schema, answer.schema)
+    answer = pa.table(
+        [c.cast(f.type) for c, f in zip(answer.columns, actual.schema, strict=True)], schema=actual.schema
+    )
+    if tolerance and _close(actual, answer, tolerance):
         return
-    assert_contents(found, answer)
+    assert_contents(actual, answer)
 
 
-def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
-    """What the session of a view keeps of its sources."""
+def _retained(view: View, at: int | None) -> dict[str, pa.Table]:
+    """The rows that the session of a view stores of its sources."""
     engine: Any = view._readings
     finder = Finder.of(engine, engine.known(view.name).readable(at))
-    found = {}
+    tables = {}
     for name in engine.sources:
         updates = finder.find(engine.source(name), EVERYTHING)
         if updates is None:
@@ -73,13 +76,13 @@ def _kept(view: View, at: int | None) -> dict[str, pa.Table]:
                 f"assert_same_as_spark(..., tables={{{name!r}: rows}})"
             )
         rows = repeated(counted(updates))
-        found[name] = pa.Table.from_arrays(list(rows.columns), schema=rows.schema)
-    return found
+        tables[name] = pa.Table.from_arrays(list(rows.columns), schema=rows.schema)
+    return tables
 
 
 @contextmanager
 def _shown(spark: SparkSession, tables: Mapping[str, Any]) -> Iterator[None]:
-    """Have tables known to Spark under their names, and forgotten again."""
+    """A context in which tables are temporary views of Spark."""
     try:
         for name, rows in tables.items():
             frame = rows if hasattr(rows, "createOrReplaceTempView") else spark.createDataFrame(rows)
@@ -90,18 +93,18 @@ def _shown(spark: SparkSession, tables: Mapping[str, Any]) -> Iterator[None]:
             spark.catalog.dropTempView(name)
 
 
-def _same_columns(view: View, found: pa.Schema, answer: pa.Schema) -> None:
-    mine = [(f.name.lower(), type_name(f.type)) for f in found]
+def _same_columns(view: View, actual: pa.Schema, answer: pa.Schema) -> None:
+    mine = [(f.name.lower(), type_name(f.type)) for f in actual]
     theirs = [(f.name.lower(), type_name(normalise_type(f.type))) for f in answer]
     if mine != theirs:
         shown = [", ".join(f"{n} {t}" for n, t in columns) for columns in (mine, theirs)]
         raise AssertionError(f"view {view.name} has the columns {shown[0]}; Spark's answer has {shown[1]}")
 
 
-def _close(found: pa.Table, answer: pa.Table, tolerance: float) -> bool:
-    """Whether rows are equal one by one, their floating-point numbers nearly."""
-    floats = [i for i, f in enumerate(found.schema) if pa.types.is_floating(f.type)]
-    lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (found, answer)]
+def _close(actual: pa.Table, answer: pa.Table, tolerance: float) -> bool:
+    """Whether rows are equal one by one, with floating-point numbers compared approximately."""
+    floats = [i for i, f in enumerate(actual.schema) if pa.types.is_floating(f.type)]
+    lists: list[list[Any]] = [list(Rows.from_batch(t).to_pylist()) for t in (actual, answer)]
     mine, theirs = (sorted(rows, key=lambda row: _key(row, floats)) for rows in lists)
     return len(mine) == len(theirs) and all(
         _near(a, b, tolerance) if i in floats else a == b
@@ -111,7 +114,7 @@ def _close(found: pa.Table, answer: pa.Table, tolerance: float) -> bool:
 
 
 def _key(row: tuple[Any, ...], floats: list[int]) -> tuple[str, ...]:
-    """What is exact first; then the numbers, with fewer digits."""
+    """A sort key: the exact values first, then floating-point numbers with fewer digits."""
     exact = tuple(repr(v) for i, v in enumerate(row) if i not in floats)
     return (*exact, *(f"{row[i]:.6g}" if row[i] is not None else "" for i in floats))
 

@@ -29,7 +29,7 @@ _NAMES, _OWN = ("time", "diff"), ("#time", "#diff")  # the latter are no names o
 
 @dataclass(frozen=True)
 class History:
-    """Updates of sources: for each a table of its columns, ``time`` and ``diff``; ``times`` bounds the times."""
+    """Updates of sources: for each a table with its columns, ``time`` and ``diff``; all times are below ``times``."""
 
     sources: Mapping[str, pa.Schema]
     updates: Mapping[str, Sequence[tuple[Row, int, int]]]
@@ -38,7 +38,7 @@ class History:
     def table(self, source: str, lower: int = 0, upper: int | None = None, *, names: Names = _NAMES) -> pa.Table:
         """The updates of a source at times from ``lower`` up to but not including ``upper``.
 
-        ``names`` are those of the columns of times and diffs.
+        ``names`` are the names of the columns of times and diffs.
         """
         upper = self.times if upper is None else upper
         some = [(*row, time, diff) for row, time, diff in self.updates[source] if lower <= time < upper]
@@ -49,22 +49,24 @@ class History:
         return pa.table([array_of(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def insert_into(self, session: Session, lower: int = 0, upper: int | None = None) -> None:
-        """Insert what happens at these times into the sources that the session reads."""
+        """Insert the updates at these times into the sources that the session reads."""
         for source in self.sources:
             if source in session.sources and (some := self.table(source, lower, upper, names=_OWN)).num_rows:
                 session.insert(source, some, time=_OWN[0], diff=_OWN[1])
 
     def at(self, time: int, *, names: Names = _NAMES) -> dict[str, pa.Table]:
-        """What each source has at a time, as updates at that time: each row once, with its count as ``diff``."""
-        found = {}
+        """The rows of each source at a time, as updates at that time: each row once, with its count as ``diff``."""
+        histories = {}
         for source, updates in self.updates.items():
-            held: Counter[Row] = Counter()
+            counts: Counter[Row] = Counter()
             for row, t, diff in updates:
                 if t <= time:
-                    held[row] += diff
-            some = [(row, time, n) for row, n in held.items() if n]
-            found[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(source, names=names)
-        return found
+                    counts[row] += diff
+            some = [(row, time, n) for row, n in counts.items() if n]
+            histories[source] = History({source: self.sources[source]}, {source: some}, time + 1).table(
+                source, names=names
+            )
+        return histories
 
 
 def histories(
@@ -75,11 +77,11 @@ def histories(
     columns: Mapping[str, SearchStrategy[Any]] | None = None,
     negative: bool = False,
 ) -> SearchStrategy[History]:
-    """A Hypothesis strategy for histories of sources: inserts, duplicates, retractions, corrections, many at a time.
+    """A Hypothesis strategy for histories of sources: inserts, duplicates, retractions and corrections.
 
-    Up to ``changes`` a source at each of ``times`` times. Values are from small sets, so that keys meet: nulls where a
-    column allows them, empty strings, zeros. ``columns`` says other strategies, by a column's name or
-    ``source.column``. No count is ever below zero, unless ``negative``.
+    There are up to ``changes`` changes of each source at each of ``times`` times. Values are drawn from small sets, so
+    that keys coincide, and include nulls where a column allows them, empty strings and zeros. ``columns`` gives other
+    strategies, by ``column`` or ``source.column``. Counts are never negative, unless ``negative=True``.
 
     Needs Hypothesis: ``pip install 'altneu[testing]'``.
 
@@ -103,11 +105,11 @@ def histories(
     def drawn(draw: Callable[[SearchStrategy[Any]], Any]) -> History:
         updates: dict[str, list[tuple[Row, int, int]]] = {name: [] for name in schemas}
         for name in schemas:
-            held: Counter[Row] = Counter()
+            counts: Counter[Row] = Counter()
             for time in range(times):
                 for _ in range(draw(st.integers(0, changes))):
-                    for row, diff in _change(draw, held, rows[name], negative=negative):
-                        held[row] += diff
+                    for row, diff in _change(draw, counts, rows[name], negative=negative):
+                        counts[row] += diff
                         updates[name].append((row, time, diff))
         return History(schemas, updates, times)
 
@@ -115,12 +117,12 @@ def histories(
 
 
 def _change(
-    draw: Callable[[SearchStrategy[Any]], Any], held: Counter[Row], rows: SearchStrategy[Row], *, negative: bool
+    draw: Callable[[SearchStrategy[Any]], Any], counts: Counter[Row], rows: SearchStrategy[Row], *, negative: bool
 ) -> list[tuple[Row, int]]:
-    """One row that comes, comes again, goes, or gives way to another; the simplest is one that comes."""
+    """One change: an insert, a duplicate, a retraction or a replacement; it shrinks towards an insert."""
     from hypothesis import strategies as st
 
-    there = sorted((row for row, n in held.items() if n > 0), key=repr)
+    there = sorted((row for row, n in counts.items() if n > 0), key=repr)
     kinds = ["comes"] + ["again", "goes", "gives way"] * bool(there) + ["never was"] * negative
     kind = draw(st.sampled_from(kinds))
     if kind == "comes":
@@ -131,14 +133,14 @@ def _change(
     if kind == "again":
         return [(row, 1)]
     if kind == "goes":
-        return [(row, -draw(st.integers(1, held[row])))]
+        return [(row, -draw(st.integers(1, counts[row])))]
     return [(row, -1), (draw(rows), 1)]
 
 
 def cuts(times: int) -> SearchStrategy[list[int]]:
-    """A strategy for the steps in which times are closed: the upper bound of each, the last ``times``.
+    """A strategy for the steps that close the times: the upper bound of each step, the last of which is ``times``.
 
-    The simplest is one step for all.
+    It shrinks towards a single step.
     """
     from hypothesis import strategies as st
 
@@ -152,10 +154,10 @@ def replay(
     steps: Sequence[int] | None = None,
     **options: Any,
 ) -> Iterator[Session]:
-    """Play a history in a session, a step at a time (default: each time a step), and give the session after each.
+    """Replay a history in a session step by step (by default one step for each time), and yield the session after each.
 
-    The views are called as the collections are, a single one ``view``. ``options`` are the session's: ``spark=``,
-    ``path=``, ``placement=``; history is kept (``retain="all"``) unless told otherwise.
+    The views have the names of the collections; a single collection becomes ``view``. ``options`` are those of the
+    session: ``spark=``, ``path=``, ``placement=``; by default all history is retained (``retain="all"``).
     """
     named = {"view": collections} if isinstance(collections, Collection) else collections
     bounds = list(range(1, history.times + 1)) if steps is None else list(steps)
@@ -176,13 +178,14 @@ def assert_incremental(
     steps: Sequence[int] | None = None,
     **options: Any,
 ) -> None:
-    """After every step of a history, and at every time before it, views have what a computation from scratch gives.
+    """Assert that after every step of a history, and at every time before, views equal a computation from scratch.
 
-    From scratch: a session of its own, in which all that there is at a time comes at once. So what is tested of a
-    pipeline is what is its own: Python functions that are no functions, orders that are not total, times that matter.
+    The computation from scratch is a new session into which all rows of a time are inserted at once. This tests the
+    parts of a pipeline that altneu cannot guarantee: Python functions that are not pure, orders that are not total,
+    results that depend on times.
 
     Raises:
-        AssertionError: naming the view and the time; shows which rows differ.
+        AssertionError: they differ; names the view and the time, and shows the rows.
     """
     named = {"view": collections} if isinstance(collections, Collection) else dict(collections)
     for session in replay(named, history, steps, **options):
@@ -195,10 +198,10 @@ def assert_incremental(
                         scratch.insert(source, rows, time=_OWN[0], diff=_OWN[1])
                 scratch.advance(to=time + 1)
                 for name in named:
-                    wanted = scratch.view(name).to_arrow(errors="ignore")
-                    found = session.view(name).to_arrow(time, errors="ignore")
+                    expected = scratch.view(name).to_arrow(errors="ignore")
+                    actual = session.view(name).to_arrow(time, errors="ignore")
                     try:
-                        assert_contents(found, wanted)
+                        assert_contents(actual, expected)
                     except AssertionError as error:
                         raise AssertionError(f"view {name} at time {time}, steps to {session.lower}: {error}") from None
 
@@ -227,7 +230,7 @@ def _rows(source: str, schema: pa.Schema, columns: Mapping[str, SearchStrategy[A
 
 
 def _values(kind: pa.DataType) -> SearchStrategy[Any]:
-    """A few values of a type, the simplest first; nested ones as hashable tuples."""
+    """A few values of a type, the simplest first; nested values are hashable tuples."""
     from hypothesis import strategies as st
 
     if pa.types.is_list(kind):

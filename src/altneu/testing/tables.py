@@ -1,4 +1,4 @@
-"""Tables as text: a header, a line a row, cells parted by bars."""
+"""Tables as text: a header, one line for each row, cells separated by bars."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class HasRows(Protocol):
 
 
 def table(text: str, schema: str | pa.Schema | HasSchema | None = None) -> pa.Table:
-    r"""A table from its text: a header, then a line a row, cells parted by ``|``.
+    r"""A table from its text: a header, then one line for each row, with cells separated by ``|``.
 
-    A name in the header may have its type behind it (``price decimal(9,2)``). Other types are those of ``schema``, DDL
-    or whatever has one (a collection, a view); ``time`` and ``diff`` are long; else they are told by the cells: long,
-    double, boolean, or string. Cells are read as Spark casts texts; of an array, struct or map they are JSON. An empty
-    cell and NULL are null; ``'…'`` is a text with its spaces, bars and doubled quotes. Bars at both ends of a line, and
-    a line of dashes below the header, are as Markdown has them.
+    A name in the header may be followed by its type (``price decimal(9,2)``). Other types are taken from ``schema``,
+    which is DDL or an object with a schema (a collection, a view); ``time`` and ``diff`` are long; otherwise types are
+    inferred from the cells: long, double, boolean, or string. Cells are read as Spark casts strings; those of an array,
+    struct or map are JSON. An empty cell and NULL are null; ``'…'`` is a string with its spaces, bars and doubled
+    quotes. As in Markdown, lines may begin and end with bars, and a line of dashes may follow the header.
 
     Raises:
-        SchemaError: naming the line and the column that does not fit.
+        SchemaError: a cell does not fit its column; names the line and the column.
         InputError: there is no header, or a line has more or fewer cells.
 
     >>> table('''
@@ -87,48 +87,48 @@ def table(text: str, schema: str | pa.Schema | HasSchema | None = None) -> pa.Ta
 def _cells(line: str) -> list[str]:
     if line.startswith("|") and line.endswith("|") and len(line) > 1:
         line = line[1:-1]
-    found, at = [], 0
+    cells, at = [], 0
     while at <= len(line):
         matched = _QUOTED.match(line, at) or _PLAIN.match(line, at)
         assert matched is not None
-        found.append(matched[1].strip())
+        cells.append(matched[1].strip())
         at = matched.end() + 1
-    return found
+    return cells
 
 
 def _types(header: Sequence[Sequence[str]], schema: str | pa.Schema | HasSchema | None) -> Mapping[str, pa.DataType]:
-    found: dict[str, pa.DataType] = {}
+    types: dict[str, pa.DataType] = {}
     if schema is not None:
         known = schema if isinstance(schema, str | pa.Schema) else schema.schema
-        found = {f.name: f.type for f in parse_schema(known)}
+        types = {f.name: f.type for f in parse_schema(known)}
     for parts in header:
         if len(parts) == 2:
             try:
-                found[parts[0]] = parse_type(parts[1])
+                types[parts[0]] = parse_type(parts[1])
             except PlanError as error:
                 raise SchemaError(f"column {parts[0]!r} of the table: {error}") from error
         elif parts[0] in _LONG:
-            found.setdefault(parts[0], pa.int64())
-    return found
+            types.setdefault(parts[0], pa.int64())
+    return types
 
 
 def _column(name: str, cells: Sequence[str], kind: pa.DataType | None, lines: Sequence[int]) -> pa.Array:
-    kind = _told_by(cells) if kind is None else kind
+    kind = _inferred(cells) if kind is None else kind
     values = [None if cell.lower() in _NULL else _unquoted(cell) for cell in cells]
     if pa.types.is_string(kind):
         return pa.array(values, pa.string())
     if pa.types.is_nested(kind):
         return _nested(name, values, kind, lines)
     rows = Rows(pa.schema([("cell", pa.string())]), (pa.array(values, pa.string()),), len(values))
-    made = parse(f"cast(cell as {type_name(kind)})", rows.schema).evaluate(rows)
-    if made.failed is not None and made.failed.any():
-        at = int(made.failed.argmax())
+    result = parse(f"cast(cell as {type_name(kind)})", rows.schema).evaluate(rows)
+    if result.failed is not None and result.failed.any():
+        at = int(result.failed.argmax())
         raise SchemaError(f"line {lines[at]}, column {name!r} must be {type_name(kind)}, got {values[at]!r}")
-    return made.values
+    return result.values
 
 
 def _nested(name: str, values: Sequence[str | None], kind: pa.DataType, lines: Sequence[int]) -> pa.Array:
-    made: list[Any] = []
+    lists: list[Any] = []
     for line, value in zip(lines, values, strict=True):
         try:
             read = None if value is None else json.loads(value)
@@ -139,8 +139,8 @@ def _nested(name: str, values: Sequence[str | None], kind: pa.DataType, lines: S
             raise SchemaError(
                 f"line {line}, column {name!r} must be {type_name(kind)}, got {value!r}: {error}"
             ) from error
-        made.append(read)
-    return array_of(made, kind)
+        lists.append(read)
+    return array_of(lists, kind)
 
 
 def _unquoted(cell: str) -> str:
@@ -156,7 +156,7 @@ _FORMS = (
 )
 
 
-def _told_by(cells: Sequence[str]) -> pa.DataType:
+def _inferred(cells: Sequence[str]) -> pa.DataType:
     values = [cell for cell in cells if cell.lower() not in _NULL]
     for form, kind in _FORMS:
         if values and all(form.fullmatch(cell) for cell in values):
@@ -165,7 +165,7 @@ def _told_by(cells: Sequence[str]) -> pa.DataType:
 
 
 def to_text(rows: pa.Table | HasRows) -> str:
-    """A table, or what a view has, as ``table`` reads it: rows in order of what they look like, diffs with their signs.
+    """A table or the rows of a view, in the form that ``table`` reads: rows sorted by their text, diffs with signs.
 
     >>> print(to_text(pa.table({"item": ["tea", None], "diff": [1, -2]})))
     item | diff

@@ -275,8 +275,8 @@ class PackedBlock(Block):
         collision_free: bool,
     ) -> None:
         keys, values = rows
-        told: dict[str, Any] = {"layout": layout, "keys": keys, "values": values, "key_hash": key_hash}
-        self.__dict__.update(told | {"hashes": hashes, "lines": lines, "collision_free": collision_free})
+        attributes: dict[str, Any] = {"layout": layout, "keys": keys, "values": values, "key_hash": key_hash}
+        self.__dict__.update(attributes | {"hashes": hashes, "lines": lines, "collision_free": collision_free})
 
     def __len__(self) -> int:
         return len(self.key_hash)
@@ -360,14 +360,14 @@ def packed(block: Block) -> Block:
 
 def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
     """What blocks have of the key hashes from ``lower`` on and before ``upper``."""
-    found = []
+    pieces = []
     for block in blocks:
         hashes = block.key_hash
         start = int(np.searchsorted(hashes, np.uint64(lower)))
         stop = len(hashes) if upper > LARGEST_HASH else int(np.searchsorted(hashes, np.uint64(upper)))
         if start < stop:
-            found.append(block if stop - start == len(hashes) else block.slice(start, stop))
-    return tuple(found)
+            pieces.append(block if stop - start == len(hashes) else block.slice(start, stop))
+    return tuple(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -558,14 +558,14 @@ class LazyBatch(Batch):
         exact: bool = True,
         stored: Any = None,
     ) -> None:
-        told: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
-        self.__dict__.update(told | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
+        attributes: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
+        self.__dict__.update(attributes | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """All of it."""
-        found: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
-        return tuple(found)
+        read: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
+        return tuple(read)
 
     def between(self, lower: int, upper: int) -> Batch:
         """As of any batch; what lies outside is not brought."""
@@ -747,8 +747,8 @@ def _built(updates: Updates, layout: Layout) -> tuple[Block, ...]:
             return ()
         return (Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True),)
     stacks = Stack((keys,), layout.key_schema), Stack((values,), layout.value_schema)
-    given = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs, layout.order)
-    return blocks_of(settle(given, layout.lattice), given, layout)
+    rows_in = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs, layout.order)
+    return blocks_of(settle(rows_in, layout.lattice), rows_in, layout)
 
 
 def _built_in_parts(updates: Updates, layout: Layout) -> tuple[Block, ...]:
@@ -764,12 +764,12 @@ def _built_in_parts(updates: Updates, layout: Layout) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...]:
+def blocks_of(done: Sorted, rows_in: Unsorted, layout: Layout) -> tuple[Block, ...]:
     """Blocks of at most ``BLOCK_ROWS`` rows of what ``settle`` kept; payload in order already is not copied."""
     count = len(done.index)
-    whole = count <= BLOCK_ROWS and count == given.keys.starts[-1] and len(given.keys.parts) == 1
+    whole = count <= BLOCK_ROWS and count == rows_in.keys.starts[-1] and len(rows_in.keys.parts) == 1
     if whole and bool((done.index == np.arange(count)).all()):
-        keys, values = given.keys.parts[0], given.values.parts[0]
+        keys, values = rows_in.keys.parts[0], rows_in.values.parts[0]
         control = (done.key_hash, done.value_hash, np.ascontiguousarray(done.times), done.diffs)
         return (Block(layout, keys, values, *control, done.collision_free),) if count else ()
     times = np.ascontiguousarray(done.times)
@@ -778,7 +778,7 @@ def blocks_of(done: Sorted, given: Unsorted, layout: Layout) -> tuple[Block, ...
     while start < count:
         cut = slice(start, min(start + size, count))
         try:
-            keys, values = given.keys.take(done.index[cut]), given.values.take(done.index[cut])
+            keys, values = rows_in.keys.take(done.index[cut]), rows_in.values.take(done.index[cut])
         except TooWideError:
             if size == 1:
                 raise
@@ -805,8 +805,8 @@ def stored_schema(layout: Layout, colliding: Sequence[int] = ()) -> pa.Schema:
     hashes = [pa.field(CONTROL + name, pa.uint64(), nullable=False) for name in ("key_hash", "value_hash")]
     names = [f"time{i}" for i in range(layout.lattice.width)] + ["diff"]
     words = [pa.field(CONTROL + name, pa.int64(), nullable=False) for name in names]
-    told = ",".join(map(str, colliding))
-    return pa.schema([*layout.schema, *hashes, *words], {_COLLISIONS: told.encode()})
+    collisions = ",".join(map(str, colliding))
+    return pa.schema([*layout.schema, *hashes, *words], {_COLLISIONS: collisions.encode()})
 
 
 def _record_batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:

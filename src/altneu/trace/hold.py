@@ -1,4 +1,4 @@
-"""Holds: updates that no region has covered yet, kept in order of time until one does."""
+"""Future updates: updates whose time is not closed yet, kept in order of time until it is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MERGED_BYTES = 1 << 30  # runs are not merged to more: the texts of one Arrow co
 class Run:
     """Consolidated updates in order of time, of which the first ``skip`` have been taken.
 
-    ``whole`` stays what it is while its front is taken away, so that a store need not write it again. When less than
-    half of it is left, what is left becomes a run of its own: what is gone takes no more room than what is there.
+    ``whole`` does not change when its front is taken, so that a store need not write it again. When less than half of
+    it is left, the rest becomes a run of its own, so that taken updates never need more room than the remaining ones.
     """
 
     whole: Updates
@@ -30,9 +30,9 @@ class Run:
 
     @classmethod
     def of(cls, updates: Updates, lattice: Lattice, *, settled: bool = False) -> Run:
-        """Sort updates by the linear extension of time, equal ``(data, time)`` pairs summed, zeros dropped.
+        """Sort updates by the linear extension of time, and consolidate them unless they are ``settled``.
 
-        Of ``settled`` ones no two share ``(data, time)``, and none is zero.
+        ``settled`` means that no two of them share ``(data, time)``, and that no diff is zero.
         """
         together = updates if settled else consolidate(updates, lattice)
         if (together.times[:, 1:] == together.times[:, :-1]).all():
@@ -44,34 +44,34 @@ class Run:
 
     @property
     def times(self) -> Ints:
-        """The times of what is left, in order."""
+        """The times of the remaining updates, in order."""
         return self.whole.times[:, self.skip :]
 
     def least(self, lattice: Lattice) -> int:
-        """The epoch of the first update left."""
+        """The epoch of the first remaining update."""
         return int(epochs(lattice, self.times[:, :1])[0])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that are left."""
+        """Bytes of the remaining rows."""
         return sum(column.nbytes for column in self.updates().rows.columns)
 
     def updates(self) -> Updates:
-        """What is left."""
+        """The remaining updates."""
         return self._between(self.skip, len(self.whole)) if self.skip else self.whole
 
     def begins_before(self, upper: Antichain) -> bool:
-        """Whether the first update is not at or beyond ``upper``."""
+        """Whether the first update is due: not at or beyond ``upper``."""
         return not upper.less_equal(self.times[:, :1])[0]
 
     def due(self, upper: Antichain) -> int:
-        """How many updates are not at or beyond ``upper``."""
+        """The number of updates that are due: not at or beyond ``upper``."""
         if upper.least is not None:
             return int(np.searchsorted(self.times[0], upper.least))
         return len(self) - int(np.count_nonzero(upper.less_equal(self.times)))
 
     def split(self, upper: Antichain) -> tuple[Updates, Run]:
-        """The updates not at or beyond ``upper``, and the run of the rest."""
+        """The due updates, which are not at or beyond ``upper``, and a run of the rest."""
         cut = self.due(upper)
         if upper.least is None and upper.less_equal(self.times[:, :cut]).any():
             # In a partial order what is due need not come first.
@@ -89,10 +89,10 @@ class Run:
 
 
 class LazyRun(Run):
-    """A run that is opened when some of it is due: its rows, bytes and first epoch are known without.
+    """A run that is opened when some of it is due; its rows, bytes and first epoch are known before.
 
-    ``opened`` brings what ``whole`` is, and ``stored`` is what whoever made this calls it. ``nothing`` are no updates,
-    of the same columns, and ``counts`` the rows and bytes of the whole.
+    ``opened`` returns ``whole``, and ``stored`` is its creator's reference to it. ``nothing`` is an empty set of
+    updates of the same columns, and ``counts`` the rows and bytes of the whole.
     """
 
     stored: Any
@@ -107,14 +107,14 @@ class LazyRun(Run):
         nothing: Updates,
         opened: Callable[[], Updates],
     ) -> None:
-        told = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
-        self.__dict__.update(told, _lattice=lattice, _nothing=nothing, _opened=opened)
+        attributes = {"stored": stored, "_counts": counts, "skip": skip, "_first": first}
+        self.__dict__.update(attributes, _lattice=lattice, _nothing=nothing, _opened=opened)
 
     @cached_property
     def whole(self) -> Updates:
-        """All of it."""
-        found: Updates = self.__dict__["_opened"]()
-        return found
+        """All updates of the run, taken or not."""
+        updates: Updates = self.__dict__["_opened"]()
+        return updates
 
     def __len__(self) -> int:
         return int(self.__dict__["_counts"][0]) - self.skip
@@ -125,19 +125,19 @@ class LazyRun(Run):
         return int(self.__dict__["_counts"][1])
 
     def least(self, lattice: Lattice) -> int:
-        """As of any run."""
+        """As for any run."""
         return int(self.__dict__["_first"])
 
     def begins_before(self, upper: Antichain) -> bool:
-        """As of any run; it stays unopened where its first epoch tells."""
+        """As for any run; it is not opened if its first epoch decides."""
         return not self._is_later(upper) and super().begins_before(upper)
 
     def due(self, upper: Antichain) -> int:
-        """As of any run; it stays unopened where nothing is due."""
+        """As for any run; it is not opened if nothing is due."""
         return 0 if self._is_later(upper) else super().due(upper)
 
     def split(self, upper: Antichain) -> tuple[Updates, Run]:
-        """As of any run; it stays unopened where nothing is due, and what is left keeps its name."""
+        """As for any run; it is not opened if nothing is due, and the rest keeps its reference."""
         if self._is_later(upper):
             return self.__dict__["_nothing"], self
         due, rest = super().split(upper)
@@ -148,19 +148,19 @@ class LazyRun(Run):
         return due, rest
 
     def _is_later(self, upper: Antichain) -> bool:
-        """Whether nothing is due, as its first epoch tells."""
+        """Whether nothing is due, judged by the first epoch."""
         return upper.least is not None and self.__dict__["_first"] >= upper.least
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Future updates in runs, of which a newer one is less than half as long as the one before it was; immutable.
+    """Future updates in runs, each less than half as long as the one before it was when added; immutable.
 
-    Two runs may hold updates that cancel; they do when the runs are merged, or when they are due.
+    Two runs may have updates that cancel; they cancel when the runs are merged, or when they are due.
 
-    Cost:   adding k updates sorts those k, and each update is merged O(log n) times while it waits; a run much larger
-            than what is added is not touched. Taking reads the front of each run and nothing further in the future.
-    Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
+    Cost:   adding k updates sorts these k, and each update is merged O(log n) times while it waits; runs that are much
+            larger than the addition are not touched. Taking reads only the front of each run.
+    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_hold.py).
     """
 
     schema: pa.Schema
@@ -171,9 +171,9 @@ class Hold:
         return sum(map(len, self.runs))
 
     def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Hold:
-        """With more updates; runs of similar size are merged, so that a retracted row does not wait for ever.
+        """Add updates; runs of similar size are merged, so that a retracted row does not wait for ever.
 
-        No run of more than ``most`` bytes comes of merging. ``settled`` updates are consolidated.
+        Merging never makes a run of more than ``most`` bytes. ``settled`` updates are consolidated already.
         """
         if not len(updates):
             return self
@@ -185,7 +185,7 @@ class Hold:
         return self._of([*self.runs[:start], new])
 
     def _merged_from(self, new: Run, most: int) -> int:
-        """The first of the runs that are merged with a new one: none is more than twice as long as all newer ones."""
+        """The first run to merge with a new one: none of these is more than twice as long as all newer ones."""
         start, rows, size = len(self.runs), len(new), new.nbytes
         while start and len(self.runs[start - 1]) <= 2 * rows:
             size += self.runs[start - 1].nbytes
@@ -199,26 +199,26 @@ class Hold:
         return Hold(self.schema, self.lattice, tuple(run for run in runs if len(run)))
 
     def least(self) -> int | None:
-        """The least epoch held: nothing here is due before it."""
+        """The least epoch: no update is due before it."""
         return min((run.least(self.lattice) for run in self.runs), default=None)
 
     def due(self, upper: Antichain) -> int:
-        """How many of the held updates are not at or beyond ``upper``."""
+        """The number of due updates, which are not at or beyond ``upper``."""
         return sum(run.due(upper) for run in self.runs)
 
     def is_due(self, upper: Antichain) -> bool:
-        """Whether anything held lies before ``upper``."""
+        """Whether any update is due before ``upper``."""
         if self.lattice.is_total:
             return any(run.begins_before(upper) for run in self.runs)
         return self.due(upper) > 0
 
     def take(self, upper: Antichain) -> tuple[list[Updates], Hold]:
-        """The updates not at or beyond ``upper``, and the hold of the rest."""
+        """The due updates, which are not at or beyond ``upper``, and the hold of the rest."""
         parts = [run.split(upper) for run in self.runs]
         return [due for due, _ in parts if len(due)], self._of([rest for _, rest in parts])
 
     def updates(self) -> Updates:
-        """Everything held."""
+        """All future updates."""
         return Updates.concat([run.updates() for run in self.runs], self.schema, self.lattice.width)
 
 
@@ -227,12 +227,12 @@ Rounds = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Holds:
-    """Future updates of one scope: a hold of its own for every round of loops that has any; immutable.
+    """The future updates of one scope: a separate hold for each round of loops that has any; immutable.
 
-    So a round finds what is due in it without looking at what waits for others. Outside loops there is one hold.
+    A round therefore finds its due updates without reading those of other rounds. Outside loops there is one hold.
 
-    Shape:  times are those of ``lattice``; of what is held those of ``outer``, which is ``lattice`` at fixed rounds.
-    Law:    what is taken and what is left together accumulate to what was added (tests/laws/test_hold.py).
+    Shape:  times are those of ``lattice``; inside the holds they are those of ``outer``, ``lattice`` at fixed rounds.
+    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_hold.py).
     """
 
     schema: pa.Schema
@@ -241,16 +241,16 @@ class Holds:
 
     @property
     def outer(self) -> Lattice:
-        """The times of each hold."""
+        """The lattice of the times in each hold."""
         return fixed(self.lattice)
 
     @classmethod
     def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
-        """Holds out of runs, each of one round."""
-        found: dict[Rounds, tuple[Run, ...]] = {}
+        """Holds from runs, each of one round."""
+        runs_by_rounds: dict[Rounds, tuple[Run, ...]] = {}
         for rounds, run in runs:
-            found[rounds] = (*found.get(rounds, ()), run)
-        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in found.items()})
+            runs_by_rounds[rounds] = (*runs_by_rounds.get(rounds, ()), run)
+        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in runs_by_rounds.items()})
 
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
@@ -261,7 +261,7 @@ class Holds:
         return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
 
     def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Holds:
-        """With more updates; ``most`` and ``settled`` as for a hold."""
+        """Add updates; ``most`` and ``settled`` are as for a hold."""
         if not len(updates):
             return self
         buckets = dict(self.buckets)
@@ -287,7 +287,7 @@ class Holds:
         return Holds(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
-        """The updates of a round that are not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
+        """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
         hold = self.buckets.get(rounds)
         if hold is None or not hold.is_due(upper := self._bound(upper)):
             return [], self
@@ -301,37 +301,37 @@ class Holds:
         return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
 
     def _bound(self, upper: Antichain) -> Antichain:
-        """A bound of the session's times as one of those held; where these have more columns, the first says it."""
+        """A bound of the session's times as a bound of the holds' times; if these are wider, by their first column."""
         return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
 
     def least(self) -> int | None:
-        """The least epoch held, in any round."""
+        """The least epoch, of all rounds."""
         return min((least for hold in self.buckets.values() if (least := hold.least()) is not None), default=None)
 
     def due(self, upper: Antichain) -> int:
-        """How many of the held updates are not at or beyond ``upper``, in any round."""
+        """The number of due updates of all rounds, which are not at or beyond ``upper``."""
         upper = self._bound(upper)
         return sum(hold.due(upper) for hold in self.buckets.values())
 
     def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
-        """Whether anything of a round lies before ``upper``."""
+        """Whether any update of a round is due before ``upper``."""
         hold = self.buckets.get(rounds)
         return hold is not None and hold.is_due(self._bound(upper))
 
     def due_in(self, rounds: Rounds, upper: Antichain) -> int:
-        """How many updates of a round lie before ``upper``."""
+        """The number of updates of a round that are due before ``upper``."""
         hold = self.buckets.get(rounds)
         return 0 if hold is None else hold.due(self._bound(upper))
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
-        """The least round, of a loop that runs in ``rounds`` of those around it, in which anything is due."""
+        """The least round with due updates, of a loop inside the given ``rounds`` of outer loops."""
         if not self.buckets:
             return None
         at, upper = len(rounds), self._bound(upper)
-        found = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
-        return min(found, default=None)
+        rounds_due = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
+        return min(rounds_due, default=None)
 
     def updates(self) -> Updates:
-        """Everything held."""
+        """All future updates."""
         parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
         return Updates.concat(parts, self.schema, self.lattice.width)

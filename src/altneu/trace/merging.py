@@ -1,8 +1,8 @@
 """Merging of batches, in slices that each take bounded time.
 
-A merge walks its inputs in hash order. A slice is everything up to a cut: some thousand rows of each input, ended
-between two key hashes, or, within one key of very many rows, between two value hashes. Cutting never parts rows that
-may be equal, so the slices are consolidated one by one, and their concatenation is the merged batch.
+A merge walks its inputs in hash order. A slice is everything up to a cut: a few thousand rows of each input, ended
+between two key hashes, or, within one key of very many rows, between two value hashes. A cut never separates rows that
+may be equal; the slices are therefore consolidated one by one, and their concatenation is the merged batch.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ class _Source:
         self.size = self.starts[-1]
 
     def parts(self, start: int, stop: int) -> list[Block]:
-        """Slices of blocks that make up rows ``start`` to ``stop``."""
-        found = []
+        """The slices of blocks that form rows ``start`` to ``stop``."""
+        slices = []
         while start < stop:
             i = bisect_right(self.starts, start) - 1
             end = min(stop, self.starts[i + 1])
             base = self.starts[i]
             whole = start == base and end == self.starts[i + 1]
-            found.append(self.blocks[i] if whole else self.blocks[i].slice(start - base, end - base))
+            slices.append(self.blocks[i] if whole else self.blocks[i].slice(start - base, end - base))
             start = end
-        return found
+        return slices
 
     def hash_at(self, row: int, *, of_value: bool = False) -> np.uint64:
         """The key hash (or the value hash) of a row."""
         i = bisect_right(self.starts, row) - 1
         block = self.blocks[i]
         at = np.array([row - self.starts[i]])
-        found: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
-        return found
+        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
+        return value
 
     def key_at(self, row: int) -> Rows:
         """The key of a row."""
         i = bisect_right(self.starts, row) - 1
         return self.blocks[i].keys.slice(row - self.starts[i], row - self.starts[i] + 1)
 
-    def bound(self, start: int, stop: int, wanted: np.uint64, *, of_value: bool = False, after: bool = False) -> int:
-        """The first of rows ``start`` to ``stop`` whose hash is at (or ``after``) ``wanted`` or beyond, else ``stop``.
+    def bound(self, start: int, stop: int, target: np.uint64, *, of_value: bool = False, after: bool = False) -> int:
+        """The first of rows ``start`` to ``stop`` whose hash is at (or ``after``) ``target`` or beyond, else ``stop``.
 
         Hashes must ascend between the two: value hashes do so within one key.
         """
@@ -70,20 +70,20 @@ class _Source:
             i = bisect_right(self.starts, start) - 1
             base, end = self.starts[i], min(stop, self.starts[i + 1])
             hashes: Hashes = self.blocks[i].value_hash if of_value else self.blocks[i].key_hash
-            found = (
+            position = (
                 base
-                + int(hashes[start - base : end - base].searchsorted(wanted, "right" if after else "left"))
+                + int(hashes[start - base : end - base].searchsorted(target, "right" if after else "left"))
                 + (start - base)
             )
-            if found < end:
-                return found
+            if position < end:
+                return position
             start = end
         return stop
 
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge on its way: readers go on seeing ``inputs`` until all of it is in ``done``.
+    """A merge in progress: readers see ``inputs`` until everything is in ``done``.
 
     ``at`` counts the rows taken from each input; ``done`` are full blocks, ``small`` the last slices, not yet a block.
     """
@@ -102,7 +102,7 @@ class Merge:
 
     @cached_property
     def total(self) -> int:
-        """Rows of all inputs: what the merge costs."""
+        """The rows of all inputs, which are the cost of the merge."""
         return sum(map(len, self.inputs))
 
     @property
@@ -145,13 +145,13 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
     """Merge batches that follow each other in time, oldest first, into one, with times advanced to ``since``.
 
     Cost:   O(n log k) for k batches of n rows in all.
-    Law:    sums at every t with since <= t are unchanged, and no two updates that no such t can tell apart remain;
-            of a layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no
-            others remain (tests/laws/test_spine.py).
+    Law:    sums at every t with since <= t are unchanged, and updates that no such t distinguishes are added up; of a
+            layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no others
+            remain (tests/laws/test_spine.py).
 
     Raises:
-        PlanError: there is no batch, so no layout to merge in.
-        DiffOverflowError: a summed diff leaves the signed 64-bit range.
+        PlanError: there is no batch, and therefore no layout.
+        DiffOverflowError: a summed diff exceeds the signed 64-bit range.
     """
     if not batches:
         raise PlanError("merge takes one batch or more; use Spine.merged for a spine that may be empty")
@@ -165,9 +165,9 @@ def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
     if not hashes:
         return ends
     cut = min(hashes)
-    found = [s.bound(a, e, cut) for a, e, s in zip(at, ends, sources, strict=True)]
-    if sum(found) > sum(at):
-        return found
+    positions = [s.bound(a, e, cut) for a, e, s in zip(at, ends, sources, strict=True)]
+    if sum(positions) > sum(at):
+        return positions
     # One key hash fills the whole slice of some source: end it within that hash, or take all of the hash.
     stops = [s.bound(a, s.size, cut, after=True) for a, s in zip(at, sources, strict=True)]
     if not _one_key(sources, at, stops):
@@ -177,9 +177,9 @@ def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
     if not values:
         return stops
     value = min(values)
-    found = [s.bound(a, e, value, of_value=True) for a, e, s in zip(at, ends, sources, strict=True)]
-    if sum(found) > sum(at):
-        return found
+    positions = [s.bound(a, e, value, of_value=True) for a, e, s in zip(at, ends, sources, strict=True)]
+    if sum(positions) > sum(at):
+        return positions
     return [s.bound(a, e, value, of_value=True, after=True) for a, e, s in zip(at, stops, sources, strict=True)]
 
 
@@ -203,14 +203,14 @@ def _merge_slice(
 ) -> tuple[Block, ...]:
     runs = [source.parts(a, e) for source, a, e in zip(sources, at, ends, strict=True) if a < e]
     if runs[0][0].layout.changes_only:
-        runs = [[kept for part in run if (kept := _told_apart(part, since)) is not None] for run in runs]
+        runs = [[part_kept for part in run if (part_kept := _recent(part, since)) is not None] for run in runs]
     parts = [part for run in runs for part in run]
     if not parts:
         return ()
     bounds = list(accumulate((sum(map(len, run)) for run in runs), initial=0))
     layout = parts[0].layout
     times = since.advance(np.concatenate([p.times for p in parts], axis=1))
-    given = Unsorted(
+    rows_in = Unsorted(
         Stack([p.keys for p in parts], layout.key_schema),
         Stack([p.values for p in parts], layout.value_schema),
         np.concatenate([p.key_hash for p in parts]),
@@ -219,11 +219,11 @@ def _merge_slice(
         np.concatenate([p.diffs for p in parts]),
         layout.order,
     )
-    return blocks_of(settle(given, layout.lattice, np.array(bounds)), given, layout)
+    return blocks_of(settle(rows_in, layout.lattice, np.array(bounds)), rows_in, layout)
 
 
-def _told_apart(block: Block, since: Antichain) -> Block | None:
-    """The updates of a block that ``since`` tells apart from those before; None where there are none."""
+def _recent(block: Block, since: Antichain) -> Block | None:
+    """The updates of a block that are retained with this ``since``; None if there are none."""
     index = np.flatnonzero(block.times[0] >= told_apart_from(since))
     if len(index) == len(block):
         return block
@@ -231,7 +231,7 @@ def _told_apart(block: Block, since: Antichain) -> Block | None:
 
 
 def _together(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Blocks that follow each other as one; large ones stay."""
+    """Concatenate consecutive small blocks; large ones stay."""
     if len(blocks) <= 1:
         return tuple(blocks)
     layout = blocks[0].layout

@@ -1,14 +1,14 @@
-"""Spines: all batches of an arrangement, kept few by merging that is paid for in small instalments.
+"""Spines: all batches of an arrangement, kept few by merging in small instalments.
 
-Batches stand in the order of time, oldest first. Sizes are told apart by class, ``ceil(log2 rows)``: a group of
-neighbours is due to be merged when no older batch of it is of a higher class than all newer ones together, so what
-remains falls in class from one batch to the next, and there are O(log n) of them. A row is merged O(log n) times, as
-every merge raises its class or makes rows vanish.
+Batches are in order of time, oldest first. The class of a batch is ``ceil(log2 rows)``. A group of neighbours is merged
+when no older batch of it has a higher class than all newer ones together. Therefore classes fall from one batch to the
+next, and there are O(log n) batches. A row is merged O(log n) times, since every merge raises its class or removes
+rows.
 
-Small merges happen at once, and so do those of few times the rows that are inserted: a bulk load would keep what is
-merged beside what it is merged into for longer than it takes. Larger ones become a ``Merge`` in the batches' place, and
-every insert pays for a part of it: twice its own rows for every merge, which ends each before it could stand in the way
-of the next one, and a constant for the smallest. Readers see the inputs until a merge has ended.
+Small merges happen at once, and so do those of at most a few times the inserted rows: for a bulk load, inputs and
+output of a slow merge would need memory together for longer than the merge takes. Larger merges become a ``Merge`` in
+place of the batches, and every insert does a part of each: twice its own rows, so that each merge ends before the next
+one needs its result, and a constant for the smallest. Readers see the inputs until a merge has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Merging = Callable[[Sequence[Batch], Antichain], Batch]
 
 @dataclass(frozen=True, eq=False)
 class Spine:
-    """The batches of an arrangement, an immutable value: inserting gives another spine and leaves this one readable.
+    """The batches of an arrangement, an immutable value: inserting returns another spine, and this one stays readable.
 
     >>> import numpy as np, pyarrow as pa
     >>> from altneu.order import Epoch
@@ -71,27 +71,28 @@ class Spine:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """Everything readable, oldest first; none is empty."""
+        """All readable batches, oldest first; none is empty."""
         return tuple(b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,)))
 
     def __len__(self) -> int:
-        """Updates held."""
+        """The number of updates."""
         return sum(map(len, self.batches))
 
     def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
-        """This spine with ``batch``, which begins where it ends; merges go on, and advance times to ``since``.
+        """This spine with ``batch``, which begins where it ends; merges continue, and advance times to ``since``.
 
-        Nobody may read these batches at a time that is not at or beyond ``since`` once the result replaces this spine.
-        With ``merging``, all merges that are due or on their way are done at once, by it.
+        Once the result replaces this spine, its batches must not be read at times that are not at or beyond ``since``.
+        With ``merging``, that function does all merges that are due or in progress at once.
 
         Cost:   amortised O(log n) merged rows for each row inserted; never more than ``AT_ONCE`` times the rows
-                inserted for each merge on its way, plus ``effort`` and one slice. About 20 microseconds for one row.
+                inserted for each merge in progress, plus ``effort`` and one slice. About 20 microseconds for one row.
         Law:    sums at every t with since <= t are those of all updates inserted; the number of batches stays
-                logarithmic; toggled rows do not pile up (tests/laws/test_spine.py).
+                logarithmic; rows that are inserted and retracted repeatedly do not accumulate
+                (tests/laws/test_spine.py).
 
         Raises:
             BeforeFrontierError: the batch begins before this spine ends.
-            DiffOverflowError: a summed diff leaves the signed 64-bit range.
+            DiffOverflowError: a summed diff exceeds the signed 64-bit range.
         """
         nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
         if len(batch):
@@ -102,16 +103,16 @@ class Spine:
         return Spine(self.layout, nodes, batch.description.upper)
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
-        """``batch`` described as beginning where the last of ``nodes`` ends: between the two nothing happened."""
-        told = batch.description
-        if self.upper is not None and not self.upper.less_equal_frontier(told.lower):
+        """``batch``, described as beginning where the last of ``nodes`` ends, as there are no updates in between."""
+        description = batch.description
+        if self.upper is not None and not self.upper.less_equal_frontier(description.lower):
             raise BeforeFrontierError(
-                f"a batch from {told.lower} on cannot follow batches up to {self.upper}; "
+                f"a batch from {description.lower} on cannot follow batches up to {self.upper}; "
                 "cut updates at the frontier up to which the arrangement is complete"
             )
-        if not nodes or (ends := _described(nodes[-1]).upper) == told.lower:
+        if not nodes or (ends := _described(nodes[-1]).upper) == description.lower:
             return batch
-        return batch.described(replace(told, lower=ends))
+        return batch.described(replace(description, lower=ends))
 
     def merged(self, since: Antichain) -> Batch:
         """All updates as one batch, times advanced to ``since``; this spine stays as it is."""
@@ -121,12 +122,12 @@ class Spine:
         return Batch.empty(self.layout, Description(start, self.upper or start, since))
 
     def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
-        """This spine with what came at ``lower`` or later folded up to ``since``, where it is ``least`` rows or more.
+        """This spine with its batches from ``lower`` on compacted to ``since``, if they have at least ``least`` rows.
 
-        Where ``since`` is not beyond ``lower`` the times of what came then do not change, and folding a batch only sums
-        up its older updates with newer ones: a batch with few older updates stays as it is.
+        If ``since`` is not beyond ``lower``, the times of these updates do not change, and compaction only adds up
+        older updates of a batch with newer ones: a batch with few older updates stays as it is.
 
-        Cost:   what came then; of older batches only those that were, or are being, merged with it.
+        Cost:   the rows from ``lower`` on, and older batches only if they were, or are being, merged with these.
         """
         nodes = self.nodes
         stays = since.less_equal_frontier(lower)
@@ -144,19 +145,19 @@ class Spine:
     def from_time(self, start: int) -> Spine:
         """This spine without the batches that end before ``start``, the first coordinate of a time.
 
-        Only for a layout with ``changes_only`` is nothing lost by it.
+        Without loss only for a layout with ``changes_only``.
         """
         nodes = tuple(node for node in self.nodes if reaches(_described(node).upper.elements, start))
         return self if len(nodes) == len(self.nodes) else Spine(self.layout, nodes, self.upper)
 
     def compact(self, since: Antichain) -> Spine:
-        """This spine as one batch at most, times advanced to ``since``: for maintenance, it costs all of n at once."""
+        """This spine as at most one batch, with times advanced to ``since``; for maintenance: it costs all n rows."""
         batch = self.merged(since)
         return Spine(self.layout, (batch,) if len(batch) else (), self.upper)
 
 
 def _pay(nodes: tuple[_Node, ...], share: int, effort: int, since: Antichain) -> tuple[_Node, ...]:
-    """Let every merge go on by ``share`` rows, and the one that is nearest to its end by ``effort`` more."""
+    """Continue every merge by ``share`` rows, and the one that is nearest to its end by ``effort`` more."""
     merges = [node for node in nodes if isinstance(node, Merge)]
     if not merges:
         return nodes
@@ -176,7 +177,7 @@ def _pay(nodes: tuple[_Node, ...], share: int, effort: int, since: Antichain) ->
 
 
 def _finish(nodes: tuple[_Node, ...], since: Antichain, merging: Merging) -> tuple[_Node, ...]:
-    """Take every merge to its end; what it has done so far, if anything, is done again."""
+    """Complete every merge, from its beginning."""
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
         if isinstance(node, Merge):
@@ -185,7 +186,7 @@ def _finish(nodes: tuple[_Node, ...], since: Antichain, merging: Merging) -> tup
 
 
 def _end(nodes: tuple[_Node, ...]) -> tuple[_Node, ...]:
-    """Put batches in the place of merges of which nothing remains."""
+    """Replace completed merges by their batches."""
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
         if isinstance(node, Merge) and node.remaining == 0:
@@ -207,7 +208,7 @@ def _put(nodes: tuple[_Node, ...], start: int, stop: int, batch: Batch) -> tuple
 
 
 def _before(batch: Batch, lower: Antichain) -> int:
-    """How many updates of a batch are at epochs before those of a frontier, the first coordinate of a time."""
+    """The number of updates of a batch at epochs (first coordinates of times) before those of a frontier."""
     if lower.less_equal_frontier(batch.description.lower):
         return 0
     start = int(lower.elements[0].min())
@@ -224,9 +225,9 @@ def _size_class(rows: int) -> int:
 
 
 def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_Node, ...]:
-    """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` to be paid for.
+    """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` in instalments.
 
-    Those are small that have at most ``at_once`` rows together; a merge on its way of which no more remains ends, too.
+    A group is small if it has at most ``at_once`` rows; a merge in progress with no more remaining rows is completed.
     """
     nodes = _ended(nodes, since, at_once)
     stop = len(nodes)
@@ -247,7 +248,7 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_No
 
 
 def _ended(nodes: tuple[_Node, ...], since: Antichain, most: int) -> tuple[_Node, ...]:
-    """Take merges to their end of which at most so many rows remain."""
+    """Complete merges with at most a number of remaining rows."""
     if not any(isinstance(node, Merge) and node.remaining <= most for node in nodes):
         return nodes
     return _end(
@@ -261,7 +262,7 @@ def _ended(nodes: tuple[_Node, ...], since: Antichain, most: int) -> tuple[_Node
 
 
 def _newest_within(group: Sequence[Batch], limit: int) -> int:
-    """How many of the newest batches have at most ``limit`` rows together."""
+    """The number of newest batches that have at most ``limit`` rows together."""
     count, rows = 0, 0
     while count < len(group) and rows + len(group[-1 - count]) <= limit:
         rows += len(group[-1 - count])
@@ -270,7 +271,7 @@ def _newest_within(group: Sequence[Batch], limit: int) -> int:
 
 
 def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
-    """Where the group of neighbours that ends at ``stop`` starts, and its rows."""
+    """The start of the group of neighbours that ends at ``stop``, and its number of rows."""
     newest = nodes[stop - 1]
     if isinstance(newest, Merge):
         return stop - 1, 0

@@ -1,4 +1,4 @@
-"""Updates: ``(data, time, diff)`` in columns, the form in which collections move."""
+"""Updates: ``(data, time, diff)`` in columns, the form in which operators exchange collections."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def consolidate(updates: Updates, lattice: Lattice) -> Updates:
 
     Shape:  n updates in, m <= n out, in the order of batches; no two share ``(data, time)``; no zero diff.
     Cost:   O(n log n), no exchange, no state.
-    Law:    accumulating at any time is unchanged (tests/laws/test_update.py).
+    Law:    the accumulation at every time is unchanged (tests/laws/test_update.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
 
     Raises:
-        DiffOverflowError: a summed diff leaves the signed 64-bit range.
+        DiffOverflowError: a summed diff exceeds the signed 64-bit range.
 
     >>> from altneu.order import Epoch
     >>> rows = Rows.from_pydict({"a": ["x", "y", "x"]}, pa.schema([("a", pa.string())]))
@@ -98,6 +98,6 @@ def consolidate(updates: Updates, lattice: Lattice) -> Updates:
     stack = Stack([updates.rows], updates.schema)
     nothing = Stack([Rows(_NO_COLUMNS, (), len(updates))], _NO_COLUMNS)
     hashes = hash_rows(updates.rows)
-    given = Unsorted(stack, nothing, hashes, np.zeros(len(updates), np.uint64), updates.times, updates.diffs)
-    done = settle(given, lattice)
+    rows_in = Unsorted(stack, nothing, hashes, np.zeros(len(updates), np.uint64), updates.times, updates.diffs)
+    done = settle(rows_in, lattice)
     return Updates(stack.take(done.index), done.times, done.diffs)

@@ -94,12 +94,15 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
         fields = _parse_ddl(schema)
     else:
         raise SchemaError(
-            f"a schema is Spark DDL such as 'src long, dst long' or a pyarrow.Schema, not {type(schema).__name__}"
+            "a schema must be Spark DDL, such as 'src long, dst long', or a pyarrow.Schema, got "
+            f"{type(schema).__name__}"
         )
     seen: set[str] = set()
     for field in fields:
         if field.name.lower() in seen:
-            raise SchemaError(f"the column {field.name!r} comes twice in the schema (case does not tell names apart)")
+            raise SchemaError(
+                f"the column {field.name!r} occurs twice in the schema (names that differ in case alone are equal)"
+            )
         seen.add(field.name.lower())
     return pa.schema(fields)
 
@@ -327,7 +330,7 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
             raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
     data_type = arrow_type(node.kind, text)
     if data_type == NULL and not nullable:
-        raise SchemaError(f"column {node.name!r} is void, which holds nothing but nulls, and NOT NULL (in {text!r})")
+        raise SchemaError(f"column {node.name!r} is void, a type of nulls alone, and cannot be NOT NULL (in {text!r})")
     return pa.field(node.name, data_type, nullable)
 
 

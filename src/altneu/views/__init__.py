@@ -1,1 +1,1 @@
-"""Views, and what else is read: readers of a store beside its session, and answers that are given once."""
+"""Views, readers of a store that another process writes, and queries that are answered once."""

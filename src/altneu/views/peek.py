@@ -1,4 +1,4 @@
-"""Answers that are given once: computed from what views keep, read, and forgotten."""
+"""Queries that are answered once: computed from the state of views, read, and forgotten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = ASKED
 
 
 class _Answer:
-    """What a view is read from, of a collection that is no view: as much of ``Readings`` as contents need."""
+    """The part of ``Readings`` that reading contents needs, for a collection that is not maintained."""
 
     def __init__(self, engine: Engine, ports: ViewPorts, known: Known) -> None:
         self.lock, self.table = engine.lock, engine.table
@@ -58,10 +58,10 @@ class _Asked(View):
 
 
 def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
-    """The rows of a collection at a time; nothing of it is committed, and its state is forgotten.
+    """The rows of a collection at a time; nothing is committed, and its state is forgotten.
 
-    It is computed as a view that is added late is, so it reads every arrangement that has what it needs, and a view
-    that is there is read as it is.
+    It is computed like a view that is added late: it reads every existing arrangement that it can use, and an existing
+    view directly.
     """
     with _computed(engine, collection) as (plan, node, _):
         journal, upper, remedy = engine.journal, max(engine.lower, 1), "Session(retain=...) keeps more"
@@ -72,7 +72,7 @@ def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErro
 
 @contextmanager
 def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir.Node, Measurements]]:
-    """Inside, a collection is kept as a view is; its plan with that of all views, its own, and what it took."""
+    """A context in which a collection has state like a view; gives the common plan, its own plan, and its costs."""
     journal, table, measured = engine.journal, engine.table, Measurements()
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources})
     if unread:
@@ -90,9 +90,11 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
         table.layouts = plan.arranged
         existing = journal.existing()
         if missing(plan, existing):
-            part, given, anew = hydration_plan(plan, NAME, existing, journal.filled, engine.catalogue.called(node))
+            part, imported, recompute = hydration_plan(
+                plan, NAME, existing, journal.filled, engine.catalogue.called(node)
+            )
             region = engine.region(journal.since, upper, journal.since, journal.events)
-            mode = StepMode(engine.shards, given, hydrating=True, anew=anew)
+            mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(part, outcome.measured)
             journal.take(outcome)
@@ -106,7 +108,7 @@ def explained(engine: Engine, collection: Collection, *, analyze: bool = False) 
     """What the operators of a collection would cost if it were maintained; to ``analyze`` it is computed once.
 
     Raises:
-        HydrationError: rows are needed that nothing keeps.
+        HydrationError: it needs rows that no state has.
     """
     with engine.lock:
         engine.check_open()
@@ -128,7 +130,7 @@ def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explain
 
 
 def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
-    """Refuse ``update_time()`` of rows of which no view keeps when they came.
+    """Refuse ``update_time()`` of rows whose time of arrival no view keeps.
 
     Raises:
         PlanError: with the remedy.
@@ -144,10 +146,10 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
 
 
 def planned(engine: Engine, collection: Collection) -> tuple[Plan, ir.Node]:
-    """The plan of all views and of a collection beside them, and the collection's own.
+    """The plan of all views together with a collection, and the collection's own plan.
 
     Raises:
-        HydrationError: rows are needed that nothing keeps.
+        HydrationError: it needs rows that no state has.
     """
     check_maintained(NAME, collection)
     catalogue, journal = engine.catalogue, engine.journal

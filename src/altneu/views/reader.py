@@ -1,4 +1,4 @@
-"""Reading a store beside the session that writes it: no Spark, no plan, no lock."""
+"""Reading a store that another session may be writing: without Spark, plans or locks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from altneu.order import Epoch
 from altneu.plan.functions import titles
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.described import Described
-from altneu.runtime.files import Data, Files, from_ipc
+from altneu.runtime.files import Files, from_ipc
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.journal import stored_outputs
 from altneu.runtime.pieces import Piece
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import Data, state_of
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.trace.update import Updates
 from altneu.views.view import View
@@ -35,15 +36,15 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class SnapshotFiles(Files):
-    """How the data of one commit is opened."""
+    """Opens the data of one commit."""
 
     snapshot: Snapshot | None = None
 
     def open(self, data: Data) -> list[pa.RecordBatch]:
-        """All record batches of some data.
+        """All record batches of a segment or blob.
 
         Raises:
-            HistoryGoneError: its file is gone.
+            HistoryGoneError: its file was deleted.
         """
         if "blob" in data:
             return from_ipc(self.blob(data["blob"]))
@@ -52,24 +53,24 @@ class SnapshotFiles(Files):
 
 
 class SnapshotTable(StateTable):
-    """The arrangements of one commit, opened as they are asked for; what waits for its time is left alone."""
+    """The arrangements of one commit, each opened when it is first read; future updates are not opened."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot, Epoch(), durable=False)
         for key, value in snapshot.state.items():
             if key.startswith("arrangement/"):
                 _, name, shard = key.split("/")
-                self.stored[name, int(shard)] = {**value, "hold": []}  # type: ignore[dict-item]
+                self.stored[name, int(shard)] = {"batches": state_of(value)["batches"], "hold": []}
 
     @property
     def files(self) -> Files:
-        """How its data is opened."""
+        """The object that opens its data."""
         assert isinstance(self.store, Snapshot)
         return SnapshotFiles(self.store.segment_directory, self.blob, snapshot=self.store)
 
 
-class Moment:
-    """What one commit says of the views, to be read and never changed."""
+class CommitViews:
+    """The views as of one commit, for reading only."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -83,11 +84,11 @@ class Moment:
         self._described: dict[str, Described] = {}
 
     def described(self, name: str) -> Described:
-        """How a view is kept.
+        """The arrangements and layouts of a view.
 
         Raises:
             PlanError: there is no such view.
-            ReadError: the commit does not say it.
+            ReadError: the commit lacks the description.
         """
         if name not in self._described:
             if name not in self.views:
@@ -103,7 +104,7 @@ class Moment:
         return self._described[name]
 
     def known(self, name: str) -> Known:
-        """What is known and kept of a view."""
+        """The times at which a view can be read, and what its errors say."""
         coordinates, view = self.described(name).coordinates, self.views[name]
         since = max(self.since, int(view["since"]))
         began = max(self.began, int(view.get("lower", self.lower)))
@@ -111,20 +112,20 @@ class Moment:
         return Known(name, self.lower, since, began, self.events, coordinates, REMEDY, functions)
 
     def last(self, name: str) -> list[Piece]:
-        """What the last advance did to a view."""
+        """The changes of a view in the last advance, one split for each batch."""
         contents = self.described(name).ports.contents
         batches = stored_outputs(self.snapshot, contents, self.lower)
         return [Piece.of(self.snapshot, self.table.layouts[contents], [batch]) for batch in batches]
 
     def pieces(self, name: str) -> list[Piece]:
-        """The contents of a view, a piece a shard."""
+        """The contents of a view, one split for each shard."""
         contents = self.described(name).ports.contents
         values = [value for (arrangement, _), value in sorted(self.table.stored.items()) if arrangement == contents]
         return [Piece.of(self.snapshot, self.table.layouts[contents], value["batches"]) for value in values]
 
 
 class StoreReadings(Closing):
-    """What the views of a store are read from, at its last commit: ``Reader`` is what users call."""
+    """The implementation of ``Reader``: the views of a store as of its last commit, read by ``View``."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class StoreReadings(Closing):
         self._since = since
         self.subscribers = Subscribers()
         self._store = StoreReader(path, lease=lease, since=since, shared=shared, storage_options=storage_options or {})
-        self._moment = Moment(self._store.snapshot)
+        self._commit_views = CommitViews(self._store.snapshot)
 
     @property
     def where(self) -> str:
@@ -149,34 +150,34 @@ class StoreReadings(Closing):
     @property
     def commit(self) -> int:
         """Number of the commit that is read."""
-        return self._moment.snapshot.number
+        return self._commit_views.snapshot.number
 
     @property
     def lower(self) -> int:
         """The frontier: times before it are closed."""
-        return self._moment.lower
+        return self._commit_views.lower
 
     @property
     def views(self) -> list[str]:
         """Names of the views."""
-        return list(self._moment.views)
+        return list(self._commit_views.views)
 
     @property
     def definitions(self) -> Mapping[str, Any]:
-        """What SQL statements have defined, by name (docs/format.md)."""
-        return {k[4:]: v for k, v in self._moment.snapshot.state.items() if k.startswith("sql/")}
+        """The definitions that SQL statements made, by name (docs/format.md)."""
+        return {k[4:]: v for k, v in self._commit_views.snapshot.state.items() if k.startswith("sql/")}
 
     @property
     def table(self) -> StateTable:
         """The state of every arrangement."""
-        return self._moment.table
+        return self._commit_views.table
 
     def refresh(self) -> bool:
-        """Go to the last commit; whether there was a new one."""
+        """Move to the last commit; returns whether there was a new one."""
         with self.lock:
-            found, history = self._store.refresh(), self.store_id
-            if found:
-                self._moment = Moment(self._store.snapshot)
+            advanced, history = self._store.refresh(), self.store_id
+            if advanced:
+                self._commit_views = CommitViews(self._store.snapshot)
             if self.store_id != history and self.subscribers.since is not None:
                 self.subscribers.end()
                 raise HistoryGoneError(
@@ -187,18 +188,21 @@ class StoreReadings(Closing):
                 self.subscribers.deliver(f"the reader is at {self.lower}")
             finally:
                 self._keep()
-            return found
+            return advanced
 
     def hold(self, since: int | None) -> None:
-        """Ask for the history after another time than before, from the writer's next step on; None asks for none."""
+        """Request the history after ``since`` from the writer's next step on, in place of the earlier request.
+
+        None requests no history.
+        """
         with self.lock:
             self._since = since
             self._keep()
 
     def _keep(self) -> None:
-        """Let the lease follow; but what was asked for and is folded all the same, older commits still tell."""
+        """Move the lease; while the requested history is compacted already, keep the older commits, which have it."""
         since = min((s for s in (self._since, self.subscribers.since) if s is not None), default=None)
-        is_retained = since is None or self._moment.since <= since
+        is_retained = since is None or self._commit_views.since <= since
         self._store.keep(self.commit if is_retained else self._store.leased, since)
 
     def view(self, name: str) -> View:
@@ -207,48 +211,50 @@ class StoreReadings(Closing):
         return View(self, name)
 
     def close(self, *, keep: bool = False) -> None:
-        """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
+        """Delete the lease, or with ``keep`` let it expire; a second call has no effect."""
         self.subscribers.end()
         self._store.close(keep=keep)
 
     @property
     def store_id(self) -> str:
-        """What tells this store from every other one."""
-        return self._moment.snapshot.identity
+        """The id of this store."""
+        return self._commit_views.snapshot.identity
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
-        self._moment.described(name)
-        return f"{self.store_id}/{self._moment.views[name].get('added', 0)}"
+        """The id of a view's history: that of the store, and the commit that added the view."""
+        self._commit_views.described(name)
+        return f"{self.store_id}/{self._commit_views.views[name].get('added', 0)}"
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
-        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        """Keep the history after a time for an external reader, under a name, while its lease is valid."""
         self._store.lease(Lease(name, None, since, lease_end(lease_seconds(lease))))
 
     # what views are read from ---------------------------------------------------------------------------------------
 
     def ports(self, name: str) -> ViewPorts:
-        """Where a view's contents and errors are kept."""
-        return self._moment.described(name).ports
+        """The arrangements of a view's contents and errors."""
+        return self._commit_views.described(name).ports
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
-        """What the two times of a view are called, None when it has one."""
-        return self._moment.described(name).coordinates
+        """The names of a view's two times; None if it has one."""
+        return self._commit_views.described(name).coordinates
 
     def known(self, name: str) -> Known:
-        """What is known and kept of a view."""
-        return self._moment.known(name)
+        """The times at which a view can be read, and what its errors say."""
+        return self._commit_views.known(name)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
-        moment = self._moment
-        return self._together(name, [(piece, moment.known(name).began, moment.lower) for piece in moment.last(name)])
+        commit_views = self._commit_views
+        return self._together(
+            name, [(piece, commit_views.known(name).began, commit_views.lower) for piece in commit_views.last(name)]
+        )
 
     def updates(self, name: str, start: int, end: int) -> Updates:
         """The updates of a view at times from ``start`` up to but not including ``end``.
 
         Raises:
-            HistoryGoneError: they are no longer told apart.
+            HistoryGoneError: they have been compacted.
         """
         return self._together(name, self.changed(name, start, end))
 
@@ -258,64 +264,65 @@ class StoreReadings(Closing):
         return Updates.concat(parts, layout.schema, layout.lattice.width)
 
     def pieces(self, name: str, at: int) -> list[Piece]:
-        """A piece a shard with the contents of a view at a time.
+        """The contents of a view at a time, one split for each shard.
 
         Raises:
-            HistoryGoneError: they are folded into later ones, in all commits that are kept.
+            HistoryGoneError: the time is compacted in all commits that are retained.
         """
         refuse_without_contents(self.ports(name), name)
-        moment = self._moment
-        while moment.known(name).since > at:
-            moment = self._before(moment, name, at + 1)
-        return moment.pieces(name)
+        commit_views = self._commit_views
+        while commit_views.known(name).since > at:
+            commit_views = self._before(commit_views, name, at + 1)
+        return commit_views.pieces(name)
 
-    def _before(self, moment: Moment, name: str, start: int) -> Moment:
-        """What the commit before says, to tell of changes from ``start`` on."""
+    def _before(self, commit_views: CommitViews, name: str, start: int) -> CommitViews:
+        """The views as of the commit before, to read changes from ``start`` on."""
         try:
-            earlier = Moment(self._store.before(moment.snapshot.number))
+            earlier = CommitViews(self._store.before(commit_views.snapshot.number))
             earlier.described(name)
         except (HistoryGoneError, PlanError, ReadError):
-            raise self.known(name).gone(start) from None
+            raise self.known(name).history_gone(start) from None
         return earlier
 
     def changed(self, name: str, start: int, end: int) -> list[Changed]:
-        """Where the updates of a view at these times are: pieces, each with the times that are wanted of it.
+        """The splits with the updates of a view at these times, each with the range of times to read from it.
 
-        A step that was on its way when this reader asked for the history may have folded it still. What such a step
-        changed is told by its own commit, which the lease keeps; so commits are gone back to, as far as need be.
+        A step that was running when this reader requested the history may still have compacted it. The changes of such
+        a step are in its own commit, which the lease keeps; therefore this goes back through the commits as far as
+        necessary.
 
         Raises:
-            HistoryGoneError: they are no longer told apart.
+            HistoryGoneError: they have been compacted.
         """
-        found: list[Changed] = []
-        moment = self._moment
+        ranges: list[Changed] = []
+        commit_views = self._commit_views
         while start < end:
-            known = moment.known(name)
+            known = commit_views.known(name)
             if known.began <= start:
-                return found + [(piece, start, end) for piece in moment.last(name)]
-            apart = start if known.tells_apart(start) else known.since + 1
-            low = min(apart, known.began)
-            pieces = moment.last(name) if known.began < apart else moment.pieces(name)
+                return ranges + [(piece, start, end) for piece in commit_views.last(name)]
+            recent = start if known.distinguishes(start) else known.since + 1
+            low = min(recent, known.began)
+            pieces = commit_views.last(name) if known.began < recent else commit_views.pieces(name)
             if low < end:
-                found += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
+                ranges += [(r, low, end) for piece in pieces if (r := piece.reaching(low)).batches]
                 end = low
             if start < end:
-                moment = self._before(moment, name, start)
-        return found
+                commit_views = self._before(commit_views, name, start)
+        return ranges
 
     def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
-        """Refused: Spark reads stores by itself."""
+        """Raises: Spark reads stores by itself."""
         refuse_without_contents(self.ports(view.name), view.name)
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')
 
 
 class Reader(Closing):
-    """The views of a store at its last commit, for a process that does not write it.
+    """The views of a store as of its last commit, for a process that does not write the store.
 
-    It stays at the commit it has read until ``refresh``; a step that is on its way does not show. Its ``lease`` keeps
-    the files of that commit, and is renewed as long as the reader is there; ``lease=None`` leaves it out, where the
-    folder cannot be written. ``since`` asks the writer to keep the history after that time, so that
-    ``changes(since=...)`` has it: from its next step on, and as long as the lease holds. Close it, or use ``with``.
+    A reader stays at its commit until ``refresh``; it never sees a part of a step. Its ``lease`` protects the files of
+    that commit and is renewed while the reader is open; use ``lease=None`` if the folder cannot be written. ``since``
+    requests that the writer retain the history after that time, from its next step on and while the lease is valid, so
+    that ``changes(since=...)`` can read it. Close the reader, or use ``with``.
 
     >>> import tempfile, altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -354,7 +361,7 @@ class Reader(Closing):
 
     @property
     def definitions(self) -> Mapping[str, Any]:
-        """What SQL statements have defined, by name (docs/format.md)."""
+        """The definitions that SQL statements made, by name (docs/format.md)."""
         return self._readings.definitions
 
     def refresh(self) -> bool:
@@ -368,11 +375,14 @@ class Reader(Closing):
         return self._readings.refresh()
 
     def hold(self, since: int | None) -> None:
-        """Ask for the history after another time than before, from the writer's next step on; None asks for none."""
+        """Request the history after ``since`` from the writer's next step on, in place of the earlier request.
+
+        None requests no history.
+        """
         self._readings.hold(since)
 
     def view(self, name: str) -> View:
-        """A view by name; it shows the commit that the reader is at whenever it is read.
+        """A view by name; each read of it is as of the reader's present commit.
 
         Raises:
             PlanError: there is no such view.
@@ -380,7 +390,7 @@ class Reader(Closing):
         return self._readings.view(name)
 
     def close(self, *, keep: bool = False) -> None:
-        """Take the lease back, or with ``keep`` let it run out by itself; twice is once."""
+        """Delete the lease, or with ``keep`` let it expire; a second call has no effect."""
         self._readings.close(keep=keep)
 
 
@@ -391,11 +401,11 @@ def read(
     since: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Reader:
-    """Open a store for reading, while a session writes it or none does.
+    """Open a store for reading, whether a session is writing it or not.
 
     Raises:
         StoreError: there is no store at ``path``.
-        StoreVersionError: an altneu of another format wrote it.
-        StoreCorruptError: a file of it does not hold; names the file.
+        StoreVersionError: a version of altneu with another format wrote it.
+        StoreCorruptError: a file of it is damaged; names the file.
     """
     return Reader(StoreReadings(path, lease=lease, since=since, storage_options=storage_options))

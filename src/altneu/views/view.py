@@ -78,25 +78,25 @@ class View:
             ReadError: the view was made without contents.
         """
         with self._readings.lock:
-            found = self._read(at, errors)
-        if np.maximum(found.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
+            updates = self._read(at, errors)
+        if np.maximum(updates.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
             raise ReadError(
                 f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
                 "which has each row once with how often it is there"
             )
-        rows = repeated(found)
+        rows = repeated(updates)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
 
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
-            raise ReadError(f'errors={errors!r} is neither "raise" nor "ignore"')
+            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
         ports = self._readings.ports(self.name)
         refuse_without_contents(ports, self.name)
         time = self._readings.known(self.name).readable(at)
-        found = contents(self._readings.table, ports.contents, time)
+        updates = contents(self._readings.table, ports.contents, time)
         if errors == "raise":
-            self._raise_if_any(self._errors(time, found))
-        return found
+            self._raise_if_any(self._errors(time, updates))
+        return updates
 
     def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
         """The contents as Python tuples, in no particular order.
@@ -184,10 +184,10 @@ class View:
         """
         with self._readings.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
-            made = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
-            self._readings.subscribers.add(made)
-            made.poll() if made.pushes else None
-            return made
+            subscription = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
+            self._readings.subscribers.add(subscription)
+            subscription.poll() if subscription.pushes else None
+            return subscription
 
     def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
         """Why a row is in the view at a time: the input rows that it depends on, and how it was computed.
@@ -243,14 +243,14 @@ class View:
         with self._readings.lock:
             time, ports = self._readings.known(self.name).readable(at), self._readings.ports(self.name)
             if ports.changes_only:
-                return pa.Table.from_batches([errors_kept(self._readings.table, ports, time).to_batch()])
-            found = contents(self._readings.table, ports.contents, time)
-            return pa.Table.from_batches([self._errors(time, found).to_batch()])
+                return pa.Table.from_batches([stored_errors(self._readings.table, ports, time).to_batch()])
+            updates = contents(self._readings.table, ports.contents, time)
+            return pa.Table.from_batches([self._errors(time, updates).to_batch()])
 
-    def _errors(self, time: At, found: Updates) -> Rows:
-        bad = negatives(found, self.name, self._readings.known(self.name).doubt)
-        kept = errors_kept(self._readings.table, self._readings.ports(self.name), time)
-        return kept if bad is None else _each_once([Updates(kept, *_ones(kept.count)), bad])
+    def _errors(self, time: At, updates: Updates) -> Rows:
+        bad = negatives(updates, self.name, self._readings.known(self.name).doubt)
+        stored = stored_errors(self._readings.table, self._readings.ports(self.name), time)
+        return stored if bad is None else _each_once([Updates(stored, *_ones(stored.count)), bad])
 
     def raise_errors(self, time: At) -> None:
         """Raise if an operator below the view has an error at a time.
@@ -292,7 +292,7 @@ class View:
         return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
 
 
-def errors_kept(table: StateTable, ports: ViewPorts, time: At) -> Rows:
+def stored_errors(table: StateTable, ports: ViewPorts, time: At) -> Rows:
     """The errors of the operators below a view at a time, each once."""
     found_by_origin = [contents(table, name, time) for name in ports.errors]
     return _each_once([consolidate(p, table.lattice) for p in found_by_origin if len(p)])  # over shards
@@ -311,11 +311,11 @@ def _ones(count: int) -> tuple[Ints, Ints]:
     return np.zeros((1, count), np.int64), np.ones(count, np.int64)
 
 
-def repeated(found: Updates) -> Rows:
+def repeated(updates: Updates) -> Rows:
     """Rows as often as their counts say; none for a count below zero."""
-    if (found.diffs == 1).all():
-        return found.rows
-    return found.rows.take(np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0)))
+    if (updates.diffs == 1).all():
+        return updates.rows
+    return updates.rows.take(np.repeat(np.arange(len(updates)), np.maximum(updates.diffs, 0)))
 
 
 def net_changes(updates: Updates) -> Updates:

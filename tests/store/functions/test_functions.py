@@ -447,5 +447,5 @@ def test_a_version_without_a_function_is_refused(a):
         lambda: a.join_function([({"y": "k"}, None, 1)], version=1),
         lambda: a.delay(3, version=1),
     ):
-        with pytest.raises(PlanError, match="version belongs to a Python function"):
+        with pytest.raises(PlanError, match="version is for a Python function"):
             refused()

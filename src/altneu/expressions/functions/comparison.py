@@ -20,6 +20,7 @@ from altneu.expressions.coercion import (
     literal_decimal,
     wider_decimal,
 )
+from altneu.expressions.functions.conditional import choose
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Failures, Mask, Values, Vector, both_valid, has_numpy, restrict
@@ -225,8 +226,6 @@ def least(count: int, *vectors: Vector) -> Vector:
 
 
 def _extreme(symbol: str, count: int, vectors: Sequence[Vector]) -> Vector:
-    from altneu.expressions.functions.conditional import choose
-
     best = vectors[0]
     for vector in vectors[1:]:
         truth, valid = compare(symbol, vector, best, count)

@@ -12,6 +12,7 @@ from altneu.operators.asof.node import AsOf, UpdateTime
 from altneu.operators.asof.operation import AsofOp, LockedOp
 from altneu.operators.asof.reducer import AsOfReduce
 from altneu.operators.asof.revising import AsofSpec
+from altneu.operators.asof.rule import MixedSides
 from altneu.operators.concat.node import Concat
 from altneu.operators.linear.node import Linear
 from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, arrangement_id
@@ -123,7 +124,7 @@ def mixed(node: AsOf) -> Node:
     shown = tuple(zip(node.right.schema.names, names[1], strict=True))
     called = dict(shown)
     rule = replace(node.rule, ties=tuple((called[column], *how) for column, *how in node.rule.ties))
-    reducer = AsOfReduce("#side", "#stamp", names[0], names[1], shown, rule, node.keeps)
+    reducer = AsOfReduce(MixedSides("#side", "#stamp", names[0], names[1], shown, rule, node.keeps))
     made = Reduce(Concat(tuple(parts)), grouped, reducer)
     place = [dict(zip(s.schema.names, n, strict=True)) for s, n in zip(sides, names, strict=True)]
     return Linear(

@@ -87,6 +87,10 @@ class AsOf(Derived, tag="AsOf"):
         left, right = inputs
         return replace(self, left=left, right=right, outputs=tuple(o for o in self.outputs if o[0] in needed))
 
+    def shown(self, i: int) -> Mapping[str, str]:
+        """The outputs of a side: of several right rows that look alike a row rests on all."""
+        return {column: name for name, side, column in self.outputs if side == i}
+
     def is_nothing(self, empty: Sequence[bool]) -> bool:
         """Where there is no left row, or none meets anything."""
         return empty[0] or (empty[1] and not self.keeps)
@@ -132,6 +136,10 @@ class UpdateTime(Unary, Whole, tag="UpdateTime"):
     def describe(self) -> str:
         """Nothing beside the input."""
         return ""
+
+    def shown(self, i: int) -> Mapping[str, str]:
+        """All columns of the input."""
+        return {c: c for c in self.input.schema.names}
 
     @property
     def title(self) -> str:

@@ -19,7 +19,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, Spans, between, windows
 from altneu.operators.asof.nearest import BACKWARD, FORWARD, NEAREST, sweep
-from altneu.operators.asof.rule import AsOfRule
+from altneu.operators.asof.rule import AsOfRule, MixedSides
 from altneu.operators.kernels.bitmap import empty_set
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
 from altneu.operators.kernels.groups import (
@@ -32,6 +32,7 @@ from altneu.operators.kernels.groups import (
     touched,
 )
 from altneu.operators.kernels.spans import show_row, truth
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged, Layout, Matches
 from altneu.trace.update import Updates
 
@@ -58,22 +59,16 @@ class AsofSpec:
 
 
 @dataclass(frozen=True)
-class UnionSpec:
-    """The same as a function of groups in which rows of both sides are mixed, for times that are no chain.
-
-    ``side`` is true in left rows, ``stamp`` the timestamp of either; ``left`` and ``right`` are columns of one side,
-    null in rows of the other. ``shown`` lists the right side's columns as (name, column) for errors.
-    """
+class UnionSpec(ReduceSpec):
+    """The same as a function of groups in which rows of both sides are mixed, for times that are no chain."""
 
     schema: pa.Schema
     key: tuple[str, ...]
-    side: str
-    stamp: str
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    shown: tuple[tuple[str, str], ...]
-    rule: AsOfRule
-    keeps: bool
+    sides: MixedSides
+
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The sides of each group, swept."""
+        return reduce_asof(given, self, operator)
 
 
 @dataclass(frozen=True)
@@ -186,19 +181,19 @@ def reduce_asof(given: Arranged | Groups, spec: UnionSpec, operator: str = "asof
     """
     groups = touched(given)
     group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start)), groups.new_group
-    are_left = tuple(truth(rows.column(spec.side)) for rows in (groups.old_values, groups.new_values))
+    are_left = tuple(truth(rows.column(spec.sides.side)) for rows in (groups.old_values, groups.new_values))
     sides = tuple(_mixed(groups, group, tuple(mask == side for mask in are_left)) for side in (True, False))
     ranks = (
-        Ranked.of(_without(sides[0], spec.right), spec.stamp, len(groups), ties=None),
-        Ranked.of(_without(sides[1], spec.left), spec.stamp, len(groups), ties=spec.rule.ties),
+        Ranked.of(_without(sides[0], spec.sides.right), spec.sides.stamp, len(groups), ties=None),
+        Ranked.of(_without(sides[1], spec.sides.left), spec.sides.stamp, len(groups), ties=spec.sides.rule.ties),
     )
-    changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
-    outputs = [(n, 0, n) for n in (*spec.key, *spec.left)] + [(n, 1, n) for n in spec.right]
+    changes, errors = _swept(sides, ranks, spec.sides.rule, keeps=spec.sides.keeps)
+    outputs = [(n, 0, n) for n in (*spec.key, *spec.sides.left)] + [(n, 1, n) for n in spec.sides.right]
     whole = tuple(_whole(groups.layout, groups.keys, side) for side in sides)
     at = ranks[0].row[changes.left], ranks[1].at(changes.right)
     oks = Updates(joined(spec.schema, outputs, whole, at), changes.times, changes.diffs)
-    shown = whole[1].take(ranks[1].row[errors.right]).select([column for _, column in spec.shown])
-    return ReduceOutput(oks, _failed(operator, [name for name, _ in spec.shown], shown, errors), NOTHING_PENDED)
+    shown = whole[1].take(ranks[1].row[errors.right]).select([column for _, column in spec.sides.shown])
+    return ReduceOutput(oks, _failed(operator, [name for name, _ in spec.sides.shown], shown, errors), NOTHING_PENDED)
 
 
 def _mixed(groups: Groups, group: tuple[Ints, Ints], chosen: tuple[Mask, Mask]) -> Side:

@@ -29,6 +29,24 @@ class AsOfRule:
         return f"AsOfRule(direction={self.direction!r}, tolerance={self.tolerance!r}, exact={self.exact!r}{ties})"
 
 
+@dataclass(frozen=True)
+class MixedSides:
+    """An as-of join of groups that hold rows of both sides.
+
+    ``side`` is true in left rows, ``stamp`` is the timestamp of either; ``left`` and ``right`` are columns of one side,
+    null in rows of the other, and ``shown`` the right side's columns as (name, column), for errors. With ``keeps`` a
+    left row that meets nothing has nulls.
+    """
+
+    side: str
+    stamp: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...]
+    rule: AsOfRule
+    keeps: bool
+
+
 def _nulls(descending: bool, first: bool) -> str:
     """How an order says where nulls are, where it is not as usual."""
     return "" if first is not descending else f" nulls {'first' if first else 'last'}"

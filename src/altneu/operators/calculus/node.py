@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from altneu.operators.node import Columns, Unary, same_columns
+from altneu.operators.node import Columns, Node, Unary, same_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,11 @@ class Moments(Unary):
     @property
     def moves_times(self) -> bool:
         """It does."""
+        return True
+
+    @property
+    def reads_times(self) -> bool:
+        """It does: each has two moments."""
         return True
 
 
@@ -84,6 +89,12 @@ class Integrate(Moments, tag="Integrate"):
     def is_by_arrival(self) -> bool:
         """It forgets later moments."""
         return True
+
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
+        """What was differentiated right before."""
+        below = self.input
+        is_inverse = isinstance(below, Differentiate) and (below.depth, below.level) == (self.depth, self.level)
+        return below.inputs[0] if is_inverse else None
 
     def moments(self, below: dict[int, int]) -> dict[int, int]:
         """Out of the scope."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -49,6 +49,20 @@ class Concat(Derived, tag="Concat"):
         """Where all parts are."""
         return all(empty)
 
+    @property
+    def is_sum(self) -> bool:
+        """It is."""
+        return True
+
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
+        """Of one part that part."""
+        return self.parts[0] if len(self.parts) == 1 else None
+
+    def without(self, empty: Sequence[bool]) -> Node:
+        """Without empty parts, unless a column then is not nullable that was."""
+        made = Concat(tuple(part for part, is_empty in zip(self.parts, empty, strict=True) if not is_empty))
+        return made if made.schema.equals(self.schema) else self
+
 
 @dataclass(frozen=True, eq=False)
 class _SameRows(Unary):
@@ -87,6 +101,10 @@ class Consolidate(_SameRows, tag="Consolidate"):
         """It is."""
         return True
 
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
+        """What is consolidated already."""
+        return self.input if consolidated[0] else None
+
 
 @dataclass(frozen=True, eq=False)
 class Named(_SameRows):
@@ -98,6 +116,11 @@ class Named(_SameRows):
 
     @property
     def hands_on(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def stays(self) -> bool:
         """It does."""
         return True
 
@@ -119,6 +142,14 @@ class Inspect(Named, tag="Inspect"):
     def describe(self) -> str:
         """The function's digest."""
         return self.function.digest
+
+    def functions(self) -> Iterable[Function]:
+        """What is shown the rows."""
+        return (self.function,)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Node:
+        """Another one is."""
+        return replace(self, function=change(self.function))
 
     @property
     def arrival_verb(self) -> str | None:

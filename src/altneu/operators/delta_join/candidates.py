@@ -14,6 +14,7 @@ from altneu.columnar.columns import Stack, load64
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.lookup import first_at, gather_words
 from altneu.columnar.rows import Ints, Rows
+from altneu.operators.delta_join.paths import Part
 from altneu.operators.join.pairs import Search
 from altneu.operators.kernels.compiled import compiled
 from altneu.order import Lattice
@@ -25,26 +26,25 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Offer:
-    """A relation's part in an extension, as ``paths.Part`` has it, over the inputs of an operation.
+    """A relation's part in an extension, over the inputs of an operation.
 
-    ``at`` is the input that offers by ``key``; its value columns are called ``values``, which are what the extension
-    adds and what is the relation's ``own``. ``confirms`` is the input that confirms, by ``confirm_key``, what another
-    relation proposed, when it has something of its own; else it is ``at``. With ``fresh``, what is new in this step
-    counts.
+    ``at`` is the input that offers by the part's key; its value columns are called ``values``, which are what the
+    extension adds and what is the relation's own. ``confirms`` is the input that confirms, by the part's other key,
+    what another relation proposed, when it has something of its own; else it is ``at``. With ``fresh``, what is new in
+    this step counts.
     """
 
+    part: Part
     at: int
-    key: tuple[str, ...]
     values: tuple[str, ...]
-    own: tuple[str, ...]
     fresh: bool
     confirms: int = -1
-    confirm_key: tuple[str, ...] = ()
 
     @property
     def alone(self) -> Offer:
         """The lookup of a relation's own variables when all others are bound."""
-        return Offer(self.confirms, self.confirm_key, self.own, self.own, self.fresh)
+        own = Part(self.part.relation, self.part.confirm_key, self.part.own)
+        return Offer(own, self.confirms, own.own, self.fresh)
 
 
 def seen(arranged: Arranged, fresh: bool) -> tuple[Batch, ...]:
@@ -67,7 +67,7 @@ class Offered:
     @classmethod
     def of(cls, prefixes: Updates, offer: Offer, inputs: Sequence[Arranged]) -> Offered:
         """Look all prefixes up; one with a null in its key finds nothing."""
-        keys = prefixes.rows.select(offer.key)
+        keys = prefixes.rows.select(offer.part.key)
         found = probe(seen(inputs[offer.at], offer.fresh), hash_rows(keys), keys)
         if any(c.null_count for c in keys.columns):
             found = Probed(found.hits[without_null(keys)[found.hits[:, 0]]], found.blocks)
@@ -101,7 +101,7 @@ class Offered:
 
     def hashes(self, rows: Ints, adds: tuple[str, ...]) -> Ints:
         """The hashes of what rows of the stack add."""
-        if not self.offer.own:
+        if not self.offer.part.own:
             return gather_words(self.addresses[:, :1], self.stack.starts, rows)[0]
         return hash_rows(self.added(self.stack.take(rows), adds)).view(np.int64)
 
@@ -136,7 +136,7 @@ def by_key_and_value(offer: Offer, adds: tuple[str, ...]) -> Search:
     """Where the probes are key and value: rows of the key whose value is equal too."""
 
     def search(batches: Sequence[Batch], _: Hashes, probes: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
-        keys, values = probes.select(offer.key), probes.select(adds)
+        keys, values = probes.select(offer.part.key), probes.select(adds)
         found = probe(batches, hash_rows(keys), keys)
         if not len(found.hits):
             return

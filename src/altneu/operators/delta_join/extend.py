@@ -48,7 +48,12 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class ExtensionSpec:
-    """An extension: prefixes of ``before`` become rows of ``after``, its columns named by variables, in that order."""
+    """An extension: prefixes of ``before`` become rows of ``after``, its columns named by variables, in that order.
+
+    A ``paths.Extension`` is about relations and variables: it is chosen before anything is lowered, and explained. This
+    is about the inputs and the columns of one operation, and is also made of single lookups of an extension, where each
+    is an operation of its own.
+    """
 
     before: pa.Schema
     after: pa.Schema
@@ -58,7 +63,10 @@ class ExtensionSpec:
 
 @dataclass(frozen=True)
 class PathSpec:
-    """The way of a relation's new updates: those of input ``at``, named by variables, through extensions."""
+    """The way of a relation's new updates: those of input ``at``, named by variables, through extensions.
+
+    It is a ``paths.Path`` over the inputs of one operation.
+    """
 
     at: int
     start: pa.Schema
@@ -163,7 +171,7 @@ def extend(
     best, least = counts.argmin(axis=0), counts.min(axis=0)
     wave = _has_histories(prefixes)
     for which, offered in enumerate(offers):
-        others = [o for o in offers if o is not offered and not o.offer.own]
+        others = [o for o in offers if o is not offered and not o.offer.part.own]
         for rows in _chunks(np.flatnonzero((best == which) & (least > 0)), least):
             meter.allow(int(least[rows].sum()))
             made = (
@@ -178,7 +186,7 @@ def _completed(
     made: Updates, spec: ExtensionSpec, proposer: int, inputs: Sequence[Arranged], lattice: Lattice, meter: Meter
 ) -> Iterator[Updates]:
     """What was proposed, looked up where a relation binds variables of its own."""
-    rest = [o for i, o in enumerate(spec.offers) if o.own and i != proposer]
+    rest = [o for i, o in enumerate(spec.offers) if o.part.own and i != proposer]
     if not len(made):
         return
     if not rest:
@@ -186,7 +194,7 @@ def _completed(
         return
     lookups, before = [], made.schema
     for other in rest:
-        after = pa.schema([*before, *(spec.after.field(v) for v in other.own)])
+        after = pa.schema([*before, *(spec.after.field(v) for v in other.part.own)])
         lookups.append(ExtensionSpec(before, after, (), (other.alone,)))
         before = after
     for longer in _deeper(made, lookups, inputs, lattice, meter):
@@ -339,7 +347,7 @@ def _waved(
 ) -> Updates:
     """The same where rows are there at several times: the histories of what meets are swept together."""
     after = pa.schema([spec.after.field(n) for n in (*spec.before.names, *offer.values)])
-    made = _swept(prefixes, offer, offer.key, by_key, after, inputs, lattice)
+    made = _swept(prefixes, offer, offer.part.key, by_key, after, inputs, lattice)
     for other in others:
         made = _sifted(made, other, spec.adds, inputs, lattice)
     return made
@@ -349,7 +357,7 @@ def _sifted(
     prefixes: Updates, offer: Offer, adds: tuple[str, ...], inputs: Sequence[Arranged], lattice: Lattice
 ) -> Updates:
     """Prefixes in which ``adds`` are bound and that a relation has, histories swept together."""
-    both = (*offer.key, *adds)
+    both = (*offer.part.key, *adds)
     return _swept(prefixes, offer, both, by_key_and_value(offer, adds), prefixes.schema, inputs, lattice)
 
 

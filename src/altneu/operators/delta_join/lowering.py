@@ -83,7 +83,7 @@ class Relations:
         at = self._input(part.relation, part.key)
         confirms = self._input(part.relation, part.confirm_key) if part.confirm_key else at
         values = tuple(v for v in variables if v not in part.key)
-        return Offer(at, part.key, values, part.own, part.relation < start, confirms, part.confirm_key)
+        return Offer(part, at, values, part.relation < start, confirms)
 
     def describe(self, path: Path) -> str:
         """A line for EXPLAIN: what new rows of a relation meet, by which keys, and what of it was there before."""
@@ -165,24 +165,24 @@ class _Path:
         counted = pa.schema([*spec.before, *(pa.field(n, pa.int64(), nullable=False) for n in (LEAST, BY))])
         for i, offer in enumerate(spec.offers):
             operation = CountOp(replace(offer, at=0), i)
-            stream = self._lookup(operation, stream, offer.key, offer.at, counted, "count")
+            stream = self._lookup(operation, stream, offer.part.key, offer.at, counted, "count")
         ends = tuple(self._proposed(stream, spec, i, i).port for i in range(len(spec.offers)))
         return _Stream(Port(self.builder.add(ConcatOp(), ends, spec.after, label="extended", scope=self.scope)))
 
     def _proposed(self, stream: _Stream, spec: ExtensionSpec, proposer: int, number: int | None) -> _Stream:
         """The candidates of one relation, validated by the others."""
         offer = spec.offers[proposer]
-        after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.own))])
+        after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.part.own))])
         alone = ExtensionSpec(spec.before, after, spec.adds, (replace(offer, at=0),))
-        made = self._lookup(ProposeOp(alone, number), stream, offer.key, offer.at, after, "propose")
+        made = self._lookup(ProposeOp(alone, number), stream, offer.part.key, offer.at, after, "propose")
         for other in (o for i, o in enumerate(spec.offers) if i != proposer):
-            if not other.own:
+            if not other.part.own:
                 confirming = ConfirmOp(replace(other, at=0), spec.adds)
-                made = self._lookup(confirming, made, other.key, other.at, after, "validate")
+                made = self._lookup(confirming, made, other.part.key, other.at, after, "validate")
                 continue
-            before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.own)])
+            before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.part.own)])
             looking = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
-            made = self._lookup(looking, made, other.confirm_key, other.confirms, after, "look up")
+            made = self._lookup(looking, made, other.part.confirm_key, other.confirms, after, "look up")
         if after.names == spec.after.names:
             return made
         return self._projected(

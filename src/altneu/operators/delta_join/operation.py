@@ -65,7 +65,7 @@ class CountOp(Operation, tag="CountOp", kind="path"):
 
     def lies_by(self) -> tuple[str, ...]:
         """The key that is looked up."""
-        return self.offer.key
+        return self.offer.part.key
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ProposeOp(Operation, tag="ProposeOp", kind="path"):
 
     def lies_by(self) -> tuple[str, ...]:
         """The key that is looked up."""
-        return self.spec.offers[0].key
+        return self.spec.offers[0].part.key
 
 
 @dataclass(frozen=True)
@@ -104,4 +104,4 @@ class ConfirmOp(Operation, tag="ConfirmOp", kind="path"):
 
     def lies_by(self) -> tuple[str, ...]:
         """The key that is looked up."""
-        return self.offer.key
+        return self.offer.part.key

@@ -20,7 +20,8 @@ from altneu.operators.kernels.groups import (
     error_updates,
     output,
 )
-from altneu.operators.reduce.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, Aggregate
+from altneu.operators.reduce.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW
+from altneu.operators.reduce.calls import Aggregate, WindowCall
 from altneu.trace.update import Updates
 
 
@@ -90,13 +91,13 @@ def tell(
     return output(schema, [oks], [error_updates(operator, groups, at[bad], diffs[bad], texts)])
 
 
-def state_text(state: int, aggregates: Sequence[object]) -> tuple[str, str]:
+def state_text(state: int, aggregates: Sequence[Aggregate | WindowCall]) -> tuple[str, str]:
     """Code and message of a group that has no row: NEGATIVE, or OVERFLOW + the position of the aggregate."""
     if state == NEGATIVE:
         return NEGATIVE_MULTIPLICITY, "the group holds a row more often retracted than inserted"
     return (
         ARITHMETIC_OVERFLOW,
-        f"{aggregates[state - OVERFLOW]} left the range of its type; cast its argument to a wider one",
+        f"{aggregates[state - OVERFLOW].signature} left the range of its type; cast its argument to a wider one",
     )
 
 

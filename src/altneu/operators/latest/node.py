@@ -48,6 +48,11 @@ class Latest(Unary, tag="Latest"):
         return True
 
     @property
+    def reads_times(self) -> bool:
+        """It does: it is about one time."""
+        return True
+
+    @property
     def arrival_verb(self) -> str | None:
         """Its verb."""
         return "latest"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from altneu.linear import BoundLogic, Filter, FilterFunction, Negate
+from altneu.linear import BoundLogic, Filter, FilterFunction, Function, Negate
 from altneu.linear.asked import Cut
+from altneu.linear.called import functions_of, with_functions
 from altneu.linear.lineage import handed_on
 from altneu.linear.normal import is_empty, normalise
 from altneu.operators.node import Columns, Node, Unary, projection
@@ -71,6 +72,20 @@ class Linear(Unary, tag="Linear"):
     def is_consolidated(self, inputs: Sequence[bool]) -> bool:
         """Where rows are dropped or negated and nothing else is done."""
         return inputs[0] and self._only(Filter, FilterFunction, Negate)
+
+    @property
+    def reads_times(self) -> bool:
+        """Where a delay or a bound does."""
+        return not self.logic.keeps_times
+
+    def functions(self) -> Iterable[Function]:
+        """Those of its steps and delays."""
+        return functions_of(self.logic)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Node:
+        """The steps and delays with others."""
+        changed = with_functions(self.logic, change)
+        return self if changed is self.logic else Linear(self.input, changed)
 
     def _only(self, *kinds: type) -> bool:
         return all(isinstance(s, kinds) for s in self.logic.steps) and not self.logic.delay

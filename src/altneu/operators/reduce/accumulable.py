@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,16 +30,9 @@ from altneu.operators.kernels.groups import (
     touched,
 )
 from altneu.operators.reduce.accumulate import Accumulator, Mask, whole
-from altneu.operators.reduce.aggregates import (
-    DATA,
-    EMPTY,
-    NEGATIVE,
-    OVERFLOW,
-    Aggregate,
-    column_of,
-    finish_one,
-    group_state,
-)
+from altneu.operators.reduce.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, column_of, finish_one, group_state
+from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates
 
@@ -46,64 +40,147 @@ _LARGEST_COUNT = 2**62
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
+Made = tuple[list[Updates], list[Updates]]  # rows and errors
+
+
+class AccumulableSpec(ReduceSpec):
+    """What is read from a few numbers per group, its sums."""
+
+    @property
+    @abstractmethod
+    def sums(self) -> Accumulator:
+        """What adds them up."""
+
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """From the slots that have changed."""
+        return reduce_accumulable(given, self, operator)
+
+    @abstractmethod
+    def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
+        """The changes of what the touched groups come to."""
+
+
 @dataclass(frozen=True)
-class Aggregates:
+class AggregatesSpec(AccumulableSpec):
     """Accumulable aggregates of each group. With ``default_row`` the empty group has a row too."""
 
     accumulator: Accumulator
     default_row: bool = False
 
     @property
+    def sums(self) -> Accumulator:
+        """The slots of the aggregates."""
+        return self.accumulator
+
+    @property
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
         return self.accumulator.output_schema
 
+    def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
+        """One walk through the moments of each group."""
+        accumulator = self.accumulator
+        order, starts = in_time_order(groups.new_group, groups.new_times)
+        changes, overflow = _walk(
+            (order, starts, groups.new_group, _slots(groups.new_values), groups.new_diffs),
+            (groups.old_start, _slots(groups.old_values), groups.old_diffs),
+            accumulator.kinds,
+            accumulator.finishing,
+            self.default_row,
+            accumulator.slots,
+        )
+        if overflow:
+            raise DiffOverflowError(_OVERFLOW_MESSAGE)
+        types = self.schema.types[len(accumulator.key) :]
+
+        def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
+            return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
+
+        return tell(changes, groups, finals, self.schema, accumulator.aggregates, operator)
+
+
+class CountedSpec(AccumulableSpec):
+    """What is made of each row by its count: the row is the group, and its count all that is kept."""
+
+    rows: pa.Schema
+
+    @property
+    def sums(self) -> Accumulator:
+        """The count."""
+        return counter(self.rows)
+
+    def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
+        """Of each row, where its count changes."""
+        return output(self.schema, *self.made(groups, _count(groups), operator))
+
+    @abstractmethod
+    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+        """Rows and errors of what counts were and are."""
+
 
 @dataclass(frozen=True)
-class Distinct:
+class DistinctSpec(CountedSpec):
     """Each row whose count is positive, once."""
 
-    schema: pa.Schema
+    rows: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the rows."""
+        return self.rows
+
+    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+        """Rows whose count became positive, or is so no more; errors for counts below zero."""
+        return _distinct(groups, counts, self, operator)
 
 
 @dataclass(frozen=True)
-class CountOf:
+class CountOfSpec(CountedSpec):
     """Each row once, with its count (negative ones too) in a further column."""
 
-    row_schema: pa.Schema
+    rows: pa.Schema
     column: str = "count"
+
+    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+        """Rows with the counts that they had and have."""
+        return _count_of(groups, counts, self)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The row's columns and the count."""
-        return pa.schema([*self.row_schema, pa.field(self.column, pa.int64(), nullable=False)])
+        return pa.schema([*self.rows, pa.field(self.column, pa.int64(), nullable=False)])
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdSpec(CountedSpec):
     """Each row as often as ``function`` says for its count; a row whose count is zero is not asked about."""
 
-    schema: pa.Schema
+    rows: pa.Schema
     function: Callable[[int], int]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the rows."""
+        return self.rows
 
-Made = tuple[list[Updates], list[Updates]]  # rows and errors
-AccumulableSpec = Aggregates | Distinct | CountOf | Threshold
+    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+        """The difference of what the function says; errors where it fails."""
+        return _threshold(groups, counts, self, operator)
 
 
 def counter(schema: pa.Schema) -> Accumulator:
-    """The accumulator behind Distinct, CountOf and Threshold: only the count of each row."""
+    """The accumulator behind distinct, counts and threshold: only the count of each row."""
     return Accumulator(tuple(schema.names), (), schema)
 
 
-def default_row(spec: Aggregates) -> Rows:
+def default_row(spec: AggregatesSpec) -> Rows:
     """The row of the empty group of a global aggregate: counts are 0, everything else is null.
 
     The caller emits it once, at the least time; from then on ``reduce_accumulable`` replaces it and brings it back.
 
     >>> schema = pa.schema([("x", pa.int64())])
-    >>> calls = (Aggregate("n", "count", ()), Aggregate("s", "sum", ("x",)))
-    >>> default_row(Aggregates(Accumulator((), calls, schema), default_row=True)).to_pylist()
+    >>> calls = (Aggregate("count", (), pa.int64()), Aggregate("sum", ("x",), pa.int64()))
+    >>> default_row(AggregatesSpec(Accumulator((), calls, schema), default_row=True)).to_pylist()
     [(0, None)]
     """
     return empty_group_row(spec.accumulator.aggregates, spec.schema)
@@ -134,38 +211,7 @@ def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator
     require_total(given, operator)
     if is_quiet(given):
         return output(spec.schema, [], [])
-    groups = touched(given)
-    match spec:
-        case Aggregates():
-            return _aggregate(groups, spec, operator)
-        case Distinct():
-            made = _distinct(groups, _count(groups), spec, operator)
-        case CountOf():
-            made = _count_of(groups, _count(groups), spec)
-        case Threshold():
-            made = _threshold(groups, _count(groups), spec, operator)
-    return output(spec.schema, *made)
-
-
-def _aggregate(groups: Groups, spec: Aggregates, operator: str) -> ReduceOutput:
-    accumulator = spec.accumulator
-    order, starts = in_time_order(groups.new_group, groups.new_times)
-    changes, overflow = _walk(
-        (order, starts, groups.new_group, _slots(groups.new_values), groups.new_diffs),
-        (groups.old_start, _slots(groups.old_values), groups.old_diffs),
-        accumulator.kinds,
-        accumulator.finishing,
-        spec.default_row,
-        accumulator.slots,
-    )
-    if overflow:
-        raise DiffOverflowError(_OVERFLOW_MESSAGE)
-    types = [spec.schema.field(a.name).type for a in accumulator.aggregates]
-
-    def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
-        return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
-
-    return tell(changes, groups, finals, spec.schema, accumulator.aggregates, operator)
+    return spec.reduced(touched(given), operator)
 
 
 def _slots(values: Rows) -> Ints:
@@ -225,7 +271,7 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class Counts:
     """Moments at which a count changed: position of a new update (for group and time), the count before and after."""
 
     at: Ints
@@ -233,7 +279,7 @@ class _Counts:
     after: Ints
 
 
-def _count(groups: Groups) -> _Counts:
+def _count(groups: Groups) -> Counts:
     order, starts = in_time_order(groups.new_group, groups.new_times)
     before, after, overflow = _running(
         order, starts, groups.new_group, groups.new_diffs, groups.old_start, groups.old_diffs
@@ -241,7 +287,7 @@ def _count(groups: Groups) -> _Counts:
     if overflow:
         raise DiffOverflowError(_OVERFLOW_MESSAGE)
     changed = np.flatnonzero(before != after)
-    return _Counts(order[starts[changed]], before[changed], after[changed])
+    return Counts(order[starts[changed]], before[changed], after[changed])
 
 
 @compiled
@@ -272,7 +318,7 @@ def _counted(groups: Groups, at: Ints, diffs: Ints, schema: pa.Schema, counts: I
     return Updates(Rows(schema, columns, keys.count), groups.new_times[at[some]].reshape(1, -1), diffs[some])
 
 
-def _distinct(groups: Groups, counts: _Counts, spec: Distinct, operator: str) -> Made:
+def _distinct(groups: Groups, counts: Counts, spec: DistinctSpec, operator: str) -> Made:
     shown = (counts.after > 0).astype(np.int64) - (counts.before > 0)
     wrong = (counts.after < 0).astype(np.int64) - (counts.before < 0)
     bad = np.flatnonzero(wrong)
@@ -281,7 +327,7 @@ def _distinct(groups: Groups, counts: _Counts, spec: Distinct, operator: str) ->
     return [_counted(groups, counts.at, shown, spec.schema)], [errs]
 
 
-def _count_of(groups: Groups, counts: _Counts, spec: CountOf) -> Made:
+def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> Made:
     was, is_ = -(counts.before != 0).astype(np.int64), (counts.after != 0).astype(np.int64)
     return [
         _counted(groups, counts.at, was, spec.schema, counts.before),
@@ -289,7 +335,7 @@ def _count_of(groups: Groups, counts: _Counts, spec: CountOf) -> Made:
     ], []
 
 
-def _threshold(groups: Groups, counts: _Counts, spec: Threshold, operator: str) -> Made:
+def _threshold(groups: Groups, counts: Counts, spec: ThresholdSpec, operator: str) -> Made:
     asked = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
     before, after = ([asked[count] for count in c.tolist()] for c in (counts.before, counts.after))
     shown = [_number_or_0(b) - _number_or_0(a) for a, b in zip(before, after, strict=True)]

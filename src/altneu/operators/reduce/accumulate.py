@@ -38,13 +38,14 @@ from altneu.operators.kernels.exact_sum import (
 )
 from altneu.operators.kernels.grouping import bucket, group_rows
 from altneu.operators.reduce.aggregates import (
-    Aggregate,
     check_names,
     finishing_table,
     number_kind,
+    output_fields,
     result_type,
     sums_of,
 )
+from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Lattice
 from altneu.trace.update import Updates
 
@@ -68,7 +69,9 @@ class Accumulator:
 
     >>> from altneu.order import Epoch
     >>> made = Accumulator(
-    ...     ("k",), (Aggregate("s", "sum", ("x",)),), pa.schema([("k", pa.string()), ("x", pa.int64())])
+    ...     ("k",),
+    ...     (Aggregate("sum", ("x",), pa.int64()),),
+    ...     pa.schema([("k", pa.string()), ("x", pa.int64())]),
     ... )
     >>> rows = Rows.from_pylist([("a", 5), ("a", -7)], made.schema)
     >>> slots = made.explode(Updates(rows, np.zeros((1, 2), np.int64), np.array([1, 1])), Epoch())
@@ -85,14 +88,14 @@ class Accumulator:
     schema: pa.Schema
 
     def __post_init__(self) -> None:
-        check_names([*self.key, *(a.name for a in self.aggregates)])
         for name in self.key:
             if self.schema.get_field_index(name) < 0:
                 raise UnknownColumnError(name, self.schema.names, "group key")
         for aggregate in self.aggregates:
             if not aggregate.accumulable:
-                raise PlanError(f"{aggregate} cannot be kept as sums; reduce_general takes it")
+                raise PlanError(f"{aggregate.signature} cannot be kept as sums; reduce_general takes it")
             result_type(aggregate, self.schema)
+        check_names(self.output_schema.names)
         if self.slots > _MOST_SLOTS:
             raise PlanError(
                 f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, and fewer of "
@@ -173,7 +176,7 @@ class Accumulator:
     @cached_property
     def output_schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
-        return pa.schema([*self.key_schema, *(pa.field(a.name, result_type(a, self.schema)) for a in self.aggregates)])
+        return pa.schema([*self.key_schema, *output_fields(self.aggregates, self.schema)])
 
     def explode(self, updates: Updates, lattice: Lattice) -> Updates:
         """Turn updates into slots, already added up over equal (key, time).
@@ -256,7 +259,9 @@ class Accumulator:
         Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL, nor do products.
 
         >>> made = Accumulator(
-        ...     ("k",), (Aggregate("s", "sum", ("x",)),), pa.schema([("k", pa.string()), ("x", pa.int64())])
+        ...     ("k",),
+        ...     (Aggregate("sum", ("x",), pa.int64()),),
+        ...     pa.schema([("k", pa.string()), ("x", pa.int64())]),
         ... )
         >>> for name, expression in made.partials():
         ...     print(name, "=", expression)

@@ -1,10 +1,8 @@
-"""Aggregates as values: what each takes, what type it gives, and how its final number is read from exact sums."""
+"""Aggregates: what each takes, what type it gives, and how its final number is read from exact sums."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +10,6 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Ints
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError, UnsupportedFunctionError
-from altneu.expressions.names import ACCUMULABLE
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import (
     ANYTHING,
@@ -36,6 +33,7 @@ from altneu.operators.kernels.exact_sum import (
     scale_divide,
 )
 from altneu.operators.reduce import moments
+from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.moments import moment
 
 _SUMS = ("sum", "avg", "try_sum", "try_avg")
@@ -54,41 +52,12 @@ _MOST_DIGITS = 38
 _BIT_COUNTS = moments.PLACE[0, 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One aggregate of a group: the output column's name, the function, and the columns it reads.
-
-    ``count`` without arguments counts rows. ``distinct`` says that equal values count once. ``options`` are a
-    percentile's fraction and whether it is counted from the greatest value on, whether a mode is the greatest of the
-    most frequent values, and for each further argument of collect_list, which it is ordered by, (descending, nulls
-    first), and in the end whether the values themselves descend.
-
-    >>> str(Aggregate("n", "count", ())), str(Aggregate("d", "count", ("x",), distinct=True))
-    ('count(*)', 'count(distinct x)')
-    """
-
-    name: str
-    function: str
-    arguments: tuple[str, ...]
-    distinct: bool = False
-    options: tuple[Any, ...] = ()
-
-    @property
-    def accumulable(self) -> bool:
-        """Whether a few numbers per group are all the state it needs."""
-        several = self.function == "count" and len(self.arguments) > 1
-        return self.function in ACCUMULABLE and not self.distinct and not several
-
-    def __str__(self) -> str:
-        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(self.arguments) or '*'})"
-
-
 def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
     """The type of an aggregate over columns of ``schema``, as Spark types it.
 
     >>> schema = pa.schema([("x", pa.int32()), ("d", pa.decimal128(10, 2))])
     >>> [
-    ...     str(result_type(Aggregate("", f, (c,)), schema))
+    ...     str(result_type(Aggregate(f, (c,), pa.null()), schema))
     ...     for f in ("sum", "avg", "min")
     ...     for c in ("x", "d")
     ... ]
@@ -105,23 +74,34 @@ def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
         if aggregate.distinct and not types:
             raise TypeMismatchError("count(distinct *) names no columns; name those whose distinct values it counts")
         if aggregate.distinct and any(pa.types.is_map(t) for t in types):
-            raise TypeMismatchError(f"{aggregate}: maps cannot be compared; take map_entries first")
+            raise TypeMismatchError(f"{aggregate.signature}: maps cannot be compared; take map_entries first")
         return pa.int64()
     if len(types) != _argument_count(aggregate):
-        raise TypeMismatchError(f"{aggregate} takes {_argument_count(aggregate)} columns, not {len(types)}")
+        raise TypeMismatchError(f"{aggregate.signature} takes {_argument_count(aggregate)} columns, not {len(types)}")
     if aggregate.function in _SUMS:
         return _sum_type(aggregate, types[0])
     if aggregate.function == "percentile" and pa.types.is_duration(types[0]):
         return types[0]
     if aggregate.function in (*moments.PRODUCTS, "percentile"):
         if any(t != pa.float64() for t in types):
-            raise TypeMismatchError(f"{aggregate} takes doubles, not {', '.join(map(str, types))}; cast first")
+            raise TypeMismatchError(
+                f"{aggregate.signature} takes doubles, not {', '.join(map(str, types))}; cast first"
+            )
         return pa.float64()
     if aggregate.function in _BITS and not pa.types.is_signed_integer(types[0]):
-        raise TypeMismatchError(f"{aggregate} takes a whole number, not {types[0]}; cast it first")
+        raise TypeMismatchError(f"{aggregate.signature} takes a whole number, not {types[0]}; cast it first")
     if pa.types.is_map(types[0]):
-        raise TypeMismatchError(f"{aggregate}: maps have no order; aggregate map_keys or map_values instead")
+        raise TypeMismatchError(f"{aggregate.signature}: maps have no order; aggregate map_keys or map_values instead")
     return pa.list_(types[0]) if aggregate.function.startswith("collect") else types[0]
+
+
+def output_fields(aggregates: Sequence[Aggregate], schema: pa.Schema) -> Iterator[pa.Field]:
+    """The columns ``#0``, ``#1`` … of aggregates over columns of ``schema``.
+
+    Raises:
+        UnsupportedFunctionError, TypeMismatchError: as ``result_type`` says.
+    """
+    return (pa.field(f"#{i}", result_type(aggregate, schema)) for i, aggregate in enumerate(aggregates))
 
 
 def _argument_count(aggregate: Aggregate) -> int:
@@ -140,7 +120,7 @@ def _type_of(name: str, schema: pa.Schema) -> pa.DataType:
 def _sum_type(aggregate: Aggregate, type_: pa.DataType) -> pa.DataType:
     kind = number_kind(type_)
     if kind == ANYTHING:
-        raise TypeMismatchError(f"{aggregate} takes a number, not {type_}; cast it first")
+        raise TypeMismatchError(f"{aggregate.signature} takes a number, not {type_}; cast it first")
     if pa.types.is_duration(type_):
         return type_
     summed = aggregate.function in ("sum", "try_sum")
@@ -179,7 +159,10 @@ def sums_of(aggregate: Aggregate, schema: pa.Schema) -> tuple[Sums, ...]:
     """What an aggregate is read from: of each argument its nulls and its sum, and then sums of products or bits.
 
     >>> schema = pa.schema([("x", pa.float64())])
-    >>> sums_of(Aggregate("", "stddev_pop", ("x",)), schema) == ((DOUBLE, (0,)), (PRODUCT, (0, 0)))
+    >>> sums_of(Aggregate("stddev_pop", ("x",), pa.float64()), schema) == (
+    ...     (DOUBLE, (0,)),
+    ...     (PRODUCT, (0, 0)),
+    ... )
     True
     """
     if aggregate.function == "count":  # of rows on which no argument is null

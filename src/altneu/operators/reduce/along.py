@@ -12,8 +12,7 @@ import numpy as np
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, ReduceOutput
-from altneu.operators.reduce.families import ReduceSpec, reduce
-from altneu.operators.reduce.python_reduce import PythonReduce, remembering
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History
 from altneu.order.difference import multiply, negate
 from altneu.trace.update import Updates, consolidate
@@ -58,17 +57,16 @@ def reduce_along(history: History, lines: Lines, spec: ReduceSpec, operator: str
     called once for both.
     """
     lattice = history.layout.lattice
-    if isinstance(spec, PythonReduce):
-        spec = remembering(spec)
+    spec = spec.for_similar_groups()
     made: list[tuple[Updates, Updates]] = []
     for sign, rows in history.parts():
         for low, high in lines.pieces(rows):
-            found = reduce(lines.groups(rows, low, high), spec, operator)
+            found = spec.reduce(lines.groups(rows, low, high), operator)
             oks, errs = (lines.spread(updates, low, high) for updates in (found.oks, found.errs))
             made.append((_signed(oks, sign), _signed(errs, sign)))
     if not made:
         none = np.empty(0, np.int64)
-        nothing = reduce(history.groups(none, (none, none, none), (none, none)), spec, operator)
+        nothing = spec.reduce(history.groups(none, (none, none, none), (none, none)), operator)
         made = [(_widened(nothing.oks, lattice.width), _widened(nothing.errs, lattice.width))]
     oks, errs = (
         consolidate(Updates.concat([m[i] for m in made], made[0][i].schema, lattice.width), lattice) for i in range(2)

@@ -16,7 +16,7 @@ import numpy as np
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.along import Lines, Spread, reduce_along
-from altneu.operators.reduce.families import ReduceSpec
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History, Mask
 from altneu.order import interesting_times
 from altneu.trace.batch import Arranged

@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
+from altneu.linear import Function
+from altneu.operators.asof.rule import MixedSides
 from altneu.operators.node import Columns, Key, Node, Unary, all_columns
+from altneu.operators.reduce.calls import Aggregate, WindowCall
+
+F_co = TypeVar("F_co", covariant=True)
+
+
+class Families(Protocol[F_co]):
+    """The families of functions of groups that there are kernels for: a reducer names its own, and says of what it is.
+
+    So each reducer has a kernel, and each family one that takes what the reducers say, and mypy sees what is missing.
+    """
+
+    def aggregates(self, calls: tuple[Aggregate, ...], *, default_row: bool) -> F_co:
+        """SQL aggregates; with ``default_row`` of the empty collection too."""
+
+    def distinct(self) -> F_co:
+        """Rows whose count is positive, once."""
+
+    def counts(self, column: str) -> F_co:
+        """Rows with their counts in a column."""
+
+    def threshold(self, function: Function) -> F_co:
+        """Rows as often as a function says for their count."""
+
+    def first_rows(self, k: int, order: tuple[Order, ...]) -> F_co:
+        """The first rows in an order."""
+
+    def windows(self, calls: tuple[WindowCall, ...]) -> F_co:
+        """Every row with its window functions."""
+
+    def python(self, function: Function, result: pa.Schema, *, with_diffs: bool) -> F_co:
+        """Rows that a Python function makes."""
+
+    def as_of(self, sides: MixedSides) -> F_co:
+        """The left rows of the group, joined with the right ones."""
 
 
 class Reducer(ABC):
@@ -21,6 +58,10 @@ class Reducer(ABC):
     @abstractmethod
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The columns of the result over rows of a schema; ``key`` are those of the key."""
+
+    @abstractmethod
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Its family, called with what it says of itself."""
 
     @property
     def accumulable(self) -> bool:
@@ -41,6 +82,32 @@ class Reducer(ABC):
     def consolidates(self) -> bool:
         """Whether no two updates of the result have equal row and time."""
         return False
+
+    @property
+    def keeps_sets(self) -> bool:
+        """Whether a set is made of itself."""
+        return False
+
+    @property
+    def picks_rows(self) -> bool:
+        """Whether its rows are rows of the group, those that are picked."""
+        return False
+
+    @property
+    def witnesses(self) -> Sequence[Mapping[str, str]]:
+        """Where a result rests on a row for each of its values: of columns of such a row, those that show the value.
+
+        None: it rests on the group.
+        """
+        return ()
+
+    def functions(self) -> Iterable[Function]:
+        """The Python functions that it calls."""
+        return ()
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """The reducer with each of them changed."""
+        return self
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:  # all decide what is made
         """The columns that are read of the input when these are needed of the result."""
@@ -122,6 +189,18 @@ class Reduce(Unary, tag="Reduce"):
     def is_consolidated(self, inputs: Sequence[bool]) -> bool:
         """As the reducer says."""
         return self.reducer.consolidates
+
+    def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
+        """A set where the reducer makes it of itself."""
+        return self.input if sets[0] and self.reducer.keeps_sets else None
+
+    def functions(self) -> Iterable[Function]:
+        """Those of the reducer."""
+        return self.reducer.functions()
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Node:
+        """With those of the reducer changed."""
+        return replace(self, reducer=self.reducer.with_functions(change))
 
     @property
     def moves_times(self) -> bool:

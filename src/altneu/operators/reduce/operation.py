@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.families import ReduceSpec, WindowFunctions, reduce
 from altneu.operators.reduce.rounds import reduce_in_round
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
@@ -40,13 +40,13 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self._in_round(arranged, here)
         if not len(arranged.new):
             return [None, None]
-        made = reduce(arranged, self.spec, here.label)
+        made = self.spec.reduce(arranged, here.label)
         return self.finished(made.oks, made.errs)
 
     @property
     def word(self) -> Kind:
-        """Of window functions another one."""
-        return "window" if isinstance(self.spec, WindowFunctions) else self.kind
+        """That of what is computed."""
+        return self.spec.kind
 
     def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""

@@ -25,7 +25,7 @@ from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.along import Lines, Requests, Spread, reduce_along
-from altneu.operators.reduce.families import ReduceSpec
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History
 from altneu.order import Epoch, Product, interesting_times
 from altneu.trace.update import Updates

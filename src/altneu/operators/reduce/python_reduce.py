@@ -30,6 +30,7 @@ from altneu.operators.kernels.groups import (
 )
 from altneu.operators.linear.function_steps import as_row
 from altneu.operators.reduce.aggregates import NEGATIVE, check_names
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
@@ -42,7 +43,7 @@ Member = tuple[Record, int]
 
 
 @dataclass(frozen=True)
-class PythonReduce:
+class PythonSpec(ReduceSpec):
     """``function(key, rows)`` makes rows of each group of ``key``.
 
     ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value.
@@ -64,8 +65,16 @@ class PythonReduce:
         """Key columns, then the result's columns."""
         return pa.schema([*(self.input.field(name) for name in self.key), *self.result])
 
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The rows of each group, given to the function."""
+        return reduce_python(given, self, operator)
 
-def remembering(spec: PythonReduce) -> PythonReduce:
+    def for_similar_groups(self) -> PythonSpec:
+        """With a memory of what the function made."""
+        return remembering(self)
+
+
+def remembering(spec: PythonSpec) -> PythonSpec:
     """The same, which asks its function only once what a group with certain contents comes to.
 
     For runs over nearly the same history: for as many rows as ``MOST_REMEMBERED``, whose values Python can hash.
@@ -101,7 +110,7 @@ class _Made:
 _NOTHING = _Made([])
 
 
-def reduce_python(given: Arranged | Groups, spec: PythonReduce, operator: str = "reduce") -> ReduceOutput:
+def reduce_python(given: Arranged | Groups, spec: PythonSpec, operator: str = "reduce") -> ReduceOutput:
     """Bring the rows that a function makes of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. A function that raises, or
@@ -132,7 +141,7 @@ def reduce_python(given: Arranged | Groups, spec: PythonReduce, operator: str = 
     return output(spec.schema, [_rows(results, held, spec)], [errs])
 
 
-def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec: PythonReduce) -> Updates:
+def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec: PythonSpec) -> Updates:
     """The results as updates; what was and still is cancels."""
     groups = held.groups
     at = np.array([a for a, _, _ in results], np.int64)
@@ -143,7 +152,7 @@ def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec:
     return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), Epoch())
 
 
-def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _Made]]:
+def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Made]]:
     """For each moment: a new update at it, what its group came to before, and what it comes to."""
     groups = held.groups
     order, starts = order_within_groups(whole_order(held.values), held.group, len(groups))
@@ -186,7 +195,7 @@ def _moments(held: Contents, spec: PythonReduce) -> Iterator[tuple[int, _Made, _
         was = is_
 
 
-def _call(spec: PythonReduce, key: Record, members: list[Member], refused: str | None) -> _Made:
+def _call(spec: PythonSpec, key: Record, members: list[Member], refused: str | None) -> _Made:
     """What the function makes of a group; of an empty one, nothing, and an error if it is ``refused``, for a reason."""
     if not members:
         return _NOTHING
@@ -208,7 +217,7 @@ def _call(spec: PythonReduce, key: Record, members: list[Member], refused: str |
     return _Made(results)
 
 
-def _result(value: Any, spec: PythonReduce) -> tuple[tuple[Any, ...], int]:
+def _result(value: Any, spec: PythonSpec) -> tuple[tuple[Any, ...], int]:
     if not spec.with_diffs:
         return as_row(value, spec.result), 1
     if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | np.integer)):

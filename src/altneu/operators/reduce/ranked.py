@@ -26,15 +26,17 @@ from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total
 from altneu.operators.reduce.accumulate import valid_of, words_of
-from altneu.operators.reduce.aggregates import Aggregate, check_names, column_of, number_kind, result_type
+from altneu.operators.reduce.aggregates import check_names, column_of, number_kind, output_fields
+from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of
 from altneu.operators.reduce.ranked_sweep import sweep
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
 
 
 @dataclass(frozen=True)
-class GeneralAggregates:
-    """Any aggregates of each group over an arrangement of ``schema`` by ``key``.
+class GeneralSpec(ReduceSpec):
+    """Any aggregates of each group over an arrangement of ``input`` by ``key``.
 
     Raises:
         UnsupportedFunctionError, TypeMismatchError: as ``result_type`` says.
@@ -46,20 +48,23 @@ class GeneralAggregates:
     default_row: bool = False
 
     def __post_init__(self) -> None:
-        check_names([*self.key, *(a.name for a in self.aggregates)])
+        check_names(self.schema.names)
         for aggregate in self.aggregates:
-            result_type(aggregate, self.input)
             for name in aggregate.arguments:
                 if name in self.key:
                     raise PlanError(
-                        f"{aggregate} reads {name!r}, which is a group column; give it as a column of its own"
+                        f"{aggregate.signature} reads {name!r}, which is a group column; give it as a column of its own"
                     )
+
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The values of each group, ranked."""
+        return reduce_general(given, self, operator)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
         keys = [self.input.field(name) for name in self.key]
-        return pa.schema([*keys, *(pa.field(a.name, result_type(a, self.input)) for a in self.aggregates)])
+        return pa.schema([*keys, *output_fields(self.aggregates, self.input)])
 
     @cached_property
     def plan(self) -> Plan:
@@ -81,7 +86,7 @@ class _Ranks:
     first: Ints
 
 
-def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: str = "reduce") -> ReduceOutput:
+def reduce_general(given: Arranged | Groups, spec: GeneralSpec, operator: str = "reduce") -> ReduceOutput:
     """Bring the aggregates of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out, at the times at which a
@@ -120,10 +125,12 @@ def reduce_general(given: Arranged | Groups, spec: GeneralAggregates, operator: 
     if overflow:
         raise DiffOverflowError("a count or a sum of a group left the signed 64-bit range; the step is not committed")
 
+    types = spec.schema.types[len(spec.key) :]
+
     def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
         made: list[pa.Array] = []
         for a, aggregate in enumerate(spec.aggregates):
-            type_ = spec.schema.field(aggregate.name).type
+            type_ = types[a]
             what = plan.reads[a, WHAT]
             column = held.values.column(aggregate.arguments[0]) if what >= FIRST else None
             good, words = valid[a, which], low[a, which]

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.exact_sum import ANYTHING, DIGITS, INTEGER, STRIDE, slots_of_extra
-from altneu.operators.reduce.aggregates import Aggregate, finishing_table, number_kind, sums_of
+from altneu.operators.reduce.aggregates import finishing_table, number_kind, sums_of
+from altneu.operators.reduce.calls import Aggregate
 
 # What an aggregate reads: sums, how many ranks are there, what is between two of them, one of them, or all of them.
 SUMS, DISTINCT_SUMS, RANKS, POINT, FIRST, LAST, NTH, MODE, LIST, SET = range(10)

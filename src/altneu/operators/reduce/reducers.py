@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 
+from altneu.columnar.ranking import Order
 from altneu.expressions import Column
-from altneu.expressions.names import ACCUMULABLE
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
-from altneu.operators.reduce.node import Reduce, Reducer
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One aggregate of a group: a function over named columns of the input; ``text`` is how it was written."""
-
-    function: str
-    arguments: tuple[str, ...]
-    type: pa.DataType
-    distinct: bool = False
-    text: str = field(default="", compare=False, repr=False)
-
-    options: tuple[Any, ...] = ()
-
-    @property
-    def accumulable(self) -> bool:
-        """Whether a few numbers per group are all the state it needs."""
-        several = self.function == "count" and len(self.arguments) > 1
-        return self.function in ACCUMULABLE and not self.distinct and not several
-
-    def __repr__(self) -> str:
-        options = f", options={self.options!r}" * bool(self.options)
-        return (
-            f"Aggregate(function={self.function!r}, arguments={self.arguments!r}, type={self.type!r}, "
-            f"distinct={self.distinct!r}{options})"
-        )
-
-    def __str__(self) -> str:
-        return self.text or f"{self.function}({'distinct ' * self.distinct}{', '.join(self.arguments) or '*'})"
+from altneu.operators.reduce.calls import Aggregate, WindowCall
+from altneu.operators.reduce.node import F_co, Families, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -57,6 +30,10 @@ class Aggregates(Reducer):
     def __str__(self) -> str:
         return ", ".join(map(str, self.calls))
 
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Aggregates."""
+        return families.aggregates(self.calls, default_row=self.default_row)
+
     @property
     def accumulable(self) -> bool:
         """Where all calls are."""
@@ -66,6 +43,13 @@ class Aggregates(Reducer):
     def accumulated(self) -> Aggregates:
         """The numbers of its calls."""
         return self
+
+    @property
+    def witnesses(self) -> Sequence[Mapping[str, str]]:
+        """Of minima and maxima alone the rows that have them."""
+        if not all(call.is_extreme for call in self.calls):
+            return ()
+        return [{call.arguments[0]: f"#{i}"} for i, call in enumerate(self.calls)]
 
     @property
     def makes_sets(self) -> bool:
@@ -116,6 +100,15 @@ class Distinct(Reducer):
     def __str__(self) -> str:
         return "distinct"
 
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Distinct rows."""
+        return families.distinct()
+
+    @property
+    def keeps_sets(self) -> bool:
+        """It does."""
+        return True
+
     is_whole: ClassVar[bool] = True
     accumulable = makes_sets = consolidates = True
 
@@ -135,6 +128,10 @@ class CountOf(Reducer):
 
     def __str__(self) -> str:
         return f"count as {self.column}"
+
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Counts."""
+        return families.counts(self.column)
 
     is_whole: ClassVar[bool] = True
     accumulable = makes_sets = consolidates = True
@@ -156,6 +153,18 @@ class Threshold(Reducer):
     def __str__(self) -> str:
         return f"threshold {self.function.name}"
 
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Thresholds."""
+        return families.threshold(self.function)
+
+    def functions(self) -> Iterable[Function]:
+        """Its function."""
+        return (self.function,)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """With another one."""
+        return replace(self, function=change(self.function))
+
     is_whole: ClassVar[bool] = True
     accumulable = True
 
@@ -169,13 +178,22 @@ class TopK(Reducer):
     """The first k rows of each group in an order of columns, ties decided by value."""
 
     k: int
-    order: tuple[tuple[str, bool, bool], ...]  # column, descending, nulls first
+    order: tuple[Order, ...]
 
     def __repr__(self) -> str:
         return f"TopK(k={self.k!r}, order={self.order!r})"
 
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """First rows."""
+        return families.first_rows(self.k, self.order)
+
+    @property
+    def picks_rows(self) -> bool:
+        """It does."""
+        return True
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input."""
@@ -184,79 +202,6 @@ class TopK(Reducer):
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """The key and the order; ties are decided by the whole row, so only columns behind all that are read may go."""
         return up_to(below, frozenset(key) | {column for column, _, _ in self.order}, needed)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Which rows of its group a row's function is over, in an order: those from ``start`` up to and with ``end``.
-
-    Bounds of ``rows`` count rows from the row itself, those before it negative. Else 0 is the row with its peers,
-    which are equal to it in the order, and a name is the column that holds a value of the one order column. None has
-    no bound.
-    """
-
-    rows: bool
-    start: int | str | None
-    end: int | str | None
-
-    def __repr__(self) -> str:
-        return f"Frame(rows={self.rows!r}, start={self.start!r}, end={self.end!r})"
-
-    def __str__(self) -> str:
-        start = _bound(self.start, "unbounded preceding")
-        return f"{'rows' if self.rows else 'range'} between {start} and {_bound(self.end, 'unbounded following')}"
-
-
-def _bound(bound: int | str | None, without: str) -> str:
-    if bound is None or isinstance(bound, str):
-        return bound or without
-    return f"{abs(bound)} {'preceding' if bound < 0 else 'following'}" if bound else "current row"
-
-
-@dataclass(frozen=True)
-class WindowCall:
-    """One window function: an aggregate over a frame, or a function of a row's place in its group.
-
-    Rows that ``order`` leaves undecided are in the order of all their columns. ``number`` is how many rows on ``lead``
-    reads (``lag``: back), which row of its frame ``nth_value`` gives, and into how many parts ``ntile`` cuts. With
-    ``ignore_nulls`` rows on which the argument is null do not count. ``lag`` and ``lead`` without an argument are true
-    where there is such a row, and null where there is none.
-    """
-
-    call: Aggregate
-    order: tuple[tuple[str, bool, bool], ...] = ()  # column, descending, nulls first
-    frame: Frame | None = None
-    number: int = 1
-    ignore_nulls: bool = False
-
-    def __repr__(self) -> str:
-        return (
-            f"WindowCall(call={self.call!r}, order={self.order!r}, frame={self.frame!r}, "
-            f"number={self.number!r}, ignore_nulls={self.ignore_nulls!r})"
-        )
-
-    def __str__(self) -> str:
-        order = ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
-        frame = "" if self.frame in (None, *USUAL_FRAMES) else f" {self.frame}"
-        return f"{self.call}{f' by {order}' if order else ''}{frame}"
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that it reads."""
-        bounds = () if self.frame is None else (self.frame.start, self.frame.end)
-        return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
-
-    @property
-    def asks_for_ties(self) -> bool:
-        """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
-        if self.frame is None:
-            return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")
-        return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
-
-
-USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
-KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
-"""Aggregates of which the order of rows is known to make no difference."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +215,10 @@ class WindowFunctions(Reducer):
 
     def __str__(self) -> str:
         return f"window {', '.join(map(str, self.calls))}"
+
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Window functions."""
+        return families.windows(self.calls)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""
@@ -310,6 +259,18 @@ class PythonReduce(Reducer):
 
     def __str__(self) -> str:
         return f"reduce {self.function.name}"
+
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Python functions."""
+        return families.python(self.function, self.result, with_diffs=self.with_diffs)
+
+    def functions(self) -> Iterable[Function]:
+        """Its function."""
+        return (self.function,)
+
+    def with_functions(self, change: Callable[[Function], Function]) -> Reducer:
+        """With another one."""
+        return replace(self, function=change(self.function))
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, and what the function says."""

@@ -24,8 +24,8 @@ from altneu.columnar.rows import Ints
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.along import Lines, reduce_along
 from altneu.operators.reduce.any_lattice import reduce_at_any
-from altneu.operators.reduce.families import ReduceSpec
 from altneu.operators.reduce.plane import reduce_on_plane
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History
 from altneu.order import outside
 from altneu.trace.batch import LARGEST_HASH, Arranged

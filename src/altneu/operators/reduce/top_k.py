@@ -19,12 +19,13 @@ from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import NEGATIVE
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopKSpec(ReduceSpec):
     """The first ``k`` rows of each group of ``key``, counted with their multiplicity.
 
     ``order`` lists (column, descending, nulls first). Ties are decided by the whole row's value, column by column in
@@ -52,8 +53,12 @@ class TopK:
                     f"top_k cannot order by {name!r}: maps have no order; order by a value taken of it"
                 )
 
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The rows of each group, in the order."""
+        return reduce_top_k(given, self, operator)
 
-def reduce_top_k(given: Arranged | Groups, spec: TopK, operator: str = "top_k") -> ReduceOutput:
+
+def reduce_top_k(given: Arranged | Groups, spec: TopKSpec, operator: str = "top_k") -> ReduceOutput:
     """Bring the first k rows of the touched groups up to date.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` out, a row that counts 3 among the first 2 as 2.
@@ -92,7 +97,7 @@ def reduce_top_k(given: Arranged | Groups, spec: TopK, operator: str = "top_k") 
     return output(spec.schema, [oks], [errs])
 
 
-def _ordered(held: Contents, spec: TopK) -> tuple[Ints, Ints]:
+def _ordered(held: Contents, spec: TopKSpec) -> tuple[Ints, Ints]:
     """Values by (group, order, whole row), and where each group starts. Within a group the key columns are equal."""
     order = tuple(o for o in spec.order if o[0] not in spec.key)
     lines = whole_order(held.values, order)

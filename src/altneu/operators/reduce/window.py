@@ -18,16 +18,18 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
+from altneu.operators.reduce.calls import WindowCall
 from altneu.operators.reduce.lined_up import Ordered, Places
+from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.window_aggregates import aggregate
-from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results, WindowCall, of_place, picking, type_of
+from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results, of_place, picking, type_of
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
-class WindowFunctions:
+class WindowSpec(ReduceSpec):
     """Every row of ``input``, as often as it is there, with a column of each call behind its own.
 
     Raises:
@@ -35,6 +37,8 @@ class WindowFunctions:
         UnknownColumnError: an order column that is not there.
         TypeMismatchError: an order column that is a map.
     """
+
+    kind = "window"
 
     key: tuple[str, ...]
     calls: tuple[WindowCall, ...]
@@ -49,20 +53,24 @@ class WindowFunctions:
                     raise TypeMismatchError(f"a window cannot be ordered by {name!r}: maps have no order")
             bounds = () if call.frame is None else (call.frame.start, call.frame.end)
             if any(isinstance(b, str) for b in bounds) and len(call.order) != 1:
-                raise PlanError(f"the frame of {call} has values for bounds, which takes one order column")
+                raise PlanError(f"the frame of {call.signature} has values for bounds, which takes one order column")
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The input's columns, then one column a call."""
-        return pa.schema([*self.input, *(pa.field(c.call.name, type_of(c, self.input)) for c in self.calls)])
+        return pa.schema([*self.input, *(pa.field(f"#w{i}", type_of(c, self.input)) for i, c in enumerate(self.calls))])
 
     @property
     def orders(self) -> list[tuple[Order, ...]]:
         """The distinct orders of the calls."""
         return [*dict.fromkeys(c.order for c in self.calls)]
 
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The rows of each group, lined up in each order."""
+        return reduce_window(given, self, operator)
 
-def reduce_window(given: Arranged | Groups, spec: WindowFunctions, operator: str = "window") -> ReduceOutput:
+
+def reduce_window(given: Arranged | Groups, spec: WindowSpec, operator: str = "window") -> ReduceOutput:
     """Bring the rows of the touched groups up to date with their window functions.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. Of rows whose results stay as
@@ -91,7 +99,7 @@ def reduce_window(given: Arranged | Groups, spec: WindowFunctions, operator: str
     return output(spec.schema, oks, errs)
 
 
-def _results(piece: Sequence[Places], spec: WindowFunctions) -> list[Results]:
+def _results(piece: Sequence[Places], spec: WindowSpec) -> list[Results]:
     """What each call comes to at each place of the first order."""
     same = [None, *(piece[0].places_in(other) for other in piece[1:])]
     made = []
@@ -115,7 +123,7 @@ def _fail(places: Places, results: Sequence[Results]) -> None:
             places.state[places.line[result.failed]] = OVERFLOW + number
 
 
-def _changed(places: Places, results: Sequence[Results], spec: WindowFunctions) -> Updates:
+def _changed(places: Places, results: Sequence[Results], spec: WindowSpec) -> Updates:
     """Rows that come and go from one line to the next."""
     compared = [result.lines() for result in results]
     flat = [line for lines in compared for line in lines or []]
@@ -172,6 +180,3 @@ def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operato
     wrong = places.state[lines] != DATA
     texts = [state_text(state, calls) for state in places.state[lines[wrong]].tolist()]
     return error_updates(operator, held.groups, held.moment_at[moments[wrong]], signs[wrong], texts)
-
-
-__all__ = ["WindowCall", "WindowFunctions", "reduce_window"]

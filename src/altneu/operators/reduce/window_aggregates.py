@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +16,10 @@ from altneu.operators.kernels.exact_sum import DECIMAL, NULLS, SCRATCH, STRIDE, 
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulate import Mask, valid_of, words_of
 from altneu.operators.reduce.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
+from altneu.operators.reduce.calls import WindowCall
 from altneu.operators.reduce.lined_up import Places
-from altneu.operators.reduce.ranked import GeneralAggregates, reduce_general
-from altneu.operators.reduce.window_functions import Picked, Results, Some, WindowCall, Words, frame_of, row_picked
+from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
+from altneu.operators.reduce.window_functions import Picked, Results, Some, Words, frame_of, row_picked
 from altneu.order import Epoch
 from altneu.trace.batch import Layout
 
@@ -157,7 +157,7 @@ def _listed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     return Picked(pa.ListArray.from_arrays(offsets, values, type=_type_of(call, column.type)), number, None)
 
 
-_LINE, _RESULT = "#line", "#result"
+_LINE, _RESULT = "#line", "#0"
 
 
 def _by_frame(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
@@ -166,7 +166,7 @@ def _by_frame(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked
     columns = [places.ordered.column(n) for n in names]
     fields = [pa.field(n, c.type) for n, c in zip(names, columns, strict=True)]
     layout = Layout(pa.schema([pa.field(_LINE, pa.int64()), *fields]), (_LINE,), Epoch())
-    spec = GeneralAggregates((_LINE,), (replace(call.call, name=_RESULT),), layout.schema)
+    spec = GeneralSpec((_LINE,), (call.call,), layout.schema)
     first, last, number = _frames(low, high)
     line = places.line[np.searchsorted(number, np.arange(len(first)))]
     frames, at, diffs = _moves(first, last, line)

@@ -9,31 +9,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints
 from altneu.operators.reduce.accumulate import Mask, valid_of
-from altneu.operators.reduce.aggregates import Aggregate, column_of, result_type
+from altneu.operators.reduce.aggregates import column_of, result_type
+from altneu.operators.reduce.calls import Frame, WindowCall
 from altneu.operators.reduce.lined_up import Places
-from altneu.operators.reduce.reducers import Frame
-
-
-@dataclass(frozen=True)
-class WindowCall:
-    """One function: its column's name and arguments as ``call`` says, its order and frame, and its constants.
-
-    ``order`` lists (column, descending, nulls first). Rows that it leaves undecided are in the order of the whole row's
-    value, column by column in the schema's order, ascending, nulls first; arrival means nothing.
-    """
-
-    call: Aggregate
-    order: tuple[Order, ...] = ()
-    frame: Frame | None = None
-    number: int = 1
-    ignore_nulls: bool = False
-
-    def __str__(self) -> str:
-        return str(self.call)
-
 
 _MOST_ROWS = 1 << 40  # away from a place; no line is as long
 

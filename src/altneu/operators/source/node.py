@@ -41,6 +41,11 @@ class Source(Leaf, tag="Source"):
         return self.commanded_by or (tuple(self.schema.names) if self.keep else None)
 
     @property
+    def stays(self) -> bool:
+        """Where its rows are kept for late views."""
+        return self.keep
+
+    @property
     def plain(self) -> Source:
         """The same rows where they only add up."""
         return Source(self.name, self.schema, self.keep, self.coordinates)

@@ -84,7 +84,7 @@ export function show(place, known, [chosen]) {
       const operator = told.get(group.dataset.operator);
       if (!operator) continue;
       for (const text of group.querySelectorAll("text")) {
-        if (operator.kept && KEPT.test(text.textContent)) text.textContent = operator.kept;
+        if (operator.retained && KEPT.test(text.textContent)) text.textContent = operator.retained;
         else if (operator.did && text.classList.contains("measured")) text.textContent = operator.did;
         else continue;
         fitted(text, group);

@@ -32,7 +32,7 @@ function route() {
 function head() {
   const { session } = known;
   at("place").textContent = session.store;
-  at("place").title = `${session.store}; ${session.spark ? "on Spark" : "in one process"}, ${plural(session.shards, "shard")}, keeps ${bytes(session.kept.bytes)}`;
+  at("place").title = `${session.store}; ${session.spark ? "on Spark" : "in one process"}, ${plural(session.shards, "shard")}, keeps ${bytes(session.retained.bytes)}`;
   at("clock").textContent = session.lower ? `closed up to ${whole(session.lower - 1)}` : "nothing closed yet";
   since = session.doing ? performance.now() - session.doing.seconds * 1000 : null;
   running();

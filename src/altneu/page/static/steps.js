@@ -45,7 +45,7 @@ export function show(place, known) {
       tile("Steps", whole(session.steps), last ? `last at ${clock(last.ended)}` : "none yet"),
       tile("Median step", duration(percentile(seconds(), 0.5)), `p99 ${duration(percentile(seconds(), 0.99))}`),
       tile("Last step", duration(last?.seconds), last ? `${whole(last.changes_in)} in, ${whole(out(last))} out, ${last.placement || "nothing to do"}` : ""),
-      tile("State", `${whole(session.kept.updates)}`, `updates kept, ${bytes(session.kept.bytes)}`),
+      tile("State", `${whole(session.retained.updates)}`, `updates kept, ${bytes(session.retained.bytes)}`),
       tile("Views", whole(session.views.length), errors ? `${plural(errors, "error")} in them` : "no errors", errors > 0));
     if (!some) return;
     if (!drawn) draw();

@@ -1,4 +1,10 @@
-"""Rewriting of logical plans: rules, one a file, applied in the order of ``RULES``."""
+"""Rewriting of logical plans: rules, one a file, applied in the order of ``RULES``.
+
+Rules are of two kinds. Some hold for every operator, and ask nodes for facts (``altneu.operators.node``): columns that
+nobody reads, tests on their way down, nothing, identities. The others are about one pattern of named operators, and
+match on their classes: linear logic above linear logic, distincts below a distinct, joins of joins, first rows of a
+window, loops. A new operator has to state its facts, and is no part of the patterns.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from altneu.expressions import Column, Expr
 from altneu.linear import BoundLogic, Temporal
 from altneu.linear.asked import parts_of
 from altneu.linear.mapping import mapped
-from altneu.plan.ir import Concat, Linear, Node, Source, walk
+from altneu.plan.ir import Linear, Node, walk
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.questions import Answering, Questions, Test
 from altneu.plan.rewrite.transform import transform
@@ -56,7 +56,7 @@ class _Flow:
         """Readers first, so that a node's readers have all spoken before it does."""
         flow = cls(kinds, {root.fingerprint: {}})
         for node in reversed(list(walk(root))):
-            if isinstance(node, Source) and node.arranged_by:
+            if node.arranged_by:
                 flow.arranged[node.fingerprint, node.arranged_by] = {}
             for i, below in enumerate(node.inputs):
                 flow._pass(node, i, below)
@@ -77,7 +77,7 @@ class _Flow:
             own = {t: False for t in node.cut.asked_first() if isinstance(t, self.kinds)}
             through = ((node.cut.ask(t).before, kept) for t, kept in wanted.items())
             return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
-        if isinstance(node, Concat):
+        if node.is_sum:
             wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or self.reaches_state(node, t)}
         return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
 
@@ -130,7 +130,7 @@ def _reaches_state(node: Node, test: Test) -> Answering:
         return False
     for i, below in enumerate(node.inputs):
         asked = test_below(node, i, test)
-        if asked is not None and (not isinstance(node, Concat) or (yield below, asked)):
+        if asked is not None and (not node.is_sum or (yield below, asked)):
             return True
     return False
 

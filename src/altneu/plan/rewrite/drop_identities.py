@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.plan.ir import Concat, Consolidate, Differentiate, Distinct, Integrate, Node, Reduce, inputs_first
+from altneu.plan.ir import Node, inputs_first
 from altneu.plan.rewrite.transform import transform
 
 
@@ -18,17 +18,8 @@ def drop_identities(node: Node) -> Node:
 
 
 def _without(node: Node) -> Node:
-    match node:
-        case Concat((part,)):
-            return part
-        case Consolidate(below) if _is_consolidated(below):
-            return below
-        case Reduce(below, _, Distinct()) if _is_set(below):
-            return below
-        case Integrate(Differentiate(below, depth, level)) if (depth, level) == (node.depth, node.level):
-            return below
-        case _:
-            return node
+    inputs = node.inputs
+    return node.same_as([*map(_is_set, inputs)], [*map(_is_consolidated, inputs)]) or node
 
 
 @inputs_first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from altneu.plan.ir import Concat, Constant, Node, Source, coordinates, inputs_first
+from altneu.plan.ir import Constant, Node, coordinates, inputs_first
 from altneu.plan.rewrite.transform import transform
 
 
@@ -21,13 +21,10 @@ def fold_constants(node: Node) -> Node:
 def _folded(node: Node) -> Node:
     if isinstance(node, Constant):
         return node
-    if node.is_nothing([_is_empty_constant(below) for below in node.inputs]) and not _has_what_is_asked_for(node):
+    empty = [_is_empty_constant(below) for below in node.inputs]
+    if node.is_nothing(empty) and not _has_what_stays(node):
         return Constant((), node.schema)
-    if isinstance(node, Concat):
-        parts = tuple(p for p in node.parts if not _is_empty_constant(p))
-        made = Concat(parts)
-        return made if made.schema.equals(node.schema) else node
-    return node
+    return node.without(empty)
 
 
 def _is_empty_constant(node: Node) -> bool:
@@ -35,7 +32,5 @@ def _is_empty_constant(node: Node) -> bool:
 
 
 @inputs_first
-def _has_what_is_asked_for(node: Node) -> bool:
-    if node.hands_on or (isinstance(node, Source) and node.keep):
-        return True
-    return any(map(_has_what_is_asked_for, node.inputs))
+def _has_what_stays(node: Node) -> bool:
+    return node.stays or any(map(_has_what_stays, node.inputs))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from altneu.linear import BoundLogic
 from altneu.operators.node import Columns, all_columns, projection
-from altneu.plan.ir import Linear, Node, Source, walk
+from altneu.plan.ir import Linear, Node, walk
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.transform import transform
 from altneu.plan.rewrite.use_indexes import keys_of
@@ -42,7 +42,7 @@ class _Needs:
         """Readers first, so that a node's readers have all spoken before it does."""
         needs = cls({root.fingerprint: all_columns(root)})
         for node in reversed(list(walk(root))):
-            if isinstance(node, Source) and node.arranged_by:
+            if node.arranged_by:
                 needs.arranged[node.fingerprint, node.arranged_by] = all_columns(node)
             for key in keys_of(node):
                 needs.arranged[node.fingerprint, key] = all_columns(node)

@@ -23,20 +23,23 @@ from altneu.operators.base import Region, StepMode
 from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
-from altneu.runtime.base import run
+from altneu.runtime.base import begin
 from altneu.runtime.contents import contents_reader
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.keeper import Keeper
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
+from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
-from altneu.runtime.schedule import Outcome, Run, Segment
+from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, parcels, unpack_meta
+from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
+from altneu.runtime.stored import Data, MessageRef
+from altneu.trace.update import Updates
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
@@ -154,15 +157,15 @@ class SparkExecutor:
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         found = step.inbox(segment).get((0, 0), {})
-        here = {port: [m for m in messages if not isinstance(m, dict)] for port, messages in found.items()}
+        here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in found.items()}
         if here:
-            result = run(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
-            made.measured.add(result.measured)
-            for shard, channel, message in result.outbox:
+            running = begin(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
+            for shard, channel, message in running.sent():
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)
                 else:
                     made.sent.append((shard, channel, message))
+            made.measured.add(running.outcome.measured.counts)
         began, title = time.perf_counter(), _title(step, segment)
         payloads = self._run_job(task, title, frames, rows)
         _gather(step.states, step.plan, payloads, made)
@@ -262,15 +265,15 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     """What the tasks of a segment are sent; what they need of it is in the store from now on."""
     plan, states, mode = step.plan, step.states, step.mode
     named = states.named(plan.states_of(segment.stages))
-    inbox: dict[tuple[int, int], dict[int, list[Any]]] = {}
+    inbox: dict[tuple[int, int], dict[int, list[MessageRef]]] = {}
     for place, found in step.inbox(segment).items():
         for channel, messages in found.items():
             if channel >= 0:
                 sent = [(place[1], channel, message) for message in messages]
-                told = [p for *_, p in parcels(plan, mode.given, sent, states.names, states.write)]
-                inbox.setdefault(place, {})[channel] = told
-    values = [*named.values(), *(parcel for found in inbox.values() for parcel in found.values())]
-    used = {name for value in values for name in blob_names(value)}
+                refs = [ref for *_, ref in written(plan, mode.given, sent, states.names, states.write)]
+                inbox.setdefault(place, {})[channel] = refs
+    sent_refs = [ref for channels in inbox.values() for refs in channels.values() for ref in refs]
+    used = {name for value in (*named.values(), *(ref.to_json() for ref in sent_refs)) for name in blob_names(value)}
     directory = states.store.segment_directory
     assert directory is not None
     return Task(
@@ -300,26 +303,19 @@ def _title(step: Run, segment: Segment) -> str:
 
 
 def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome) -> None:
-    """What the tasks of a segment have told, of earlier stages first."""
-    told = [unpack_meta(payload) for payload in payloads]
-    for meta, blobs in sorted(told, key=lambda found: int(found[0].get("stage", 0))):
-        if "error" in meta:
-            name, text = meta["error"]
+    """Add the outcomes of the tasks of a segment, those of earlier stages first."""
+
+    def opened(node: int, data: Data) -> list[Updates]:
+        schema, width = plan.nodes[node].schema, plan.lattice_of(node).width
+        return [updates_from_batch(batch, schema, width) for batch in states.open_data(data)]
+
+    encoded = [unpack_meta(payload) for payload in payloads]
+    for value, blobs in sorted(encoded, key=lambda found: int(found[0].get("stage", 0))):
+        if "error" in value:
+            name, text = value["error"]
             raise getattr(errors, name, StepFailedError)(text)
         states.blobs.update(blobs)
-        for source, count in meta.get("received", {}).items():
-            made.received[source] = made.received.get(source, 0) + count
-        made.passed += meta["passed"]
-        made.measured.add({int(node): counts for node, counts in meta.get("measured", {}).items()})
-        made.sent += [(shard, channel, parcel) for shard, channel, parcel in meta["sent"]]
-        for name, value in meta.get("states", {}).items():
-            made.stored[name, meta["shard"]] = value
-        for name, value in meta.get("new", {}).items():
-            made.new.setdefault(name, []).append(value)
-        for node, value in meta.get("taps", {}).items():
-            schema, width = plan.nodes[int(node)].schema, plan.lattice_of(int(node)).width
-            parts = [updates_from_batch(b, schema, width) for b in states.open_data(value)]
-            made.taps.setdefault(int(node), []).extend(parts)
+        made.add(Outcome.from_json(value, opened))
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.operators.join.pairs import JoinSpec, join
+from altneu.operators.reduce.accumulable import AggregatesSpec
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.aggregates import Aggregate
-from altneu.operators.reduce.families import Aggregates, reduce
+from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.spine import Spine
@@ -30,8 +30,13 @@ def warm_kernels() -> None:
     arranged = Arranged(layout, (batch,), batch)
     outputs = (("k", 0, "k"), ("x", 1, "x"))
     join(arranged, arranged, JoinSpec(pa.schema([schema.field(0), schema.field(1)]), outputs, lattice))
-    calls = (Aggregate("n", "count", ()), Aggregate("s", "sum", ("x",)), Aggregate("m", "avg", ("y",)))
+    calls = (
+        Aggregate("count", (), pa.int64()),
+        Aggregate("sum", ("x",), pa.int64()),
+        Aggregate("avg", ("y",), pa.float64()),
+    )
     accumulator = Accumulator(("k",), calls, schema)
     slots = accumulator.explode(updates, lattice)
     slot_layout = Layout(accumulator.slot_schema, ("k",), lattice)
-    reduce(Arranged(slot_layout, (), Batch.build(slots, slot_layout, description)), Aggregates(accumulator))
+    given = Arranged(slot_layout, (), Batch.build(slots, slot_layout, description))
+    AggregatesSpec(accumulator).reduce(given, "reduce")

@@ -1,11 +1,8 @@
-"""Messages on their way: rows between the tasks of one job, parcels in the store for what runs later.
+"""Messages on their way: rows between the tasks of one job, references to what is in the store for what runs later.
 
 Rows are ``(shard, port, payload)``, whose payloads are Arrow IPC streams. Ports from 0 on are channels of the plan. A
 ``META`` row tells the driver what a stage made in a shard; a ``SEED`` row makes sure that every shard's task has a row,
 so that due work runs where nothing arrives.
-
-A ``Parcel`` is a message by name: ``data`` in the store and which of its record batches (``part``); for an arrangement
-its new batch and the names of its ``old`` ones; nothing at all for one that is ``given``.
 """
 
 from __future__ import annotations
@@ -14,19 +11,20 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.base import ArrangementState, Message, Region
+from altneu.operators.base import ArrangementState, Message, Region, Snapshot
 from altneu.order import Antichain
 from altneu.plan.physical import Channel, Plan
-from altneu.runtime.base import Snapshot
-from altneu.runtime.files import Data, Files, from_ipc, to_ipc
+from altneu.runtime.files import Files, from_ipc, to_ipc
+from altneu.runtime.outcome import Sent
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch
+from altneu.runtime.stored import MessageRef
 from altneu.trace.batch import Arranged, Batch, Block, Description, Layout, LazyBatch
 from altneu.trace.merging import merge
 from altneu.trace.update import Updates
@@ -38,15 +36,13 @@ _BLOB = 4 << 20  # bytes of a message's rows that travel as one value: Spark cop
 _BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
 
 Row = tuple[int, int, bytes]
-Parcel: TypeAlias = Data
-Sent: TypeAlias = tuple[int, int, Message | Parcel]  # shard, channel, what is sent
 
 
 def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
     """A message as rows, large ones cut."""
     if isinstance(message, Arranged):
         if isinstance(message.new, LazyBatch) and message.new.stored is not None:
-            yield shard, number, json.dumps({"data": message.new.stored, "rows": len(message.new)}).encode()
+            yield shard, number, json.dumps(MessageRef(len(message.new), message.new.stored).to_json()).encode()
             return
         batches = message.new.to_record_batches()
         yield shard, number, to_ipc(batches, batches[0].schema)
@@ -81,8 +77,9 @@ def decode(
     layout, state = _arrangement(plan, channel, snapshot)
     old = () if state is None else state.spine.batches
     if payload[:1] == b"{":
-        told = json.loads(payload)
-        return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), told["rows"], told["data"]))
+        ref = MessageRef.from_json(json.loads(payload))
+        assert ref.data is not None
+        return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), ref.rows, ref.data))
     return Arranged(layout, old, _new(layout, region, from_ipc(payload)))
 
 
@@ -124,45 +121,45 @@ def _new(layout: Layout, region: Region, batches: Iterable[pa.RecordBatch]) -> B
     return Batch.from_record_batches(layout, region.inside(layout.lattice), batches)
 
 
-def parcels(
+def written(
     plan: Plan, given: Collection[str], sent: Iterable[Sent], names: Names, write: WriteData
-) -> Iterator[tuple[int, int, Parcel]]:
-    """Messages as parcels: what one channel carries to several shards is written once, a record batch for each."""
+) -> Iterator[tuple[int, int, MessageRef]]:
+    """Messages by name: what one channel carries to several shards is written once, a record batch for each."""
     together: dict[int, list[tuple[int, Updates]]] = defaultdict(list)
     for shard, number, message in sent:
-        if isinstance(message, dict):
+        if isinstance(message, MessageRef):
             yield shard, number, message
         elif isinstance(message, Updates):
             together[number].append((shard, message))
         elif given_to(plan, number, given):
-            yield shard, number, {"rows": rows_in(message)}
+            yield shard, number, MessageRef(rows_in(message))
         else:
-            old = [names.of(b) for b in message.old if len(b)]
-            yield shard, number, {"old": old, "data": names.of(message.new)["data"], "rows": len(message.new)}
+            old = tuple(names.of(batch) for batch in message.old if len(batch))
+            yield shard, number, MessageRef(len(message.new), names.of(message.new)["data"], old=old)
     for number, parts in together.items():
         batches = [updates_to_batch(updates) for _, updates in parts]
         schema = batches[0].schema
         data = write([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
         for i, (shard, updates) in enumerate(parts):
-            yield shard, number, {"data": data, "part": i, "rows": len(updates)}
+            yield shard, number, MessageRef(len(updates), data, part=i)
 
 
-def open_parcel(plan: Plan, number: int, parcel: Parcel, snapshot: Snapshot, region: Region, files: Files) -> Message:
-    """The message that a parcel names; rows are read where they are touched."""
+def open_message(plan: Plan, number: int, ref: MessageRef, snapshot: Snapshot, region: Region, files: Files) -> Message:
+    """The message that a reference names; rows are read where they are touched."""
     channel = plan.channels[number]
-    if "data" not in parcel:
+    if ref.data is None:
         return _given(plan, channel, snapshot, region)
-    if "part" in parcel:
-        return _updates(plan, channel, [files.open_part(parcel["data"], parcel["part"])])
+    if ref.part is not None:
+        return _updates(plan, channel, [files.open_part(ref.data, ref.part)])
     layout, _ = _arrangement(plan, channel, snapshot)
-    old = tuple(files.batch(layout, told) for told in parcel["old"])
-    return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), parcel["rows"], parcel["data"]))
+    old = tuple(files.batch(layout, batch) for batch in ref.old or ())
+    return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), ref.rows, ref.data))
 
 
-def rows_in(message: Message | Parcel) -> int:
+def rows_in(message: Message | MessageRef) -> int:
     """Updates that a message brings."""
-    if isinstance(message, dict):
-        return int(message["rows"])
+    if isinstance(message, MessageRef):
+        return message.rows
     return message.new.rows_at_most if isinstance(message, Arranged) else len(message)
 
 

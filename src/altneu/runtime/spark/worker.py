@@ -23,32 +23,32 @@ from altneu.operators.base import ArrangementState, Message, Region, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
-from altneu.runtime.base import Sent, StageResult, run
-from altneu.runtime.files import Data, Files
+from altneu.runtime.base import run
+from altneu.runtime.files import Files
 from altneu.runtime.inputs import Stamp
-from altneu.runtime.measured import Counted
+from altneu.runtime.measured import Counted, Counts
 from altneu.runtime.memory import shares
+from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.segments import Place, TaskKeeper, Writer
 from altneu.runtime.spark.wire import (
     META,
     SEED,
-    Parcel,
     Row,
     decode,
     encode,
     given_to,
-    open_parcel,
+    open_message,
     pack,
     pack_meta,
-    parcels,
     rows_in,
     unpack,
+    written,
 )
-from altneu.runtime.spark.wire import Sent as Leaving
 from altneu.runtime.spill import bytes_of
-from altneu.runtime.state import Names, StateTable, blob_names, lazy_state, state_to_json, updates_to_batch
+from altneu.runtime.state import Names, StateTable, blob_names, lazy_state, state_to_json
+from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
 from altneu.trace.update import Updates
 
@@ -73,10 +73,10 @@ class Task:
     number: int
     directory: Folder
     durable: bool
-    states: Mapping[tuple[str, int], Data]
+    states: Mapping[tuple[str, int], StoredState]
     blobs: Mapping[str, bytes]
     stages: Stages
-    inbox: Mapping[tuple[int, int], Mapping[int, list[Parcel]]] = field(default_factory=dict)
+    inbox: Mapping[tuple[int, int], Mapping[int, list[MessageRef]]] = field(default_factory=dict)
     memory: int | None = None
 
     @property
@@ -154,16 +154,16 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
                 updates = stamp.updates(chunk)
                 received += len(updates)
                 for made in _made_of_source(task, source, updates):
-                    measured.add(made.measured)
-                    yield from outbox.send(made.outbox)
-            yield outbox.meta({"received": {source: received}, "measured": measured.counts})
+                    measured.add(made.measured.counts)
+                    yield from outbox.send(made.sent)
+            yield outbox.meta(Outcome(received={source: received}, measured=measured))
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
 
 
-def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[StageResult]:
+def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
     """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
     try:
         made = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
@@ -201,9 +201,9 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
                 target = shard_of(slots.rows, key or (), task.mode.shards)
                 parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
                 yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
-            measured = {i: [received, received, 0, 0.0] for i in task.plan.upstream(Port(explode))}
+            measured: dict[int, Counts] = {i: [received, received, 0, 0.0] for i in task.plan.upstream(Port(explode))}
             measured[explode] = [received, sent, 0, seconds]
-            yield outbox.meta({"received": {source: received}, "measured": measured if received else {}})
+            yield outbox.meta(Outcome(received={source: received}, measured=Counted(measured if received else {})))
 
         yield from pack(_guarded(rows(), batches))
 
@@ -270,13 +270,14 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
     memory, writer = Memory.of(task), Writer(task.place)
     names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
     keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
-    told: dict[int, dict[str, Data]] = defaultdict(dict)
+    told: dict[int, dict[str, StoredState]] = defaultdict(dict)
     for name in snapshot:
         for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
             told[target][name] = state_to_json(state, names)
     for target, states in told.items():
         named = {name: writer.blobs[name] for name in blob_names(states)}
-        yield target, META, pack_meta({"shard": target, "states": states, "passed": 0, "sent": []}, named)
+        made = Outcome(stored={(name, target): value for name, value in states.items()})
+        yield target, META, pack_meta(made.to_json(names), named)
 
 
 class _ShardRun:
@@ -298,8 +299,8 @@ class _ShardRun:
         """Open the messages of other segments and run; what the stage sends and tells."""
         task, plan, snapshot = self.task, self.task.plan, self.snapshot
         for port, found in task.inbox.get((self.stage, self.shard), {}).items():
-            for parcel in found:
-                self.inbox.add(port, open_parcel(plan, port, parcel, snapshot, task.region, snapshot.files))
+            for ref in found:
+                self.inbox.add(port, open_message(plan, port, ref, snapshot, task.region, snapshot.files))
         outbox = _Outbox(task, self.memory, self.shard)
         keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
         working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, keeper)
@@ -308,40 +309,26 @@ class _ShardRun:
             outbox.names.note(state, task.states[name, self.shard])
         if self.stage != task.stages[-1]:
             yield self.shard, SEED, b""
-        yield outbox.meta(self._made(working, outbox))
-
-    def _made(self, working: StageRun, outbox: _Outbox) -> dict[str, Any]:
-        kept, names, result = {p.contents for p in self.task.plan.views.values()}, outbox.names, working.result
-        return {
-            "stage": self.stage,
-            "shard": self.shard,
-            "new": {n: names.of(b) for n, b in result.new.items() if len(b) and n in kept},
-            "states": {n: state_to_json(s, names) for n, s in result.states.items()},
-            "taps": {str(i): _tap(parts, outbox.writer) for i, parts in working.taps.items()},
-            "measured": result.measured,
-        }
-
-
-def _tap(parts: list[Updates], writer: Writer) -> Data:
-    batches = [updates_to_batch(updates) for updates in parts]
-    return writer.write(batches, batches[0].schema)
+        working.outcome.retain_new({ports.contents for ports in plan.views.values()})
+        yield outbox.meta(working.outcome, self.stage)
 
 
 class _Outbox:
-    """What a task sends: rows to later stages of its segment, parcels in the store to stages of others."""
+    """What a task sends: rows to later stages of its segment, references to what it has written to others."""
 
     def __init__(self, task: Task, memory: Memory, shard: int = 0) -> None:
         self.task, self.shard, self.room = task, shard, memory.room
         self.writer = Writer(task.place)
         self.names = Names(self.writer.write)
-        self.leaving: list[Leaving] = []
-        self.waiting: list[Leaving] = []
+        self.leaving: list[Sent] = []
+        self.waiting: list[Sent] = []
         self.bytes = self.passed = 0
 
     def send(self, messages: Iterable[Sent]) -> Iterator[Row]:
         """The rows of messages to this segment; others are written."""
         plan, given = self.task.plan, self.task.mode.given
         for target, channel, message in messages:
+            assert not isinstance(message, MessageRef)
             if plan.channels[channel].stage not in self.task.stages:
                 self._leave(target, channel, message)
                 continue
@@ -360,13 +347,14 @@ class _Outbox:
 
     def _write(self) -> None:
         mode = self.task.mode
-        self.leaving += parcels(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
+        self.leaving += written(self.task.plan, mode.given, self.waiting, self.names, self.writer.write)
         self.waiting, self.bytes = [], 0
 
-    def meta(self, told: dict[str, Any]) -> Row:
-        """What the driver is told: what was made, and what was written for later segments."""
+    def meta(self, outcome: Outcome, stage: int = 0) -> Row:
+        """What the driver is told: the outcome of a stage, with what was written for later segments."""
         self._write()
-        return self.shard, META, pack_meta({**told, "sent": self.leaving, "passed": self.passed}, self.writer.blobs)
+        outcome.sent, outcome.passed = self.leaving, self.passed
+        return self.shard, META, pack_meta({"stage": stage, **outcome.to_json(self.names)}, self.writer.blobs)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], room: int) -> Iterator[pa.Table]:

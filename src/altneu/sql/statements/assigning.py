@@ -26,12 +26,12 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
             f"{statement.name!r} takes {len(columns)} columns ({', '.join(columns)}), "
             f"and the query gives {len(collection.columns)}"
         )
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, column in zip(columns, collection.schema, strict=True):
         if name.lower() not in known:
             raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
         target = schema.field(known[name.lower()])
-        if target.name in given:
+        if target.name in values:
             raise StatementError(f"column {name!r} comes twice")
         if not _assignable(column.type, target.type):
             raise StatementError(
@@ -39,25 +39,25 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
                 f"{type_name(column.type)}; CAST it"
             )
         same = column.type == target.type
-        given[target.name] = (
+        values[target.name] = (
             quote_name(column.name) if same else f"CAST({quote_name(column.name)} AS {type_name(target.type)})"
         )
     rest = {f.name: "NULL" if f.type == T.NULL else f"CAST(NULL AS {type_name(f.type)})" for f in schema}
-    return collection.select(**{f.name: given.get(f.name) or rest[f.name] for f in schema})
+    return collection.select(**{f.name: values.get(f.name) or rest[f.name] for f in schema})
 
 
-def _assignable(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _assignable(source: pa.DataType, target: pa.DataType) -> bool:
     """Spark's rule for what is stored in a column, in ANSI mode."""
-    if found in (wanted, T.NULL):
+    if source in (target, T.NULL):
         return True
-    if _is_number(found) and _is_number(wanted):
+    if _is_number(source) and _is_number(target):
         return True
-    if pa.types.is_string(wanted):
-        return not pa.types.is_nested(found) and not pa.types.is_binary(found)
-    if pa.types.is_nested(found) and pa.types.is_nested(wanted):
+    if pa.types.is_string(target):
+        return not pa.types.is_nested(source) and not pa.types.is_binary(source)
+    if pa.types.is_nested(source) and pa.types.is_nested(target):
         return True
     dates = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
-    return found in dates and wanted in dates
+    return source in dates and target in dates
 
 
 def _is_number(kind: pa.DataType) -> bool:

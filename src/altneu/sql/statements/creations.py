@@ -29,46 +29,46 @@ def create(p: Any) -> Creation:
     return _KINDS[kind](p, {"name": p.name("a name"), "unless": unless, "replace": replace})
 
 
-def view(p: Any, given: dict[str, Any]) -> CreateView:
+def view(p: Any, head: dict[str, Any]) -> CreateView:
     """``name [(columns)] [WITH (…)] AS query``."""
     columns = p.names("a column") if p.word("(", advance=False) else ()
     settings = options(p, VIEW_OPTIONS) if p.word("WITH") else {}
     p.expect("AS")
-    return CreateView(query=p.query(), columns=columns, options=settings, **given)
+    return CreateView(query=p.query(), columns=columns, options=settings, **head)
 
 
-def materialized(p: Any, given: dict[str, Any]) -> CreateView:
+def materialized(p: Any, head: dict[str, Any]) -> CreateView:
     """As a view, and maintained."""
-    found = view(p, given)
-    return CreateView(found.name, found.query, found.columns, True, found.options, **_flags(given))
+    plain = view(p, head)
+    return CreateView(plain.name, plain.query, plain.columns, True, plain.options, **_flags(head))
 
 
-def _flags(given: dict[str, Any]) -> dict[str, Any]:
-    return {"unless": given["unless"], "replace": given["replace"]}
+def _flags(head: dict[str, Any]) -> dict[str, Any]:
+    return {"unless": head["unless"], "replace": head["replace"]}
 
 
-def table(p: Any, given: dict[str, Any]) -> CreateSource:
+def table(p: Any, head: dict[str, Any]) -> CreateSource:
     """``name (column type, …)``."""
     if p.word("AS"):
         p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
     columns = p.in_parentheses()
-    return CreateSource(columns=columns, keep=True, table=True, **given)
+    return CreateSource(columns=columns, keep=True, table=True, **head)
 
 
-def source(p: Any, given: dict[str, Any]) -> CreateSource:
+def source(p: Any, head: dict[str, Any]) -> CreateSource:
     """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [WITH (…)]``."""
-    found: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     if p.word("(", advance=False):
-        found["columns"] = p.in_parentheses()
+        clauses["columns"] = p.in_parentheses()
     if p.word("FROM"):
-        found["origin"] = origin(p)
+        clauses["origin"] = origin(p)
     while not p.at_end():
         token = p.token
         clause, read = _clause(p)
-        if clause in found:
+        if clause in clauses:
             p.fail(f"{token.text.upper()} comes twice", token)
-        found[clause] = read
-    return CreateSource(**given, **found)
+        clauses[clause] = read
+    return CreateSource(**head, **clauses)
 
 
 def _clause(p: Any) -> tuple[str, Any]:
@@ -101,29 +101,29 @@ def origin(p: Any) -> Origin:
         form = p.string("a format") if p.is_string() else p.dotted("a format")
         if kind != "STREAM" and form.upper() not in FORMATS:
             p.fail(f"no format {form}; the formats of files are: {', '.join(FORMATS)}", p.last)
-    given = options(p) if p.word("OPTIONS") else {}
+    settings = options(p) if p.word("OPTIONS") else {}
     name: Any = {"STREAM": "stream", "TABLE": "table"}.get(kind, "file")
-    return Origin(name, place, form.lower() if form.upper() in (*FORMATS, "TABLE") else form, given)
+    return Origin(name, place, form.lower() if form.upper() in (*FORMATS, "TABLE") else form, settings)
 
 
 def paths(p: Any) -> tuple[str, ...]:
     """One path or several."""
-    found = [p.string("a path")]
+    strings = [p.string("a path")]
     while p.word(","):
-        found.append(p.string("a path"))
-    return tuple(found)
+        strings.append(p.string("a path"))
+    return tuple(strings)
 
 
 def times(p: Any) -> tuple[tuple[str | None, str], ...]:
     """``(column)`` or ``(expression AS name, NULL AS name)``: one time or two."""
     p.opening()
-    found = [_time(p)]
+    columns = [_time(p)]
     while p.word(","):
-        found.append(_time(p))
+        columns.append(_time(p))
     p.closing()
-    if len(found) > 2:
+    if len(columns) > 2:
         p.fail("TIME takes one time, or the system's and the event's")
-    return tuple(found)
+    return tuple(columns)
 
 
 def _time(p: Any) -> tuple[str | None, str]:
@@ -141,23 +141,23 @@ def envelope(p: Any) -> Envelope:
     kind = p.one_of(*sorted(_ENVELOPES, key=len, reverse=True))  # DEBEZIUM UPSERT before DEBEZIUM
     if kind is None:
         p.expected(", ".join(_ENVELOPES))
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     if p.word("("):
         while True:
             token = p.token
             word = p.one_of(*_ENVELOPES[kind])
             if word is None:
                 p.expected(" or ".join(_ENVELOPES[kind]) or ")")
-            if word in found:
+            if word in parts:
                 p.fail(f"{word} comes twice", token)
-            found[word] = _PARTS[word](p)
+            parts[word] = _PARTS[word](p)
             if not p.word(","):
                 break
         p.closing()
     for word in _NEEDED.get(kind, ()):
-        if word not in found:
+        if word not in parts:
             p.fail(f"ENVELOPE {kind} needs {word}: ENVELOPE {kind} ({word} (column))", p.last)
-    return Envelope(kind.lower(), found)
+    return Envelope(kind.lower(), parts)
 
 
 def _column(p: Any) -> str:
@@ -208,36 +208,36 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
 _NEEDED = {"DEBEZIUM UPSERT": ("KEY",), "UPSERT": ("KEY",)}
 
 
-def index(p: Any, given: dict[str, Any]) -> CreateIndex:
+def index(p: Any, head: dict[str, Any]) -> CreateIndex:
     """``name ON view (columns)``."""
     p.expect("ON")
-    return CreateIndex(of=p.name("a view's name"), columns=p.names("a column"), **given)
+    return CreateIndex(of=p.name("a view's name"), columns=p.names("a column"), **head)
 
 
-def sink(p: Any, given: dict[str, Any]) -> CreateSink:
+def sink(p: Any, head: dict[str, Any]) -> CreateSink:
     """``name FROM view INTO target [MODE …] [KEY (…)] [OPTIONS (…)] [WITH (…)]``."""
     p.expect("FROM")
-    found: dict[str, Any] = {"view": p.name("a view's name")}
+    clauses: dict[str, Any] = {"view": p.name("a view's name")}
     p.expect("INTO")
     kind = p.one_of("PARQUET", "JDBC", "SQLITE")
     if kind is None:
         p.expected("PARQUET 'path', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE 'name'")
-    found |= {"kind": kind.lower(), "place": p.string("a path" if kind != "JDBC" else "an address")}
+    clauses |= {"kind": kind.lower(), "place": p.string("a path" if kind != "JDBC" else "an address")}
     if kind != "PARQUET":
         p.expect("TABLE")
-        found["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
+        clauses["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
     while not p.at_end():
         if p.word("MODE"):
-            found["mode"] = (p.one_of("APPEND", "MERGE", "UPSERT") or p.expected("APPEND, MERGE or UPSERT")).lower()
+            clauses["mode"] = (p.one_of("APPEND", "MERGE", "UPSERT") or p.expected("APPEND, MERGE or UPSERT")).lower()
         elif p.word("KEY"):
-            found["key"] = p.names("a column")
+            clauses["key"] = p.names("a column")
         elif p.word("OPTIONS"):
-            found["connection"] = options(p)
+            clauses["connection"] = options(p)
         elif p.word("WITH"):
-            found["options"] = options(p, _SINK_OPTIONS[kind])
+            clauses["options"] = options(p, _SINK_OPTIONS[kind])
         else:
             p.expected("MODE, KEY (…), OPTIONS (…) or WITH (…)")
-    return CreateSink(**given, **found)
+    return CreateSink(**head, **clauses)
 
 
 _SINK_OPTIONS = {

@@ -1,4 +1,4 @@
-"""What statements have defined: by name, in the order in which it came, with what it is made of."""
+"""The definitions of statements: by name, in the order of their creation, with their dependencies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Defined:
     error: Exception | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What a commit tells of it."""
+        """The definition as a commit stores it."""
         encoded = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
         if self.kind in ("SOURCE", "TABLE"):
             encoded |= {"columns": self.columns, "raw": self.raw}
@@ -60,19 +60,19 @@ class Defined:
 
     @classmethod
     def from_json(cls, encoded: Mapping[str, Any]) -> Defined:
-        """What a commit told, parsed anew."""
+        """The definition that a commit stores, parsed."""
         (statement,) = parse(encoded["text"])
         assert isinstance(statement, Creation)
         columns, raw = encoded.get("columns", ""), encoded.get("raw", "")
-        made = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
-        made.indexes = dict(encoded.get("indexes", {}))
-        return made
+        defined = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
+        defined.indexes = dict(encoded.get("indexes", {}))
+        return defined
 
 
 class Definitions(Mapping[str, Collection]):
-    """All of them, as what names mean in queries; names are told in any case.
+    """All definitions, as the catalog of names for queries; the case of names does not matter.
 
-    What Python maintains is there too, as views and as the sources that these read.
+    It includes what Python maintains: views, and the sources that these read.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -89,42 +89,42 @@ class Definitions(Mapping[str, Collection]):
         """A definition by name, of one of some kinds.
 
         Raises:
-            StatementError: there is none.
+            StatementError: there is no such definition.
         """
-        found = self.get_defined(name)
-        if found is None or (kinds and found.kind not in kinds):
-            if found is None and name in self._engine.sources:
+        defined = self.get_defined(name)
+        if defined is None or (kinds and defined.kind not in kinds):
+            if defined is None and name in self._engine.sources:
                 raise StatementError(
                     f"source {name!r} was declared in Python, and statements change what CREATE TABLE or CREATE "
                     f"SOURCE made: use session.insert({name!r}, rows) and session.retract({name!r}, rows)"
                 )
-            said = f"{found.name!r} is a {found.kind}" if found else f"there is no {name!r}"
-            wanted = " or ".join(kinds) or "name"
+            problem = f"{defined.name!r} is a {defined.kind}" if defined else f"there is no {name!r}"
+            shown = " or ".join(kinds) or "name"
             known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)
-            raise StatementError(f"{said}; the statement needs a {wanted}; there are: {known or '(none)'}")
-        return found
+            raise StatementError(f"{problem}; the statement needs a {shown}; there are: {known or '(none)'}")
+        return defined
 
     def put(self, defined: Defined) -> None:
-        """Take one up."""
+        """Add a definition."""
         self.all[defined.name.lower()] = defined
 
     def remove(self, defined: Defined) -> None:
-        """Let go of one."""
+        """Remove a definition."""
         del self.all[defined.name.lower()]
 
     def dependants(self, name: str) -> list[Defined]:
-        """What is made of a definition, directly."""
+        """The definitions that read a definition directly."""
         return [d for d in self.all.values() if name.lower() in d.depends]
 
     @property
     def next_order(self) -> int:
-        """The number of the definition to come."""
+        """The number of the next definition."""
         return max((d.order for d in self.all.values()), default=-1) + 1
 
     # what names mean ------------------------------------------------------------------------------------------------
 
     def reading(self, indexes: Indexes | None = None) -> Definitions:
-        """The same names, with a note of those that are read from now on: ``names_read``, ``indexes_read``.
+        """The same names, recording those that are read from now on: ``names_read``, ``indexes_read``.
 
         With ``indexes`` no others count.
         """
@@ -134,16 +134,16 @@ class Definitions(Mapping[str, Collection]):
 
     @property
     def indexes_read(self) -> Indexes:
-        """The indexes that there are of what was read since ``reading``."""
-        found = {name: self.indexes_of(name) for name in self.names_read}
-        return {name: keys for name, keys in found.items() if keys}
+        """The indexes of the names that were read since ``reading``."""
+        indexes = {name: self.indexes_of(name) for name in self.names_read}
+        return {name: keys for name, keys in indexes.items() if keys}
 
     def indexes_of(self, name: str) -> list[list[str]]:
         """The columns of each index of a name."""
         if self._indexes is not None:
             return self._indexes.get(name.lower(), [])
-        made = [d for d in self.all.values() if d.kind == "INDEX" and d.statement.of.lower() == name.lower()]
-        return [list(d.statement.columns) for d in sorted(made, key=lambda d: d.order) if d.error is None]
+        indexes = [d for d in self.all.values() if d.kind == "INDEX" and d.statement.of.lower() == name.lower()]
+        return [list(d.statement.columns) for d in sorted(indexes, key=lambda d: d.order) if d.error is None]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
         for columns in self.indexes_of(name):
@@ -152,7 +152,7 @@ class Definitions(Mapping[str, Collection]):
 
     @property
     def names_read(self) -> tuple[str, ...]:
-        """The names that were asked for since ``reading``."""
+        """The names that were read since ``reading``."""
         return tuple(sorted(self._read))
 
     def refuse_without_contents(self, names: Iterable[str]) -> None:
@@ -163,9 +163,9 @@ class Definitions(Mapping[str, Collection]):
         """
         todo, views = [*names], {view.lower(): view for view in self._engine.views}
         for name in todo:
-            found = self.all.get(name)
-            if found is not None and found.view is None:
-                todo += [below for below in found.depends if below not in todo]
+            defined = self.all.get(name)
+            if defined is not None and defined.view is None:
+                todo += [below for below in defined.depends if below not in todo]
             elif name in views and self._engine.ports(views[name]).changes_only:
                 raise StatementError(
                     f"view {views[name]!r} has no contents (CONTENTS = FALSE), so no query can read it; SUBSCRIBE and "
@@ -179,21 +179,21 @@ class Definitions(Mapping[str, Collection]):
         Raises:
             KeyError: nothing has this name.
             StatementError: it has no rows.
-            AltneuError: why it could not be taken up again.
+            AltneuError: the reason for which it could not be restored.
         """
-        found = self.all.get(name.lower())
-        if found is None and (stream := self._of_late_rows(name)) is not None:
+        defined = self.all.get(name.lower())
+        if defined is None and (stream := self._of_late_rows(name)) is not None:
             assert stream.late is not None
             self._read.add(stream.name.lower())
             return stream.late
-        if found is None:
+        if defined is None:
             collection = self._python()[name.lower()]
-        elif found.error is not None:
-            raise found.error
-        elif found.collection is None:
-            raise StatementError(f"{found.name!r} is a {found.kind}, which has no rows to read")
+        elif defined.error is not None:
+            raise defined.error
+        elif defined.collection is None:
+            raise StatementError(f"{defined.name!r} is a {defined.kind}, which has no rows to read")
         else:
-            collection = found.collection
+            collection = defined.collection
         self._read.add(name.lower())
         return self._indexed(name, collection)
 
@@ -203,7 +203,7 @@ class Definitions(Mapping[str, Collection]):
         return stream if stream is not None and stream.late is not None and name.lower() not in self.all else None
 
     def _python(self) -> dict[str, Collection]:
-        return {name.lower(): made for name, made in self._engine.collections.items()}
+        return {name.lower(): collection for name, collection in self._engine.collections.items()}
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in {known.lower() for known in self}

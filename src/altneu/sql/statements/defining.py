@@ -1,4 +1,4 @@
-"""What CREATE and DROP do, and how what a store knows is taken up again."""
+"""CREATE and DROP, and the restoring of the definitions of a store."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from altneu.streams import Streams, late_rows
 from altneu.types import quote_name
 from altneu.views.view import View
 
-TEMPORARY = "#"  # views of this beginning are of a statement that is gone
+TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
 
 
 class Definer:
-    """Makes, drops and takes up again what statements define; each in one commit of the store."""
+    """Creates, drops and restores what statements define; each in one commit of the store."""
 
     def __init__(self, engine: Engine, streams: Streams, known: Definitions, feeds: Feeds) -> None:
         self._streams = streams
@@ -42,23 +42,23 @@ class Definer:
             StatementError: it reads a view that has no contents.
         """
         reading = self.known.reading()
-        found = sql.shown(tree, reading)
+        query = sql.shown(tree, reading)
         self.known.refuse_without_contents(reading.names_read)
-        return found
+        return query
 
     # what a store knows ---------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Take up what the store knows and this session does not: once, and again what could not be taken up."""
+        """Restore the definitions of the store: each once, and again those that could not be restored."""
         definitions = sorted(self._engine.definitions.items(), key=lambda item: item[1]["order"])
         for key, value in definitions:
-            found = self.known.all.get(key)
-            if found is not None and found.error is None:
+            existing = self.known.all.get(key)
+            if existing is not None and existing.error is None:
                 continue
             defined = Defined.from_json(value)
             self.known.put(defined)
             try:
-                self._take_up(defined)
+                self._restore(defined)
             except AltneuError as error:
                 error.add_note(f"altneu: {defined.kind} {defined.name} of this store could not be taken up again")
                 defined.error = error
@@ -69,10 +69,10 @@ class Definer:
                 self._engine.drop(name)
 
     def check(self) -> None:
-        """Refuse to go on while something could not be taken up that a step would pass by.
+        """Refuse to continue while a definition is not restored that a step would leave out.
 
         Raises:
-            AltneuError: why it could not.
+            AltneuError: the reason for which it could not be restored.
         """
         for defined in self.known.all.values():
             if defined.error is not None and defined.kind in ("SINK", "INDEX", "MATERIALIZED VIEW", "TABLE", "SOURCE"):
@@ -81,32 +81,32 @@ class Definer:
     # create ---------------------------------------------------------------------------------------------------------
 
     def create(self, statement: Creation) -> str:
-        """Define what a statement says; what was done, in words.
+        """Execute a CREATE statement; returns a message.
 
         Raises:
-            StatementError: the name is taken, or what it is made of is not there.
+            StatementError: the name is taken, or something that it reads does not exist.
         """
         kind = _kind_of(statement)
         if statement.name.startswith(TEMPORARY):
             raise StatementError(
                 f"{statement.name!r}: names that begin with {TEMPORARY} are of what passes; choose another"
             )
-        found = self.known.get_defined(statement.name)
-        if found is not None and found.kind == kind and same(found.statement.text, statement.text):
-            if found.error is not None:
-                raise found.error
-            return f"{kind} {found.name} is there already"
+        existing = self.known.get_defined(statement.name)
+        if existing is not None and existing.kind == kind and same(existing.statement.text, statement.text):
+            if existing.error is not None:
+                raise existing.error
+            return f"{kind} {existing.name} is there already"
         replaced = None
-        if found is not None:
+        if existing is not None:
             if statement.unless:
-                return f"{kind} {found.name} is there already, defined otherwise: {found.statement.text}"
-            if not statement.replace or found.kind != kind:
-                remedy = f"DROP {found.kind} {found.name}" + (
-                    f", or CREATE OR REPLACE {kind}" if found.kind == kind and "VIEW" in kind else ""
+                return f"{kind} {existing.name} is there already, defined otherwise: {existing.statement.text}"
+            if not statement.replace or existing.kind != kind:
+                remedy = f"DROP {existing.kind} {existing.name}" + (
+                    f", or CREATE OR REPLACE {kind}" if existing.kind == kind and "VIEW" in kind else ""
                 )
-                raise StatementError(f"{found.name!r} is a {found.kind} with another definition; {remedy}")
-            self._refuse_dependants(found, "is replaced")
-            replaced = found
+                raise StatementError(f"{existing.name!r} is a {existing.kind} with another definition; {remedy}")
+            self._refuse_dependants(existing, "is replaced")
+            replaced = existing
         elif statement.name in self._engine.collections and kind != "MATERIALIZED VIEW":
             raise StatementError(f"{statement.name!r} is a view or source of the program's; choose another name")
         defined = Defined(statement.name, kind, statement, self.known.next_order)
@@ -120,14 +120,14 @@ class Definer:
         return f"{kind} {defined.name} created"
 
     def _put(self, defined: Defined) -> None:
-        self._mean(defined)
+        self._bind(defined)
         with self._engine.defining({defined.name.lower(): defined.to_json()}):
-            self._keep(defined)
+            self._start(defined)
         self.known.put(defined)
         self._feeds.insert()
 
     def _check_origin(self, defined: Defined) -> None:
-        """Refuse at once what could not be read later."""
+        """Refuse at once an origin that cannot be read."""
         statement: CreateSource = defined.statement
         if statement.origin.kind == "insert":
             return
@@ -139,7 +139,7 @@ class Definer:
             raise StatementError(needs_spark(statement))
 
     def _replace(self, old: Defined, new: Defined) -> None:
-        """Put a view in the place of another, which stays if the new one cannot be computed."""
+        """Replace a view, which stays if the new one cannot be computed."""
         collection = self._view(new)
         around = {old.name.lower(), *(d.name.lower() for d in self._with_dependants(old))} & {*new.depends}
         if around:
@@ -153,12 +153,12 @@ class Definer:
         self._put(new)
         self._engine.drop(while_new)
 
-    def _take_up(self, defined: Defined) -> None:
-        """Find what a definition means, and keep what it says."""
-        self._mean(defined)
-        self._keep(defined)
+    def _restore(self, defined: Defined) -> None:
+        """Restore a definition: bind it, and maintain its view, index or sink."""
+        self._bind(defined)
+        self._start(defined)
 
-    def _mean(self, defined: Defined) -> None:
+    def _bind(self, defined: Defined) -> None:
         statement = defined.statement
         if isinstance(statement, CreateSource):
             defined.collection = collection_of(statement, defined.columns, defined.raw)
@@ -170,7 +170,7 @@ class Definer:
             self.maintained(statement.view, "CREATE SINK")
             defined.depends = (statement.view.lower(),)
 
-    def _keep(self, defined: Defined) -> None:
+    def _start(self, defined: Defined) -> None:
         statement, engine = defined.statement, self._engine
         if isinstance(statement, CreateSink):
             view = View(engine, self.maintained(statement.view, "CREATE SINK"))
@@ -188,7 +188,7 @@ class Definer:
         defined.view = None if isinstance(statement, CreateSink) else defined.name
 
     def _view(self, defined: Defined) -> Collection:
-        """A view's query, its columns called as the statement says."""
+        """A view's query, with the column names of the statement."""
         statement: CreateView = defined.statement
         reading = self.known.reading(defined.indexes)
         collection = sql.query(statement.query, reading)
@@ -223,73 +223,73 @@ class Definer:
         """The maintained view that a name stands for.
 
         Raises:
-            StatementError: it stands for none.
+            StatementError: there is no such view.
         """
-        found = self.known.get_defined(name)
-        if found is None:
+        defined = self.known.get_defined(name)
+        if defined is None:
             if name in self._engine.views:
                 return name
             known = [d.view for d in self.known.all.values() if d.view is not None and d.kind != "INDEX"]
             views = dict.fromkeys([*known, *self._engine.views])
             raise StatementError(f"there is no {name!r}; maintained are: {', '.join(views) or '(none)'}")
-        if found.error is not None:
-            raise found.error
-        if found.view is None or found.kind == "INDEX":
+        if defined.error is not None:
+            raise defined.error
+        if defined.view is None or defined.kind == "INDEX":
             remedy = {
                 "VIEW": f"CREATE MATERIALIZED VIEW keeps what it has; {name} is a name for a query",
                 "SOURCE": f"CREATE SOURCE {name} … KEEP keeps its rows",
-            }.get(found.kind, "name a materialized view, or a table")
-            raise StatementError(f"{what} needs what is maintained, and {name!r} is a {found.kind}: {remedy}")
-        return found.view
+            }.get(defined.kind, "name a materialized view, or a table")
+            raise StatementError(f"{what} needs what is maintained, and {name!r} is a {defined.kind}: {remedy}")
+        return defined.view
 
     # drop -----------------------------------------------------------------------------------------------------------
 
     def drop(self, statement: Drop) -> str:
-        """Let go of a definition, with ``CASCADE`` of what is made of it too.
+        """Drop a definition, with ``CASCADE`` also those that read it.
 
         Raises:
-            StatementError: there is none, or something is made of it.
+            StatementError: there is no such definition, or others read it.
         """
-        found = self.known.get_defined(statement.name)
-        if found is None and statement.if_exists:
+        existing = self.known.get_defined(statement.name)
+        if existing is None and statement.if_exists:
             return f"there is no {statement.kind} {statement.name}"
-        if found is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored:
+        if existing is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored:
             self._engine.drop(statement.name)
             return f"MATERIALIZED VIEW {statement.name} dropped"
         dropped = self.dropped(statement)
         for defined in dropped:
-            self._let_go(defined)
+            self._drop(defined)
         return ", ".join(f"{d.kind} {d.name} dropped" for d in dropped)
 
     def dropped(self, statement: Drop) -> list[Defined]:
-        """What a DROP lets go of, in order; nothing where there is no definition of that name.
+        """The definitions that a DROP removes, in order; none where there is no definition of that name.
 
         Raises:
-            StatementError: it is of another kind, or something is made of it.
+            StatementError: it is of another kind, or others read it.
         """
-        found = self.known.get_defined(statement.name)
+        defined = self.known.get_defined(statement.name)
         of_program = statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored
-        if found is None and (statement.if_exists or of_program):
+        if defined is None and (statement.if_exists or of_program):
             return []
-        if found is None or found.kind != statement.kind:
-            found = self.known.defined(statement.name, statement.kind)
+        if defined is None or defined.kind != statement.kind:
+            defined = self.known.defined(statement.name, statement.kind)
         if not statement.cascade:
-            self._refuse_dependants(found, "is dropped")
-        return self._with_dependants(found)
+            self._refuse_dependants(defined, "is dropped")
+        return self._with_dependants(defined)
 
-    def _refuse_dependants(self, found: Defined, what: str) -> None:
-        dependants = self.known.dependants(found.name)
+    def _refuse_dependants(self, defined: Defined, what: str) -> None:
+        dependants = self.known.dependants(defined.name)
         if dependants:
             shown = ", ".join(f"{d.kind} {d.name}" for d in dependants)
             raise StatementError(
-                f"{found.kind} {found.name} {what} while it is read by {shown}; drop these first, "
-                f"or DROP {found.kind} {found.name} CASCADE with all of them"
+                f"{defined.kind} {defined.name} {what} while it is read by {shown}; drop these first, "
+                f"or DROP {defined.kind} {defined.name} CASCADE with all of them"
             )
 
-    def _with_dependants(self, found: Defined) -> list[Defined]:
-        """What is made of a definition, last first, then itself."""
-        reached = {found.name.lower(): found}
-        todo = [found]
+    def _with_dependants(self, first: Defined) -> list[Defined]:
+        """The definitions that read a definition, last first, then itself."""
+        reached = {first.name.lower(): first}
+        todo = [first]
         while todo:
             for defined in self.known.dependants(todo.pop().name):
                 if defined.name.lower() not in reached:
@@ -297,7 +297,7 @@ class Definer:
                     todo.append(defined)
         return sorted(reached.values(), key=lambda d: -d.order)
 
-    def _let_go(self, defined: Defined) -> None:
+    def _drop(self, defined: Defined) -> None:
         is_source = defined.kind in ("SOURCE", "TABLE")
         if is_source:
             self._feeds.stop(defined.name)

@@ -1,4 +1,4 @@
-"""How sources that statements define get their rows: batches once, streams as far as they are, and what is new."""
+"""Feeding the sources that statements define: batches once, streams up to their current end, and refreshes."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Feeds:
         return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._engine.sources]
 
     def insert(self, *, noted: bool = False) -> None:
-        """Insert what batch sources have that a view reads now, and did not before.
+        """Insert the rows of batch sources that views have begun to read.
 
-        With ``noted`` one that cannot be read is noted, and so holds up the next step and not this statement.
+        With ``noted`` an error in reading one is recorded, and fails the next step instead of this statement.
         """
         filled = self._engine.sources_filled
         for source in self.live("file", "table"):
@@ -52,7 +52,7 @@ class Feeds:
                 source.error = error
 
     def forget_pending(self) -> None:
-        """What was inserted and not taken up is gone: batches are to be inserted anew."""
+        """Insert batches again whose rows were inserted but not committed."""
         filled = self._engine.sources_filled
         for source in self.live("file", "table"):
             source.fed = source.name in filled
@@ -60,37 +60,37 @@ class Feeds:
 
     def _insert(self, source: Defined, *, sign: int = 1) -> None:
         statement: CreateSource = source.statement
-        data, given = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))
-        self._engine.insert(source.name, data, sign=sign, **given)
+        data, options = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))
+        self._engine.insert(source.name, data, sign=sign, **options)
 
     def _stamped(self, source: Defined, data: Any) -> tuple[Any, dict[str, Any]]:
-        """The rows with columns of their times and diffs, and what the insert is told of these."""
+        """The rows with columns for their times and diffs, and the options of ``insert`` that name these."""
         statement: CreateSource = source.statement
-        wanted = {f"time{i}": text for i, (text, _) in enumerate(statement.times) if text is not None}
+        texts = {f"time{i}": text for i, (text, _) in enumerate(statement.times) if text is not None}
         if statement.diff is not None and not statement.diff.lstrip("-").isdigit():
-            wanted["diff"] = statement.diff
+            texts["diff"] = statement.diff
         if self._engine.spark is not None:
-            data, names = stamped(data, wanted)
+            data, names = stamped(data, texts)
         else:
-            names = {what: text.strip("`") for what, text in wanted.items()}
+            names = {what: text.strip("`") for what, text in texts.items()}
             for text in names.values():
                 if text not in data.column_names:
                     raise StatementError(
                         f"source {source.name!r}: without Spark TIME and DIFF must be columns, and {text!r} is not "
                         f"among {', '.join(data.column_names)}"
                     )
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if statement.times:
             times = tuple(names.get(f"time{i}") for i in range(len(statement.times)))
-            given["time"] = times if len(times) == 2 else times[0]
+            options["time"] = times if len(times) == 2 else times[0]
         if statement.diff is not None:
-            given["diff"] = names.get("diff") or int(statement.diff)
-        return data, given
+            options["diff"] = names.get("diff") or int(statement.diff)
+        return data, options
 
     # streams --------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Take each stream that a view reads as far as it is, if this session has not yet."""
+        """Take each stream that a view reads up to its current end, once a session."""
         if self._engine.spark is None or not self._undrained():  # without Spark a store shows what it has
             return
         if self._engine.lock.is_mine:  # which following refuses, saying why
@@ -112,7 +112,7 @@ class Feeds:
     def follow(
         self, sources: list[Defined], *, available_now: bool = False, trigger: str | None = None, on_step: Any = None
     ) -> Following:
-        """Follow streams in one go: each knows of the times of all others."""
+        """Follow streams together: each knows the times of all others."""
         if self._engine.spark is None:
             raise StatementError(needs_spark(sources[0].statement))
         frames = {s.name: frame_of(s.statement, s.raw, self._engine.spark) for s in sources}
@@ -147,10 +147,10 @@ class Feeds:
     # what is new ----------------------------------------------------------------------------------------------------
 
     def refresh(self, source: Defined) -> None:
-        """Take what is new of a source: a stream as far as it is; of a batch that is kept, what differs from it.
+        """Take the new rows of a source: a stream up to its current end; of a batch with kept rows, the difference.
 
         Raises:
-            StatementError: nothing tells what is new.
+            StatementError: new rows cannot be recognised.
         """
         statement: CreateSource = source.statement
         if source.name not in self._engine.sources:
@@ -176,7 +176,7 @@ class Feeds:
 
 
 def _follow_options(statement: CreateSource) -> dict[str, Any]:
-    """What following one stream is told."""
+    """The options of ``follow`` for one stream."""
     options = {name: statement.options[word] for word, name in _BY_STREAM.items() if word in statement.options}
     if statement.times:
         times = tuple(text for text, _ in statement.times)
@@ -188,11 +188,11 @@ def _follow_options(statement: CreateSource) -> dict[str, Any]:
 
 
 def _checkpoint(sources: list[Defined]) -> str | None:
-    found = {s.statement.options.get("CHECKPOINT") for s in sources}
-    if len(found) > 1:
+    checkpoints = {s.statement.options.get("CHECKPOINT") for s in sources}
+    if len(checkpoints) > 1:
         raise StatementError(
             f"streams that are followed together have one CHECKPOINT, and {', '.join(s.name for s in sources)} have "
-            f"{', '.join(map(str, sorted(map(str, found))))}"
+            f"{', '.join(map(str, sorted(map(str, checkpoints))))}"
         )
-    checkpoint: str | None = found.pop()
+    checkpoint: str | None = checkpoints.pop()
     return checkpoint

@@ -35,7 +35,7 @@ def read_files(origin: Origin, schema: pa.Schema) -> pa.Table:
     """All rows of some files.
 
     Raises:
-        StatementError: there are none, or one is not what it is said to be.
+        StatementError: there are none, or one has another format.
     """
     return _READ[origin.form](_paths(origin), schema, _settings(origin))
 
@@ -51,19 +51,19 @@ def check_files(origin: Origin) -> None:
 
 def _paths(origin: Origin) -> list[str]:
     """The files of all paths: those of folders, except hidden ones, and those that a pattern matches."""
-    found: list[str] = []
+    files: list[str] = []
     for place in origin.places:
-        before = len(found)
+        before = len(files)
         for path in sorted(glob.glob(place)) if glob.has_magic(place) else [place]:  # noqa: PTH207  # absolute too
             inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and p.name[0] not in "._")
-            found += inside if Path(path).is_dir() else [path] * Path(path).is_file()
-        if len(found) == before:
+            files += inside if Path(path).is_dir() else [path] * Path(path).is_file()
+        if len(files) == before:
             raise StatementError(
                 f"there is no file {place!r}, from {Path.cwd()}; a path that does not begin with / is relative to it"
                 if not Path(place).is_absolute()
                 else f"there is no file {place!r}: create it first, or correct the path"
             )
-    return found
+    return files
 
 
 def _settings(origin: Origin) -> Settings:
@@ -123,7 +123,7 @@ def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
         escape_char=str(settings["escape"]) if settings.get("escape", quote) != quote else False,
         newlines_in_values=True,
     )
-    if schema is None:  # texts, as Spark has them unless it is told otherwise
+    if schema is None:  # texts, as in Spark without a schema
         with _reading(paths[0]), pyarrow.csv.open_csv(paths[0], read_options=read, parse_options=parse) as reader:
             types = dict.fromkeys(reader.schema.names, pa.string())
     else:
@@ -143,9 +143,9 @@ def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
 def _refuse_quotes(path: str, quote: str, sep: str) -> None:
     """Refuse quotes inside of quotes where nothing says how they are written: Spark has a way of its own."""
     data, q, s = Path(path).read_bytes(), re.escape(quote.encode()), re.escape(sep.encode())
-    found = re.search(rb"\\" + q + rb"|[^\r\n" + s + rb"]" + q + q + rb"|" + q + q + rb"[^\r\n" + s + rb"]", data)
-    if found is not None:
-        line = data.count(b"\n", 0, found.start()) + 1
+    match = re.search(rb"\\" + q + rb"|[^\r\n" + s + rb"]" + q + q + rb"|" + q + q + rb"[^\r\n" + s + rb"]", data)
+    if match is not None:
+        line = data.count(b"\n", 0, match.start()) + 1
         raise StatementError(
             f"file {path!r}, line {line}: a quote inside of quotes; say how it is written: OPTIONS (escape '\"') "
             "where it is doubled, OPTIONS (escape '\\\\') behind a backslash"

@@ -80,19 +80,19 @@ def subscribe(p: Any) -> Subscribe:
         p.closing()
     else:
         name = p.name("a view or (a query)")
-    found: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     while True:
         if p.word("AS", "OF"):
-            found["as_of"] = p.whole("a time")
+            clauses["as_of"] = p.whole("a time")
         elif p.word("UP", "TO"):
-            found["up_to"] = p.whole("a time")
+            clauses["up_to"] = p.whole("a time")
         elif p.word("WITH"):
             known = ("SNAPSHOT", "PROGRESS")
-            found |= {name.lower(): bool(value) for name, value in options(p, known).items()}
+            clauses |= {name.lower(): bool(value) for name, value in options(p, known).items()}
         elif p.word("ENVELOPE"):
-            found |= _envelope_out(p)
+            clauses |= _envelope_out(p)
         else:
-            return Subscribe(name, query, **found)
+            return Subscribe(name, query, **clauses)
 
 
 def _envelope_out(p: Any) -> dict[str, Any]:

@@ -17,10 +17,10 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 def options(p: Any, known: Collection[str] | None = None) -> dict[str, Any]:
     """Names with values; a name alone is true.
 
-    With ``known`` names are told in any case, and others refused; without they are kept as they are written.
+    With ``known`` the case of names does not matter and others are refused; without, they stay as written.
     """
     p.opening()
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     while True:
         token = p.token
         name = _option_name(p)
@@ -28,13 +28,13 @@ def options(p: Any, known: Collection[str] | None = None) -> dict[str, Any]:
             name = name.upper()
             if name not in known:
                 p.fail(f"no option {name}; the options are: {', '.join(known) or '(none)'}", token)
-        if name in found:
+        if name in settings:
             p.fail(f"option {name} comes twice", token)
         p.word("=")
-        found[name] = True if p.word(",", advance=False) or p.word(")", advance=False) else value(p)
+        settings[name] = True if p.word(",", advance=False) or p.word(")", advance=False) else value(p)
         if not p.word(","):
             p.closing()
-            return found
+            return settings
 
 
 def _option_name(p: Any) -> str:
@@ -49,11 +49,11 @@ def _option_name(p: Any) -> str:
 def value(p: Any) -> Any:
     """A text, a number, a boolean, a word, or several of these in parentheses."""
     if p.word("("):
-        found = [value(p)]
+        values = [value(p)]
         while p.word(","):
-            found.append(value(p))
+            values.append(value(p))
         p.closing()
-        return found
+        return values
     token = p.token
     if token.token_type == TokenType.STRING:
         return p.string("a value")
@@ -72,9 +72,11 @@ def expanded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
 
-    def looked_up(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise StatementError(f"an option reads ${{{found[1]}}}, and the environment has no variable of this name")
-        return os.environ[found[1]]
+    def looked_up(variable: re.Match[str]) -> str:
+        if variable[1] not in os.environ:
+            raise StatementError(
+                f"an option reads ${{{variable[1]}}}, and the environment has no variable of this name"
+            )
+        return os.environ[variable[1]]
 
     return _VARIABLE.sub(looked_up, value)

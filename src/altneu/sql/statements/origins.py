@@ -1,4 +1,4 @@
-"""What a source is made of, and where its rows come from: files, tables and streams."""
+"""The columns of a source and the origin of its rows: files, tables and streams."""
 
 from __future__ import annotations
 
@@ -209,8 +209,8 @@ def _read_by(reader: Any, origin: Origin, raw: str | None) -> Any:
 
 
 def _as_texts(frame: Any, schema: pa.Schema) -> Any:
-    wanted = {f.name for f in schema if f.type == pa.string()}
-    binary = {f.name for f in frame.schema.fields if f.dataType.simpleString() == "binary"} & wanted
+    texts = {f.name for f in schema if f.type == pa.string()}
+    binary = {f.name for f in frame.schema.fields if f.dataType.simpleString() == "binary"} & texts
     if not binary:
         return frame
     cast = "CAST({0} AS STRING) AS {0}"

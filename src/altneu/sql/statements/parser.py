@@ -53,14 +53,14 @@ def _statement(parser: Any) -> Statement | None:
     known = WORDS.get(begins) if first.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else None
     if known is not None:
         words.word(begins)
-        made = known(words)
+        statement = known(words)
     elif begins in QUERIES:
-        made = words.select()
+        statement = words.select()
     else:
         words.fail(f"no statement begins with {first.text!r}{_nearest(begins)}", first)
     if not words.at_end():
         words.fail(f"unexpected {words.token.text!r}")
-    return replace(made, text=words.text_from(first), line=words.place(first)[0])
+    return replace(statement, text=words.text_from(first), line=words.place(first)[0])
 
 
 _INSTEAD = {
@@ -103,12 +103,12 @@ def parse(text: str) -> list[Statement]:
     dialect = SparkStatements()
     tokens = _tokens(dialect, text)
     try:
-        found: Any = dialect.parser().parse(tokens, text)
+        statements: Any = dialect.parser().parse(tokens, text)
     except sqlglot.errors.ParseError as error:
         raise StatementError(_from_sqlglot(text, error)) from None
     except RecursionError:
         raise StatementError("a statement is nested too deeply; CREATE VIEW gives a part of it a name") from None
-    return list(found)
+    return list(statements)
 
 
 def count_tokens(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Doing what statements say: each is parsed, looked up by its kind, and done."""
+"""Executing statements: each is parsed, and run by the method for its kind."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class Statements:
         self.feeds = Feeds(engine, streams, self.known)
         self.definer = Definer(engine, streams, self.known, self.feeds)
         self._open = False  # between BEGIN and COMMIT
-        self._failed: str | None = None  # the error there, after which only its end is waited for
-        self._changed: set[str] = set()  # what DELETE and UPDATE have changed there
+        self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
+        self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
         self._subscribed = count(1)
 
     def run(self, text: str) -> Any:
-        """Do all statements of a text; what the last one gives."""
+        """Execute all statements of a text; the result of the last one."""
         results = [result for _, result in self.results(text)]
         return results[-1] if results else Result(None, "no statement")
 
     def results(self, text: str) -> Iterator[tuple[Statement, Any]]:
-        """Do the statements of a text, one each time the next is asked for; each with what it gives.
+        """Execute the statements of a text one by one, as the iterator advances; each with its result.
 
-        Nothing is done of a text that does not parse. Statements of several threads are done one after the other, but
-        for those that wait for streams.
+        Nothing of a text that does not parse is executed. Statements of several threads run one after the other,
+        except those that wait for streams.
         """
         try:
             statements = parse(text)
@@ -94,7 +94,7 @@ class Statements:
             yield statement, result
 
     def restore(self) -> None:
-        """Take up what the store has of definitions."""
+        """Restore the definitions of the store."""
         with self._engine.lock:
             self.definer.restore()
 
@@ -118,7 +118,7 @@ class Statements:
                 raise
 
     def _give_up(self, error: BaseException) -> None:
-        """An error between BEGIN and COMMIT: nothing of the transaction is to count."""
+        """After an error between BEGIN and COMMIT, nothing of the transaction counts."""
         with self._engine.lock:
             if self._open and self._failed is None:
                 self._failed = f"{error}".partition("\n")[0]
@@ -137,7 +137,7 @@ class Statements:
                 self._forget()
             return was
 
-    def _said(self, message: str) -> Result:
+    def _message(self, message: str) -> Result:
         return Result(None, message)
 
     def _table(self, table: pa.Table) -> Result:
@@ -146,7 +146,7 @@ class Statements:
     # steps ----------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Have everything counted that was inserted, and all that sources have which nobody has read yet."""
+        """Take a step for all inserted rows, and for rows of sources that have not been read yet."""
         if self._open:
             return
         self.definer.check()
@@ -157,7 +157,7 @@ class Statements:
                 self._step()
 
     def _step(self) -> None:
-        """Close a time; where streams say when times are closed, only have what was inserted committed."""
+        """Close a time; where streams decide when times are closed, only commit the inserted rows."""
         if self._streams.have_times:
             self._engine.commit()
         else:
@@ -169,7 +169,7 @@ class Statements:
                 raise StatementError("BEGIN: the transaction before has not ended; COMMIT or ROLLBACK it")
             self.settle()
             self._open, self._changed = True, set()
-            return self._said("BEGIN")
+            return self._message("BEGIN")
         if not self._open:
             raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
         failed, steps = self._failed, self._engine.steps
@@ -177,7 +177,7 @@ class Statements:
         if statement.word == "ROLLBACK":
             self._forget()
         elif failed is not None:
-            return self._said(f"ROLLBACK: nothing of the transaction counts, because of an error in it: {failed}")
+            return self._message(f"ROLLBACK: nothing of the transaction counts, because of an error in it: {failed}")
         else:
             try:
                 self.settle()
@@ -185,7 +185,7 @@ class Statements:
                 if self._engine.steps == steps:
                     self._forget()
                 raise
-        return self._said(statement.word)
+        return self._message(statement.word)
 
     def _outside(self, what: str) -> None:
         if self._open:
@@ -194,9 +194,9 @@ class Statements:
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
         if statement.to is not None and statement.to <= self._engine.lower:  # a script that is run again
-            return self._said(f"ADVANCE: times before {self._engine.lower} are closed already")
+            return self._message(f"ADVANCE: times before {self._engine.lower} are closed already")
         step = self._engine.advance(statement.to)
-        return self._said(f"ADVANCE: times before {step.upper} are closed")
+        return self._message(f"ADVANCE: times before {step.upper} are closed")
 
     # definitions ----------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Statements:
         self._outside("CREATE")
         if isinstance(statement, CreateSink):
             self.settle()
-        return self._said(self.definer.create(statement))
+        return self._message(self.definer.create(statement))
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
@@ -213,7 +213,7 @@ class Statements:
         for name in streams:
             self.feeds.stop(name)
         with self._engine.lock:
-            return self._said(self.definer.drop(statement))
+            return self._message(self.definer.drop(statement))
 
     # queries --------------------------------------------------------------------------------------------------------
 
@@ -221,8 +221,8 @@ class Statements:
         return self.definer.bind(tree)
 
     def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
-        found = ordered(tree, self.definer.shown)
-        return found.apply(peek(self._engine, found.shown.collection, at))
+        query = ordered(tree, self.definer.shown)
+        return query.apply(peek(self._engine, query.shown.collection, at))
 
     def _select(self, statement: Select) -> Result:
         if _settles(statement):
@@ -246,10 +246,10 @@ class Statements:
         """The plan of a view that is kept, or of a query, which ANALYZE runs once."""
         if statement.query is not None:
             return self._explained_query(self._bind(statement.query), analyze=statement.analyze)
-        found = self.known.get_defined(str(statement.name))
-        if found is not None and found.view is None and found.kind in ("VIEW", "SOURCE"):
-            return self._explained_query(self.known[found.name], analyze=statement.analyze)
-        return self._engine.explained(str(statement.name) if found is None else found.view or found.name)
+        defined = self.known.get_defined(str(statement.name))
+        if defined is not None and defined.view is None and defined.kind in ("VIEW", "SOURCE"):
+            return self._explained_query(self.known[defined.name], analyze=statement.analyze)
+        return self._engine.explained(str(statement.name) if defined is None else defined.view or defined.name)
 
     def _explained_query(self, collection: Collection, *, analyze: bool) -> Explained:
         if analyze:
@@ -264,16 +264,18 @@ class Statements:
         rest = {"snapshot": statement.snapshot, "as_of": statement.as_of, "up_to": statement.up_to}
         try:
             view = View(self._engine, name)
-            made = view.subscribe(**rest, form="arrow")  # type: ignore[arg-type]
-            return Subscribed(statement, made, self._engine.coordinates(name) or ("time",), end)
+            subscription = view.subscribe(**rest, form="arrow")  # type: ignore[arg-type]
+            return Subscribed(statement, subscription, self._engine.coordinates(name) or ("time",), end)
         except BaseException:
             end()
             raise
 
     def _subscribed_view(self, statement: Subscribe) -> tuple[str, Callable[[], None]]:
         """The view that is subscribed to, and what to do at the end: one of a query is maintained until then."""
-        found = None if statement.name is None else self.known.get_defined(statement.name)
-        named = statement.name is not None and (found is None or (found.view is not None and found.kind != "INDEX"))
+        defined = None if statement.name is None else self.known.get_defined(statement.name)
+        named = statement.name is not None and (
+            defined is None or (defined.view is not None and defined.kind != "INDEX")
+        )
         if named:
             return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
         tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
@@ -296,14 +298,14 @@ class Statements:
         Raises:
             StatementError: it is neither.
         """
-        found = self.known.defined(name, "TABLE", "SOURCE")
-        if found.error is not None:
-            raise found.error
-        if found.statement.origin.kind != "insert":
-            raise StatementError(f"{name!r} is fed from {found.statement.origin}; INSERT goes into a TABLE")
-        if found.name not in self._engine.sources:
+        defined = self.known.defined(name, "TABLE", "SOURCE")
+        if defined.error is not None:
+            raise defined.error
+        if defined.statement.origin.kind != "insert":
+            raise StatementError(f"{name!r} is fed from {defined.statement.origin}; INSERT goes into a TABLE")
+        if defined.name not in self._engine.sources:
             raise StatementError(f"no view reads source {name!r} and it has no KEEP, so that its rows would be lost")
-        return found
+        return defined
 
     def _insert(self, statement: Insert) -> Result:
         target = self._written(statement.name)
@@ -312,12 +314,12 @@ class Statements:
         rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement))
         self._engine.insert(target.name, rows)
         self.settle()
-        return self._said(f"INSERT {rows.num_rows}")
+        return self._message(f"INSERT {rows.num_rows}")
 
     def _columns_of(self, tree: exp.Expr) -> Collection:
         """A query's columns by their places: several may have one name."""
-        found = self.definer.shown(tree)
-        return found.collection.select(*map(quote_name, found.columns))
+        query = self.definer.shown(tree)
+        return query.collection.select(*map(quote_name, query.columns))
 
     def _delete(self, statement: Delete) -> Result:
         rows = self._matching(statement.name, statement.where)
@@ -325,7 +327,7 @@ class Statements:
         self._engine.insert(name, rows, sign=-1)
         self.settle()
         self._changed.add(name)
-        return self._said(f"DELETE {rows.num_rows}")
+        return self._message(f"DELETE {rows.num_rows}")
 
     def _update(self, statement: Update) -> Result:
         target = self._written(statement.name)
@@ -337,16 +339,16 @@ class Statements:
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
-        gone = self._matching(statement.name, statement.where)
+        old = self._matching(statement.name, statement.where)
         query = _all_of(target.name, statement.where)
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
         come = peek(self._engine, assigned(self._bind(query), schema, statement))
-        self._engine.insert(target.name, gone, sign=-1)
+        self._engine.insert(target.name, old, sign=-1)
         self._engine.insert(target.name, come)
         self.settle()
         self._changed.add(target.name)
-        return self._said(f"UPDATE {gone.num_rows}")
+        return self._message(f"UPDATE {old.num_rows}")
 
     def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
         target = self._written(name)
@@ -368,12 +370,12 @@ class Statements:
         sources = [d for d in self.known.all.values() if d.kind == "SOURCE" and d.statement.origin.kind != "insert"]
         if statement.name is not None:
             sources = [self.known.defined(statement.name, "SOURCE")]
-        self.settle()  # what waits to be counted is no news: the comparison is with rows that are counted
+        self.settle()  # pending rows are counted first, so that the comparison does not take them for new
         for source in sources:
             if statement.name is not None or source.view is not None or source.statement.origin.kind == "stream":
                 self.feeds.refresh(source)
         self.settle()
-        return self._said("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
+        return self._message("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
 
     def _follow(self, statement: Follow) -> Following:
         return self.follow(statement)

@@ -95,8 +95,8 @@ def _columns(name: str, known: Definitions) -> pa.Table:
 
 
 def _create(name: str, engine: Engine, known: Definitions) -> pa.Table:
-    found = known.get_defined(name)
-    if found is None and name in engine.views:
+    defined = known.get_defined(name)
+    if defined is None and name in engine.views:
         raise StatementError(f"{name!r} is a view of the program's, of no statement; EXPLAIN VIEW {name} shows it")
-    found = known.defined(name)
-    return pa.table({"name": [found.name], "create_sql": [found.statement.text]})
+    defined = known.defined(name)
+    return pa.table({"name": [defined.name], "create_sql": [defined.statement.text]})

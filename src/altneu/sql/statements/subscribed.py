@@ -1,4 +1,4 @@
-"""What SUBSCRIBE gives: a view's changes as rows, in the forms that Materialize has for them."""
+"""The result of SUBSCRIBE: a view's changes as rows, in Materialize's forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIME, PROGRESSED, DIFF, STATE = "mz_timestamp", "mz_progressed", "mz_diff", "mz_
 
 
 class Subscribed(Closing):
-    """The changes of a view, time after time; iterating gives what has been closed since, and ends there for now.
+    """The changes of a view, time after time; iterating yields the times closed since the last call, and stops there.
 
     Each row has ``mz_timestamp`` and, without an envelope, ``mz_diff``, before the view's columns (of a view with two
     times the second follows the first). With PROGRESS there is ``mz_progressed``: where it is true the row says that
@@ -37,7 +37,7 @@ class Subscribed(Closing):
         self._values = [name for name in schema.names if name not in statement.key]
         controls = [TIME, *times[1:], *([PROGRESSED] if statement.progress else [])]
         self.columns = [*controls, *self._columns()]
-        self._told: int | None = None  # the time up to which progress was told
+        self._reported: int | None = None  # the time up to which progress was reported
 
     def _columns(self) -> list[str]:
         match self._statement.envelope:
@@ -54,11 +54,11 @@ class Subscribed(Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether it has ended."""
         return self._subscription.closed
 
     def close(self) -> None:
-        """Give nothing more; what was maintained for it alone goes."""
+        """End the subscription; a view that was maintained for it alone is dropped."""
         self._subscription.close()
         self._end()
         self._end = _nothing
@@ -68,11 +68,11 @@ class Subscribed(Closing):
         return (record(row) for row in self._rows())
 
     def to_pylist(self) -> list[tuple[Any, ...]]:
-        """What has been closed since it was last asked, as tuples."""
+        """The rows of all times closed since the last call, as tuples."""
         return list(self._rows())
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        if self._told is None and not self.closed:
+        if self._reported is None and not self.closed:
             yield from self._progress(
                 max(self._subscription.position - (not self._subscription.begins_with_snapshot), 0)
             )
@@ -81,12 +81,12 @@ class Subscribed(Closing):
             time: Any = updates[0][len(self._names)]
             yield from self._progress(time)
             yield from self._enveloped(updates, time)
-        if self._told is not None:
+        if self._reported is not None:
             yield from self._progress(self._subscription.position)
 
     def _progress(self, time: int) -> Iterator[tuple[Any, ...]]:
-        """Say that nothing more comes before a time, once."""
-        reported, self._told = self._told, time
+        """Report once that no more rows come before a time."""
+        reported, self._reported = self._reported, time
         if self._statement.progress and (reported is None or reported < time):
             controls = (time, *(None,) * (self._times - 1), True)
             yield (*controls, *(None,) * (len(self.columns) - len(controls)))
@@ -101,23 +101,23 @@ class Subscribed(Closing):
         key_at = [self._names.index(name) for name in self._statement.key]
         for row in updates:
             groups.setdefault(tuple(map(_hashable, (row[i] for i in key_at))), []).append(row)
-        for found in groups.values():
-            key = tuple(found[0][i] for i in key_at)
-            yield (time, *no_progress, *self._state(found, key))
+        for group in groups.values():
+            key = tuple(group[0][i] for i in key_at)
+            yield (time, *no_progress, *self._state(group, key))
 
     def _state(self, updates: list[tuple[Any, ...]], key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What became of a key: the row that it has now, and perhaps the one that it had."""
+        """The state of a key after its changes: its new row, and perhaps the old one."""
         value_at = [self._names.index(name) for name in self._values]
-        gone = [tuple(row[i] for i in value_at) for row in updates if row[-1] < 0]
-        come = [tuple(row[i] for i in value_at) for row in updates if row[-1] > 0]
+        removed = [tuple(row[i] for i in value_at) for row in updates if row[-1] < 0]
+        added = [tuple(row[i] for i in value_at) for row in updates if row[-1] > 0]
         nothing = (None,) * len(value_at)
-        several = len(gone) > 1 or len(come) > 1 or any(abs(row[-1]) > 1 for row in updates)
-        state = "key_violation" if several else "upsert" if come else "delete"
-        before = gone[0] if gone and not several else nothing
-        after = come[0] if come and not several else nothing
+        several = len(removed) > 1 or len(added) > 1 or any(abs(row[-1]) > 1 for row in updates)
+        state = "key_violation" if several else "upsert" if added else "delete"
+        before = removed[0] if removed and not several else nothing
+        after = added[0] if added and not several else nothing
         if self._statement.envelope == "upsert":
             return (state, *key, *after)
-        return ("insert" if state == "upsert" and not gone else state, *key, *before, *after)
+        return ("insert" if state == "upsert" and not removed else state, *key, *before, *after)
 
 
 def _hashable(value: Any) -> Any:
@@ -125,4 +125,4 @@ def _hashable(value: Any) -> Any:
 
 
 def _nothing() -> None:
-    """What is left to do when it is done."""
+    """Do nothing: the subscription has ended."""

@@ -47,10 +47,10 @@ class Words:
             self.expected("a query")
         if self.word("TABLE"):
             return exp.select("*").from_(exp.Table(this=exp.to_identifier(self.name("a name"), quoted=True)))
-        found = self._parser._parse_statement()
-        if not isinstance(found, exp.Query | exp.Values):
+        tree = self._parser._parse_statement()
+        if not isinstance(tree, exp.Query | exp.Values):
             self.expected("a query")
-        return found
+        return tree
 
     @property
     def token(self) -> Token:
@@ -98,26 +98,26 @@ class Words:
 
     def name(self, what: str) -> str:
         """A name of this session: one part, quoted or not."""
-        found = self.part(what)
+        name = self.part(what)
         if self._parser._match(TokenType.DOT, advance=False):
             self.fail(f"{what} has one part: a session has one schema")
-        return found
+        return name
 
     def dotted(self, what: str) -> str:
         """A name of any number of parts."""
-        found = [self.part(what)]
+        parts = [self.part(what)]
         while self._parser._match(TokenType.DOT):
-            found.append(self.part(what))
-        return ".".join(found)
+            parts.append(self.part(what))
+        return ".".join(parts)
 
     def names(self, what: str) -> tuple[str, ...]:
         """Names in parentheses, at least one."""
         self.opening()
-        found = [self.name(what)]
+        names = [self.name(what)]
         while self._parser._match(TokenType.COMMA):
-            found.append(self.name(what))
+            names.append(self.name(what))
         self.closing()
-        return tuple(found)
+        return tuple(names)
 
     def string(self, what: str) -> str:
         """A text in quotes."""
@@ -187,15 +187,15 @@ class Words:
 
     def expression(self, what: str) -> exp.Expr:
         """An expression, of which everything is read."""
-        found = self._expression(what)
-        refuse_unread(found)
-        return found
+        tree = self._expression(what)
+        refuse_unread(tree)
+        return tree
 
     def _expression(self, what: str) -> exp.Expr:
-        found = self._parser._parse_disjunction() if self._parser._curr else None
-        if found is None:
+        tree = self._parser._parse_disjunction() if self._parser._curr else None
+        if tree is None:
             self.expected(what)
-        return found
+        return tree
 
     def condition(self) -> exp.Expr | None:
         """What follows WHERE, if it is there."""
@@ -205,11 +205,11 @@ class Words:
 
     def select(self) -> Select:
         """A query with or without ``AS OF``."""
-        found = next(self._as_of(), None)
-        if found is None:
+        clause = next(self._as_of(), None)
+        if clause is None:
             query = self.query()
             return Select(query, _version(query))
-        with self._up_to(found):
+        with self._up_to(clause):
             query = self.query()
         self._parser._advance(2)
         return Select(query, self.time())
@@ -252,8 +252,8 @@ class Words:
 
     def expected(self, what: str, token: Token | None = None) -> NoReturn:
         """Refuse what is here, saying what should be."""
-        found = token or self._parser._curr
-        self.fail(f"expected {what}, not {found.text!r}" if found else f"expected {what}, and the text ends", found)
+        shown = token or self._parser._curr
+        self.fail(f"expected {what}, not {shown.text!r}" if shown else f"expected {what}, and the text ends", shown)
 
     def fail(self, reason: str, token: Token | None = None) -> NoReturn:
         """Refuse the statement, at a token.
@@ -261,8 +261,8 @@ class Words:
         Raises:
             StatementError: always.
         """
-        found = token or self._parser._curr or self._parser._prev
-        at, end = (found.start, found.end + 1) if found else (len(self._parser.sql), len(self._parser.sql))
+        shown = token or self._parser._curr or self._parser._prev
+        at, end = (shown.start, shown.end + 1) if shown else (len(self._parser.sql), len(self._parser.sql))
         if not token and not self._parser._curr:
             at = end
         raise StatementError(located(self._parser.sql, at, end, reason))
@@ -296,8 +296,8 @@ def place_of(text: str, at: int) -> tuple[int, int]:
 def _misspelled(before: str) -> str:
     """A word of the grammar that the last word before may be meant to be."""
     word = re.search(r"(\w+)\W*$", before)
-    said = "" if word is None else word[1].upper()
-    close = difflib.get_close_matches(said, CLAUSES, 1, 0.7) if said not in CLAUSES else []
+    typed = "" if word is None else word[1].upper()
+    close = difflib.get_close_matches(typed, CLAUSES, 1, 0.7) if typed not in CLAUSES else []
     return f"; is {word[1]!r} before it meant to be {close[0]}?" if word and close else ""
 
 

@@ -1,0 +1,139 @@
+"""Aggregates and window functions as values: what nodes say and kernels compute, over columns by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from altneu.columnar.ranking import Order
+from altneu.expressions.names import ACCUMULABLE
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of a group: a function over named columns of the input; ``text`` is how it was written.
+
+    ``count`` without arguments counts rows. ``distinct`` says that equal values count once. ``options`` are a
+    percentile's fraction and whether it is counted from the greatest value on, whether a mode is the greatest of the
+    most frequent values, and for each further argument of collect_list, which it is ordered by, (descending, nulls
+    first), and in the end whether the values themselves descend.
+
+    >>> total = Aggregate("sum", ("#a0",), pa.int64(), distinct=True, text="sum(distinct price * qty)")
+    >>> str(total), total.signature
+    ('sum(distinct price * qty)', 'sum(distinct #a0)')
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    type: pa.DataType
+    distinct: bool = False
+    text: str = field(default="", compare=False, repr=False)
+
+    options: tuple[Any, ...] = ()
+
+    @property
+    def accumulable(self) -> bool:
+        """Whether a few numbers per group are all the state it needs."""
+        several = self.function == "count" and len(self.arguments) > 1
+        return self.function in ACCUMULABLE and not self.distinct and not several
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether its value is a row's, the least or the greatest."""
+        return self.function in ("min", "max") and len(self.arguments) == 1 and not self.options
+
+    def __repr__(self) -> str:
+        options = f", options={self.options!r}" * bool(self.options)
+        return (
+            f"Aggregate(function={self.function!r}, arguments={self.arguments!r}, type={self.type!r}, "
+            f"distinct={self.distinct!r}{options})"
+        )
+
+    @property
+    def signature(self) -> str:
+        """The function and the columns that it reads: what errors call it."""
+        return f"{self.function}({'distinct ' * self.distinct}{', '.join(self.arguments) or '*'})"
+
+    def __str__(self) -> str:
+        return self.text or self.signature
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which rows of its group a row's function is over, in an order: those from ``start`` up to and with ``end``.
+
+    Bounds of ``rows`` count rows from the row itself, those before it negative. Else 0 is the row with its peers,
+    which are equal to it in the order, and a name is the column that holds a value of the one order column. None has
+    no bound.
+    """
+
+    rows: bool
+    start: int | str | None
+    end: int | str | None
+
+    def __repr__(self) -> str:
+        return f"Frame(rows={self.rows!r}, start={self.start!r}, end={self.end!r})"
+
+    def __str__(self) -> str:
+        start = _bound(self.start, "unbounded preceding")
+        return f"{'rows' if self.rows else 'range'} between {start} and {_bound(self.end, 'unbounded following')}"
+
+
+def _bound(bound: int | str | None, without: str) -> str:
+    if bound is None or isinstance(bound, str):
+        return bound or without
+    return f"{abs(bound)} {'preceding' if bound < 0 else 'following'}" if bound else "current row"
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One window function: an aggregate over a frame, or a function of a row's place in its group.
+
+    Rows that ``order`` leaves undecided are in the order of the whole row's value, column by column in the schema's
+    order, ascending, nulls first; arrival means nothing. ``number`` is how many rows on ``lead`` reads (``lag``: back),
+    which row of its frame ``nth_value`` gives, and into how many parts ``ntile`` cuts. With ``ignore_nulls`` rows on
+    which the argument is null do not count. ``lag`` and ``lead`` without an argument are true where there is such a
+    row, and null where there is none.
+    """
+
+    call: Aggregate
+    order: tuple[Order, ...] = ()
+    frame: Frame | None = None
+    number: int = 1
+    ignore_nulls: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"WindowCall(call={self.call!r}, order={self.order!r}, frame={self.frame!r}, "
+            f"number={self.number!r}, ignore_nulls={self.ignore_nulls!r})"
+        )
+
+    def __str__(self) -> str:
+        order = ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+        frame = "" if self.frame in (None, *USUAL_FRAMES) else f" {self.frame}"
+        return f"{self.call}{f' by {order}' if order else ''}{frame}"
+
+    @property
+    def signature(self) -> str:
+        """That of its function: what errors call it."""
+        return self.call.signature
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it reads."""
+        bounds = () if self.frame is None else (self.frame.start, self.frame.end)
+        return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
+
+    @property
+    def asks_for_ties(self) -> bool:
+        """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
+        if self.frame is None:
+            return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")
+        return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
+
+
+USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
+KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
+"""Aggregates of which the order of rows is known to make no difference."""
