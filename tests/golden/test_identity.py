@@ -131,7 +131,7 @@ def held(value: object) -> Iterator[str]:
 
 def test_every_node_states_the_functions_that_it_holds():
     """One that is not stated would change unseen below a stored view."""
-    nodes = [node for _, plan, _ in every() for node in ir.walk(plan.node)]
+    nodes = [node for _, plan, *_ in every() for node in ir.walk(plan.node)]
     for node in nodes:
         own = {digest for one in fields(node) for digest in held(getattr(node, one.name))}
         assert {f.digest for f in node.functions()} == own
